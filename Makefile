@@ -1,0 +1,43 @@
+# `make demo` and `make test` set everything up on a machine that has only python3 and make.
+PYTHON ?= python3
+PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test test-all check benchmark clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	.venv/bin/python $(PIP) --editable '.[dev]'
+	touch $@
+
+# torchvision's wheel is a CUDA build: beside a CPU build of torch it must come without its dependencies
+# (they would replace torch), and tests/conftest.py declares the two operators it then misses.
+.venv-tv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-tv
+	.venv-tv/bin/python $(PIP) --editable '.[dev]'
+	.venv-tv/bin/python $(PIP) --no-deps torchvision
+	touch $@
+
+demo: .venv/installed  ## show what works, on embedded data
+	.venv/bin/slackaug show uniform:cifar
+
+test: .venv/installed .venv-tv/installed  ## install, then run every unmarked test, then those that need torchvision
+	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision"
+	.venv-tv/bin/python -m pytest -m "torchvision and not slow and not gpu"
+
+test-all: .venv/installed .venv-tv/installed  ## all tests, slow ones and those on shared data too
+	.venv/bin/python -m pytest -m "not torchvision"
+	.venv-tv/bin/python -m pytest -m torchvision
+
+check: .venv/installed  ## ruff and mypy --strict
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+benchmark: .venv-tv/installed  ## speed of the augmentation on this machine
+	.venv-tv/bin/python benchmarks/augment.py
+
+clean:  ## remove the environments and caches
+	rm -rf .venv .venv-tv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,101 @@
+"""Reading plain values out of a user's JSON: every complaint says where, what was expected and what came."""
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+MAX_BYTES = 10_000_000  # a policy has a few thousand; the largest published schedule a hundred thousand
+T = TypeVar("T")
+
+
+class PolicyError(ValueError):
+    """A policy, or a file that should hold one, is not what it must be."""
+
+
+def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON object in a file."""
+    path = Path(path)
+    if path.is_dir():
+        inside = path / "policy.json"
+        hint = f"; try {inside}" if inside.is_file() else ""
+        raise PolicyError(f"{path}: is a folder, expected a JSON file{hint}")
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise PolicyError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if len(text) > MAX_BYTES:
+        raise PolicyError(
+            f"{path}: larger than {MAX_BYTES // 1_000_000} MB, so it is not a policy (those have a few kB)"
+        )
+    try:
+        document = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=refuse_duplicates)
+    except PolicyError as error:
+        raise PolicyError(f"{path}: {error}") from None
+    except (ValueError, RecursionError) as error:  # not JSON, not text, or nested without end
+        raise PolicyError(f"{path}: not valid JSON, or cut off ({error})") from error
+    if not isinstance(document, dict):
+        raise PolicyError(f"{path}: expected a JSON object {{...}}, got {describe(document)}")
+    return document
+
+
+def refuse_constant(name: str) -> None:
+    raise PolicyError(f"holds {name}, expected finite numbers only")
+
+
+def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise PolicyError(f"the key {key!r} appears more than once in one object")
+    return dict(pairs)
+
+
+def describe(value: object) -> str:
+    """A value for an error message, never longer than a line."""
+    text = {dict: "an object", list: "a list", type(None): "null"}.get(type(value)) or json.dumps(value, default=repr)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def expect(condition: bool, where: str, expected: str, got: object) -> None:
+    if not condition:
+        raise PolicyError(f"{where}: expected {expected}, got {describe(got)}")
+
+
+def number(value: object, where: str, low: float = -math.inf, high: float = math.inf) -> float:
+    expected = "a finite number" + ("" if math.isinf(low) and math.isinf(high) else f" from {low:g} to {high:g}")
+    expect(isinstance(value, int | float) and not isinstance(value, bool), where, expected, value)
+    assert isinstance(value, int | float)
+    # Compared before it is converted: an integer may be too large for a float.
+    expect((-1e300 < value < 1e300) and low <= value <= high, where, expected, value)
+    return float(value)
+
+
+def integer(value: object, where: str, low: int, high: int) -> int:
+    is_integer = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    expect(is_integer, where, f"an integer from {low} to {high}", value)
+    assert isinstance(value, int)
+    return value
+
+
+def boolean(value: object, where: str) -> bool:
+    expect(isinstance(value, bool), where, "true or false", value)
+    return bool(value)
+
+
+def string(value: object, where: str) -> str:
+    expect(isinstance(value, str) and 0 < len(value) <= 200, where, "a text of 1 to 200 characters", value)
+    return str(value)
+
+
+def sequence(value: object, where: str, item: Callable[[object, str], T], low: int = 1, high: int = 1000) -> list[T]:
+    """A list of `low` to `high` items, each read by `item(value, where)`."""
+    expect(isinstance(value, list), where, "a list", value)
+    assert isinstance(value, list)
+    if not low <= len(value) <= high:
+        wanted = f"{low}" if low == high else f"{low} to {high}"
+        raise PolicyError(f"{where}: expected a list of {wanted} items, got {len(value)}")
+    return [item(entry, f"{where}[{i}]") for i, entry in enumerate(value)]

@@ -1,0 +1,262 @@
+"""Which transformations a policy chooses from, and how a drawn composite is applied.
+
+Axes: B images, L positions, N transformations of a space. `draw` settles all that chance decides; `grouped` and
+`branch_free` then execute the same parameters to the same pixels, and `on_pil` does so for one PIL image.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from PIL import Image
+from torch import Generator, Tensor
+
+from . import pil, rng, transforms
+from .elementary import TRANSFORMS, Stage, Transform, identity
+
+
+@dataclass(frozen=True)
+class Space:
+    """An ordered set of transformations with unique names."""
+
+    name: str
+    transforms: tuple[Transform, ...]
+
+    def __post_init__(self) -> None:
+        twice = {name for name in self.names if self.names.count(name) > 1}
+        if twice:
+            raise ValueError(f"the space {self.name!r} lists {', '.join(sorted(twice))} more than once")
+        if not self.transforms:
+            raise ValueError(f"the space {self.name!r} has no transformations")
+
+    def __len__(self) -> int:
+        return len(self.transforms)
+
+    def __iter__(self) -> Iterator[Transform]:
+        return iter(self.transforms)
+
+    def __getitem__(self, name: str) -> Transform:
+        return self.transforms[self.index(name)]
+
+    def __repr__(self) -> str:
+        return f"Space({self.name!r}: {', '.join(self.names)})"
+
+    @property
+    def names(self) -> list[str]:
+        return [transform.name for transform in self.transforms]
+
+    @property
+    def has_magnitude(self) -> Tensor:
+        """(N,) bool: false where a transformation is parameter-free."""
+        return torch.tensor([transform.span is not None for transform in self.transforms])
+
+    def index(self, name: str) -> int:
+        if name not in self.names:
+            raise ValueError(unknown("transformation", name, self.names))
+        return self.names.index(name)
+
+    def exclude(self, *names: str) -> "Space":
+        for name in names:
+            self.index(name)
+        return Space("custom", tuple(t for t in self.transforms if t.name not in names))
+
+    def rerange(self, **spans: tuple[float, float]) -> "Space":
+        """The same space with other strengths at magnitudes 0 and 1, e.g. `rerange(Rotate=(0, 30))`."""
+        for name in spans:
+            if self[name].span is None:
+                raise ValueError(f"{name} has no magnitude, so it cannot be given a range")
+        changed = (replace(t, span=spans[t.name]) if t.name in spans else t for t in self.transforms)
+        return Space("custom", tuple(changed))
+
+    def add(self, *added: Transform) -> "Space":
+        return Space("custom", self.transforms + added)
+
+
+def unknown(what: str, name: str, known: list[str]) -> str:
+    """The message for a name that is not known, with the nearest one that is."""
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"unknown {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
+
+
+def space(name: str, transformations: str) -> Space:
+    return Space(name, tuple(TRANSFORMS[t] for t in transformations.split()))
+
+
+# The order is that of the published files.
+SPACES = {
+    s.name: s
+    for s in (
+        space("cifar", "ShearX ShearY TranslateX TranslateY Rotate AutoContrast Invert Equalize Solarize Posterize "
+              "Contrast Color Brightness Sharpness Cutout RandomCrop Identity"),
+        space("imagenet", "ShearX ShearY TranslateX TranslateY Rotate AutoContrast Invert Equalize Solarize Posterize "
+              "Contrast Color Brightness Sharpness Hue Cutout RandomResizeCrop Identity"),
+        space("domainnet", "ShearX ShearY TranslateX TranslateY Rotate AutoContrast Invert Equalize Grayscale Solarize "
+              "Posterize Contrast Color Brightness Sharpness Hue Cutout RandomResizeCrop RandomCrop Identity"),
+    )
+}  # fmt: skip
+
+
+def get_space(name: str) -> Space:
+    if name not in SPACES:
+        raise ValueError(unknown("space", name, list(SPACES)))
+    return SPACES[name]
+
+
+# --- from a drawn composite to pixels ---------------------------------------------------------------------------------
+
+
+class Composites(NamedTuple):
+    """n draws of tau from one space: up to L transformations and their magnitudes each."""
+
+    op: Tensor  # (n, L) int64, index into the space
+    magnitude: Tensor  # (n, L) float64, unclamped
+    active: Tensor  # (n, L) bool: false where a position does nothing
+    space: Space
+
+    def to(self, device: torch.device) -> "Composites":
+        op, magnitude, active = (t.to(device, non_blocking=True) for t in self[:3])
+        return Composites(op, magnitude, active, self.space)
+
+    def repeat(self, times: int) -> "Composites":
+        """Each composite for `times` images in a row."""
+        op, magnitude, active = (t.repeat_interleave(times, 0) for t in self[:3])
+        return Composites(op, magnitude, active, self.space)
+
+
+class Parameters(NamedTuple):
+    """Composites, and what chance adds for each image: replaying them gives the same pixels."""
+
+    composites: Composites
+    u: Tensor  # (B, L, 4) float64 uniforms: the direction, then what a window needs
+    flip: Tensor  # (B,) bool
+
+
+def draw(composites: Composites, generator: Generator | None, *, flip: bool) -> Parameters:
+    """Draw, on the CPU, what is left to chance once the composites are known."""
+    n, length = composites.op.shape
+    u = rng.uniform((n, length, 4), generator)
+    flipped = rng.uniform((n,), generator) < 0.5  # drawn in any case: switching flips off changes nothing else
+    device = composites.op.device
+    return Parameters(composites, u.to(device, non_blocking=True), (flipped & flip).to(device, non_blocking=True))
+
+
+def augment(
+    images: Tensor,
+    composites: Composites,
+    generator: Generator | None = None,
+    *,
+    flip: bool = False,
+    fill: tuple[int, ...] = (0, 0, 0),
+) -> Tensor:
+    """Apply to each of the images (B, C, H, W) uint8 its own composite; `fill` is the colour of Cutout."""
+    parameters = draw(composites.to(images.device), generator, flip=flip)
+    execute = grouped if images.device.type == "cpu" or not is_branch_free(composites.space) else branch_free
+    return execute(images, parameters, fill)
+
+
+def is_branch_free(space: Space) -> bool:
+    """Whether every transformation has a batched kernel."""
+    return all(transform.kernel is not None for transform in space)
+
+
+def paint_for(fill: tuple[int, ...], channels: int) -> tuple[int, ...]:
+    """The colour for images of that many channels: a grey image is painted with the colour's luma."""
+    red, green, blue = fill
+    return fill if channels == 3 else ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16,)
+
+
+def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
+    """Execute by transformation: at each position, the images that drew the same one go through its kernel together."""
+    (op, magnitude, active, space), u, flip = parameters
+    for stage in Stage:
+        if stage is Stage.LAST:
+            images = transforms.hflip(images, flip)
+        extra = (paint_for(fill, images.shape[1]),) if stage is Stage.LAST else ()
+        acting = torch.tensor([t.stage is stage and t.kernel is not identity for t in space], device=op.device)
+        for k in range(op.shape[1] if acting.any() else 0):
+            drawn = torch.where(active[:, k] & acting[op[:, k]], op[:, k], -1)  # (B,)
+            order = drawn.argsort()
+            numbers, counts = drawn.unique(return_counts=True)
+            done = []
+            for n, rows in zip(numbers.tolist(), order.split(counts.tolist()), strict=True):
+                group = images.index_select(0, rows)
+                if n >= 0:
+                    transform = space.transforms[n]
+                    kernel = transform.kernel or partial(pil.each, transform.pil)
+                    argument = transform.argument(magnitude[rows, k], u[rows, k], *images.shape[2:])
+                    group = kernel(group, argument, *extra)
+                done.append(group)
+            images = torch.cat(done).index_select(0, order.argsort())
+    return images
+
+
+class Choice(NamedTuple):
+    """What one transformation would do at one position, and which images drew it."""
+
+    transform: Transform
+    drawn: Tensor  # (B,) bool
+    argument: Tensor  # (B,) or (B, 4)
+
+
+def branch_free(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
+    """Execute with static shapes and no question to the host: compute every choice, keep those that were drawn."""
+    (op, magnitude, active, space), u, flip = parameters
+
+    def choices(k: int, stage: Stage) -> list[Choice]:
+        return [
+            Choice(t, active[:, k] & (op[:, k] == n), t.argument(magnitude[:, k], u[:, k], *images.shape[2:]))
+            for n, t in enumerate(space)
+            if t.stage is stage and t.kernel is not identity
+        ]
+
+    positions = range(op.shape[1])
+    for k in positions:
+        images = keep_drawn(images, images, choices(k, Stage.FIRST))
+    for k in positions:
+        images = apply_position(images, choices(k, Stage.POSITION))
+    images = transforms.hflip(images, flip)
+    for k in positions:
+        images = keep_drawn(images, images, choices(k, Stage.LAST), paint_for(fill, images.shape[1]))
+    return images
+
+
+def apply_position(images: Tensor, choices: list[Choice]) -> Tensor:
+    """One pass for all warps and tone curves, for only one of them is not the identity; then the other kernels."""
+    matrix = transforms.shift_matrix(*torch.zeros(2, len(images), dtype=torch.float64, device=images.device))
+    table = transforms.ramp(images).flatten(2)
+    others = []
+    for choice in choices:
+        transform, drawn, argument = choice
+        if transform.matrix is not None:
+            matrix = torch.where(drawn[:, None], transform.matrix(argument, *images.shape[2:]), matrix)
+        elif transform.table is not None:
+            table = torch.where(drawn[:, None, None], transform.table(images, argument), table)
+        else:
+            others.append(choice)
+    return keep_drawn(images, transforms.lookup(transforms.affine(images, matrix), table), others)
+
+
+def keep_drawn(images: Tensor, out: Tensor, choices: list[Choice], *extra: tuple[int, ...]) -> Tensor:
+    """Put the kernels' results for `images` into `out`, where they were drawn."""
+    for transform, drawn, argument in choices:
+        assert transform.kernel is not None
+        out = torch.where(transforms.per_image(drawn), transform.kernel(images, argument, *extra), out)
+    return out
+
+
+def on_pil(image: Image.Image, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Image.Image:
+    """Execute the parameters of one image with Pillow."""
+    (op, magnitude, active, space), u, flip = parameters
+    extra = {Stage.LAST: (paint_for(fill, pil.MODES[image.mode]),)}
+    for stage in Stage:
+        if stage is Stage.LAST and flip.item():
+            image = pil.hflip(image)
+        for k, (n, is_active) in enumerate(zip(op[0].tolist(), active[0].tolist(), strict=True)):
+            transform = space.transforms[n]
+            if is_active and transform.stage is stage and transform.kernel is not identity:
+                argument = transform.argument(magnitude[:, k], u[:, k], image.height, image.width)
+                image = transform.pil(image, argument[0].tolist(), *extra.get(stage, ()))
+    return image
