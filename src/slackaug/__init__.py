@@ -3,5 +3,6 @@
 from ._version import __version__
 from .policy import Policy
 from .schema import PolicyError
+from .slackaugment import SlackAugment
 
-__all__ = ["Policy", "PolicyError", "__version__"]
+__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__"]

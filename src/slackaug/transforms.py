@@ -33,7 +33,13 @@ def divide(a: Tensor | float, b: Tensor | float) -> Tensor:
 
 def as_float32(x: Tensor) -> Tensor:
     """Rounded to float32, as Pillow does where it stores a float, and back in float64."""
-    return x.float().double()
+    # Seen as integers in between: the compiler drops a plain conversion to float32 and back.
+    return x.float().view(torch.int32).view(torch.float32).double()
+
+
+def materialise(x: Tensor) -> Tensor:
+    """The same tensor; a compiler computes it once here, instead of again for every pixel that reads it."""
+    return x.as_strided(x.shape, x.stride())
 
 
 # --- warps: an affine map from output to input pixels, nearest neighbour, black outside -------------------------------
@@ -87,8 +93,8 @@ def affine(images: Tensor, matrix: Tensor) -> Tensor:
     y = (y0 + ay * column + by * row) >> 16
     inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
     source = torch.where(inside, y * width + x, 0).view(batch, 1, -1).expand(-1, channels, -1)
-    moved: Tensor = images.flatten(2).gather(2, source.long()).view_as(images)
-    return moved * inside.unsqueeze(1)
+    moved = images.flatten(2).gather(2, source.long()).view_as(images)
+    return torch.where(inside.unsqueeze(1), moved, 0)
 
 
 def shear_x(images: Tensor, value: Tensor) -> Tensor:
@@ -262,33 +268,57 @@ def hue(images: Tensor, value: Tensor) -> Tensor:
     return rgb((angle + turn) & 255, saturation, lightness)
 
 
+# Where a hue falls exactly on level k, and bit k is set here, Pillow's float32 arithmetic ends just below it.
+FALLS_BELOW = 0x2222223232222222AAAAA000001111100000000000000FFFFFFFE
+
+
 def hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Pillow's convert("HSV"): three (B, H, W) int32."""
+    """Pillow's convert("HSV"), in integers: three (B, H, W) int32."""
     red, green, blue = images.int().unbind(1)
-    high, low = images.int().amax(1), images.int().amin(1)
-    chroma = torch.where(high == low, 1, high - low)
-    r, g, b = (as_float32(divide(high - channel, chroma)) for channel in (red, green, blue))
-    sextant = as_float32(torch.where(red == high, b - g, torch.where(green == high, 2 + r - b, 4 + g - r)))
-    turn = as_float32((divide(sextant, 6) + 1).fmod(1))
-    saturation = as_float32(divide(high - low, high.clamp(min=1)))
-    return (turn * 255).int(), (saturation * 255).int(), high
+    high = torch.maximum(torch.maximum(red, green), blue)
+    chroma = high - torch.minimum(torch.minimum(red, green), blue)
+    sextant = chroma.clamp(min=1)  # the circle has 6 of them
+    turn = torch.where(
+        red == high, green - blue, torch.where(green == high, 2 * sextant + blue - red, 4 * sextant + red - green)
+    )
+    turn = torch.where(turn < 0, turn + 6 * sextant, turn)
+    angle = whole(85 * turn, 2 * sextant)  # 255 levels for 6 sextants
+    is_exact = angle * 2 * sextant == 85 * turn
+    return angle - (is_exact & falls_below(angle)).int(), whole(255 * chroma, high.clamp(min=1)), high
+
+
+def falls_below(level: Tensor) -> Tensor:
+    """Bit `level` of FALLS_BELOW."""
+    word = torch.zeros_like(level)
+    for i in range(7):
+        bits = FALLS_BELOW >> 32 * i & 0xFFFFFFFF
+        word = torch.where(level >> 5 == i, bits - (bits >> 31 << 32), word)  # as a signed integer of 32 bits
+    return (word >> (level & 31)) & 1 == 1
+
+
+def whole(a: Tensor, b: Tensor | int) -> Tensor:
+    """a // b for a >= 0."""
+    return torch.div(a, b, rounding_mode="trunc")
 
 
 def rgb(angle: Tensor, saturation: Tensor, lightness: Tensor) -> Tensor:
-    """Pillow's convert("RGB") from HSV: (B, 3, H, W) uint8."""
-    position = divide(angle * 6, 255)
-    sextant = position.floor()
-    rest = as_float32(position - sextant)
-    s = as_float32(divide(saturation, 255))
+    """Pillow's convert("RGB") from HSV, in integers: (B, 3, H, W) uint8."""
+    rest = 6 * angle % 255  # of a sextant, in 255ths
 
     def fall(amount: Tensor) -> Tensor:
-        return torch.floor(lightness * (1 - amount) + 0.5).to(torch.uint8)
+        """The lightness less `amount` / 255^2 of itself, rounded: never half-way."""
+        return whole(2 * lightness * (65025 - amount) + 65025, 130050)
 
-    v = lightness.to(torch.uint8)
-    p, q, t = fall(s), fall(as_float32(s * rest)), fall(s * (1 - rest))
-    wheel = torch.stack((v, q, p, p, t, v))  # the red channel in each sextant; green and blue lag by 2 and 4
-    sector = sextant.long() % 6
-    return torch.stack([wheel.gather(0, ((sector + lag) % 6).unsqueeze(0))[0] for lag in (0, 4, 2)], 1)
+    v, p, q, t = lightness, fall(saturation * 255), fall(saturation * rest), fall(saturation * (255 - rest))
+    sector = whole(6 * angle, 255) % 6
+
+    def channel(lag: int) -> Tensor:
+        """Through the six sectors, red is v q p p t v; green and blue lag by 4 and 2."""
+        i = (sector + lag) % 6
+        rising_or_falling = torch.where(i == 1, q, t)
+        return torch.where((i == 0) | (i == 5), v, torch.where((i == 2) | (i == 3), p, rising_or_falling))
+
+    return torch.stack([channel(lag) for lag in (0, 4, 2)], 1).to(torch.uint8)
 
 
 # --- crops and masks: (B,) boxes in pixels ----------------------------------------------------------------------------
@@ -332,7 +362,8 @@ def bicubic_taps(start: Tensor, extent: Tensor, size: int) -> tuple[Tensor, Tens
     # Normalised by a sum from left to right, and rounded half away from zero, as Pillow does.
     weight = weight / weight.cumsum(-1)[..., -1:]
     fixed = torch.trunc(weight * 2**RESIZE_BITS + torch.copysign(torch.full_like(weight, 0.5), weight))
-    return start.view(-1, 1, 1) + torch.minimum(tap, extent - 1), fixed.to(torch.int32)
+    index = start.view(-1, 1, 1) + torch.minimum(tap, extent - 1)
+    return materialise(index), materialise(fixed.to(torch.int32))  # 2 x (B, size, taps)
 
 
 def resample(images: Tensor, dim: int, start: Tensor, extent: Tensor) -> Tensor:

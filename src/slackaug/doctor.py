@@ -1,0 +1,69 @@
+"""What is installed here, and the line that mends what is broken."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from typing import NamedTuple
+
+import torch
+
+# The torchvision release made for a release of torch has the minor version of torch plus 15.
+TORCHVISION_OFFSET = 15
+
+
+class Finding(NamedTuple):
+    what: str
+    state: str
+    remedy: str = ""  # empty: nothing to mend
+
+
+def version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def findings() -> list[Finding]:
+    return [
+        Finding("python", f"{platform.python_version()}, {platform.machine()}, {platform.system()}"),
+        *(Finding(package, version(package) or "not found") for package in ("slackaug", "torch", "numpy", "pillow")),
+        Finding("processor", f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads"),
+        gpu(),
+        torchvision(),
+    ]
+
+
+def gpu() -> Finding:
+    if torch.cuda.is_available():
+        name, memory = torch.cuda.get_device_name(), torch.cuda.get_device_properties(0).total_memory
+        return Finding(
+            "GPU", f"{torch.cuda.device_count()} x {name}, {memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
+        )
+    if torch.version.cuda:
+        return Finding(
+            "GPU", f"torch is built for CUDA {torch.version.cuda}, but finds no device", "check the driver: nvidia-smi"
+        )
+    return Finding("GPU", "none used: this torch is a CPU build")
+
+
+def torchvision() -> Finding:
+    """Imported in a process of its own: a broken torchvision cannot be imported twice, nor take us down."""
+    found = version("torchvision")
+    if found is None:
+        return Finding("torchvision", "not installed (needed only for slackaug.torchvision)")
+    attempt = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, text=True)
+    if attempt.returncode == 0:
+        return Finding("torchvision", found)
+    reason = (attempt.stderr.strip().splitlines() or ["no reason given"])[-1]
+    return Finding("torchvision", f"{found} does not import: {reason}", torchvision_remedy())
+
+
+def torchvision_remedy() -> str:
+    """The command for the build of torchvision that goes with this build of torch."""
+    release, _, build = torch.__version__.partition("+")
+    minor = int(release.split(".")[1]) + TORCHVISION_OFFSET
+    index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
+    return f"python -m pip install --force-reinstall --no-deps 'torchvision==0.{minor}.*'{index}"
