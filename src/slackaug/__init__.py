@@ -1,8 +1,28 @@
 """Learn an image-augmentation policy for your dataset, and prove whether it helps."""
 
-from ._version import __version__
-from .policy import Policy
-from .schema import PolicyError
-from .slackaugment import SlackAugment
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__"]
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .policy import Policy
+    from .published import load
+    from .schema import PolicyError
+    from .slackaugment import SlackAugment
+
+__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "load"]
+
+# Imported at first use, so that `slackaug --help` need not wait for torch.
+_WHERE = {"Policy": "policy", "PolicyError": "schema", "SlackAugment": "slackaugment", "load": "published"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'slackaug' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -41,9 +41,15 @@ class Transform:
     table: Callable[[Tensor, Tensor], Tensor] | None = None  # (images, value) -> (B, C, 256)
 
     def __post_init__(self) -> None:
-        if self.span is not None and not all(self.limits[0] <= end <= self.limits[1] for end in self.span):
-            raise ValueError(f"{self.name} takes strengths from {self.limits[0]:g} to {self.limits[1]:g} {self.unit}, "
-                             f"got {self.span[0]:g} to {self.span[1]:g}")  # fmt: skip
+        if self.span is None:
+            return
+        low, high = self.limits
+        start, end = self.span
+        if not all(low <= s <= high for s in (start, end, *((-start, -end) if self.signed else ()))):
+            both = ", in both directions" if self.signed else ""
+            raise ValueError(
+                f"{self.name} takes strengths from {low:g} to {high:g} {self.unit}, got {start:g} to {end:g}{both}"
+            )
 
     def strength(self, magnitude: Tensor, u: Tensor) -> Tensor:
         """The strength at a magnitude, in the direction that the uniform `u` decides."""
@@ -126,15 +132,15 @@ TRANSFORMS: dict[str, Transform] = {
     for t in (
         Transform(name="Identity", kernel=identity, pil=pil.identity),
         Transform(name="ShearX", kernel=transforms.shear_x, pil=pil.shear_x, matrix=transforms.shear_x_matrix,
-                  span=(0, 1), limits=(-8, 8), signed=True, unit="of the height"),
+                  span=(0, 1), limits=(-8, 8), signed=True, unit="of height"),
         Transform(name="ShearY", kernel=transforms.shear_y, pil=pil.shear_y, matrix=transforms.shear_y_matrix,
-                  span=(0, 1), limits=(-8, 8), signed=True, unit="of the width"),
+                  span=(0, 1), limits=(-8, 8), signed=True, unit="of width"),
         Transform(name="TranslateX", kernel=transforms.translate_x, pil=pil.translate_x,
                   matrix=transforms.translate_x_matrix,
-                  span=(0, 0.75), limits=(-8, 8), signed=True, unit="of the width"),
+                  span=(0, 0.75), limits=(-8, 8), signed=True, unit="of width"),
         Transform(name="TranslateY", kernel=transforms.translate_y, pil=pil.translate_y,
                   matrix=transforms.translate_y_matrix,
-                  span=(0, 0.75), limits=(-8, 8), signed=True, unit="of the height"),
+                  span=(0, 0.75), limits=(-8, 8), signed=True, unit="of height"),
         Transform(name="Rotate", kernel=transforms.rotate, pil=pil.rotate, matrix=transforms.rotate_matrix,
                   span=(0, 90), limits=(-360, 360), signed=True, unit="degrees"),
         Transform(name="AutoContrast", kernel=transforms.autocontrast, pil=pil.autocontrast,
@@ -150,21 +156,21 @@ TRANSFORMS: dict[str, Transform] = {
                   table=partial(transforms.curve_table, transforms.posterize),
                   span=(8, 2), limits=(1, 8), unit="bits"),
         Transform(name="Contrast", kernel=transforms.contrast, pil=pil.contrast, table=transforms.contrast_table,
-                  span=(0, 0.99), limits=(-100, 100), signed=True, unit="on the factor 1"),
+                  span=(0, 0.99), limits=(-100, 100), signed=True, unit="on factor 1"),
         Transform(name="Color", kernel=transforms.color, pil=pil.color,
-                  span=(0, 0.99), limits=(-100, 100), signed=True, unit="on the factor 1"),
+                  span=(0, 0.99), limits=(-100, 100), signed=True, unit="on factor 1"),
         Transform(name="Brightness", kernel=transforms.brightness, pil=pil.brightness,
                   table=partial(transforms.curve_table, transforms.brightness),
-                  span=(0, 0.99), limits=(-100, 100), signed=True, unit="on the factor 1"),
+                  span=(0, 0.99), limits=(-100, 100), signed=True, unit="on factor 1"),
         Transform(name="Sharpness", kernel=transforms.sharpness, pil=pil.sharpness,
-                  span=(0, 0.99), limits=(-100, 100), signed=True, unit="on the factor 1"),
+                  span=(0, 0.99), limits=(-100, 100), signed=True, unit="on factor 1"),
         Transform(name="Hue", kernel=transforms.hue, pil=pil.hue,
-                  span=(0, 0.5), limits=(-1, 1), signed=True, unit="of the hue circle"),
+                  span=(0, 0.5), limits=(-1, 1), signed=True, unit="of circle"),
         Transform(name="Cutout", kernel=transforms.cutout, pil=pil.cutout, window=cutout_window, stage=Stage.LAST,
-                  span=(0, 1), limits=(0, 2), unit="of the width"),
+                  span=(0, 1), limits=(0, 2), unit="of width"),
         Transform(name="RandomResizeCrop", kernel=transforms.random_resize_crop, pil=pil.random_resize_crop,
-                  window=resize_window, stage=Stage.FIRST, span=(1, 0.05), limits=(0.001, 1), unit="of the area"),
+                  window=resize_window, stage=Stage.FIRST, span=(1, 0.05), limits=(0.001, 1), unit="of area"),
         Transform(name="RandomCrop", kernel=transforms.random_crop, pil=pil.random_crop, window=crop_window,
-                  matrix=transforms.crop_matrix, span=(0, 0.5), limits=(0, 1), unit="of the size, padded"),
+                  matrix=transforms.crop_matrix, span=(0, 0.5), limits=(0, 1), unit="of size"),
     )
 }  # fmt: skip

@@ -11,34 +11,28 @@ from torch import Tensor
 from . import schema
 from .elementary import TRANSFORMS, Transform
 from .policy import CIFAR_MEAN, CIFAR_STD, IMAGENET_MEAN, IMAGENET_STD, Policy
-from .schema import PolicyError, expect
-from .spaces import SPACES, Space, unknown
+from .schema import PolicyError, expect, unknown
+from .spaces import SPACES, Space
 
 SLACK_FORMAT = "slack-official-policy/1"
 # Where the file has the distance from no change, and we the strength itself.
 SLACK_NO_CHANGE = {"Solarize": 255, "Posterize": 8, "RandomResizeCrop": 1}
-SLACK_HISTORY = (
-    "source licence dataset architecture split split_rule search_steps search_seconds search_hyperparameters"
-)
-
-
-def check_keys(document: Mapping[str, Any], required: str, optional: str = "") -> None:
-    known = [*required.split(), *optional.split()]
-    for key in document:
-        if key not in known:
-            raise PolicyError(unknown("key", str(key)[:80], known))
-    for key in required.split():
-        if key not in document:
-            raise PolicyError(f"{key}: missing")
+SLACK_REQUIRED = ["format", "dataset", "num_ops", "transformations", "magnitude_ranges", "sigma", "logits", "mu"]
+SLACK_HISTORY = [
+    "source",
+    "licence",
+    "architecture",
+    "split",
+    "split_rule",
+    "search_steps",
+    "search_seconds",
+    "search_hyperparameters",
+]
 
 
 def read_slack(document: Mapping[str, Any]) -> Policy:
     """A policy of the authors, out of its logits: its probabilities are rounded."""
-    check_keys(
-        document,
-        "format dataset num_ops transformations magnitude_ranges sigma logits mu",
-        f"{SLACK_HISTORY} official_names magnitude_free pi",
-    )
+    schema.check_keys(document, SLACK_REQUIRED, (*SLACK_HISTORY, "official_names", "magnitude_free", "pi"))
     space = read_slack_space(document)
     n_composed = schema.integer(document["num_ops"], "num_ops", 1, 16)
     dataset = schema.string(document["dataset"], "dataset")
@@ -56,7 +50,7 @@ def read_slack(document: Mapping[str, Any]) -> Policy:
         fill=tuple(round(255 * channel) for channel in mean),
         mean=mean,
         std=std,
-        learned={key: document[key] for key in SLACK_HISTORY.split() if key in document},
+        learned={key: document[key] for key in ("dataset", *SLACK_HISTORY) if key in document},
     )
 
 

@@ -18,8 +18,8 @@ from torch import Generator, Tensor
 from . import rng, schema
 from ._version import __version__
 from .elementary import TRANSFORMS, Transform, custom
-from .schema import PolicyError, expect
-from .spaces import Composites, Space, get_space, unknown
+from .schema import PolicyError, expect, unknown
+from .spaces import Composites, Space, get_space
 
 SCHEMA_VERSION = 1
 MU_MIN, MU_MAX = 0.1, 1.0  # mu is clamped to this after each update
@@ -180,7 +180,10 @@ class Policy:
         Path(path).write_text(dumps(self.to_dict()), encoding="utf-8")
 
 
-OPTIONAL_KEYS = {"library_version", "signed", "dataset", "learned"}
+REQUIRED_KEYS = (
+    "schema_version", "space", "transformations", "pi", "mu", "ranges", "sigma", "flip", "fill", "mean", "std"
+)  # fmt: skip
+OPTIONAL_KEYS = ("library_version", "signed", "dataset", "learned")
 
 
 def check_keys(document: Mapping[str, Any]) -> None:
@@ -195,13 +198,7 @@ def check_keys(document: Mapping[str, Any]) -> None:
             f"schema_version: the file has version {version}, this slackaug ({__version__}) reads up to "
             f"{SCHEMA_VERSION}; update slackaug"
         )
-    known = list(Policy.uniform("cifar").to_dict())
-    for key in document:
-        if key not in known:
-            raise PolicyError(unknown("key", str(key), known))
-    for key in known:
-        if key not in document and key not in OPTIONAL_KEYS:
-            raise PolicyError(f"{key}: missing")
+    schema.check_keys(document, REQUIRED_KEYS, OPTIONAL_KEYS)
 
 
 def read_space(document: Mapping[str, Any], transforms: Mapping[str, Any]) -> Space:
@@ -232,6 +229,8 @@ def read_space(document: Mapping[str, Any], transforms: Mapping[str, Any]) -> Sp
             )
         except ValueError as error:
             raise PolicyError(f"ranges[{name!r}]: {error}") from None
+    for name in signed or ():
+        expect(name in names, "signed", "names of transformations", name)
     try:
         return Space(schema.string(document["space"], "space"), tuple(candidates))
     except ValueError as error:
@@ -273,7 +272,7 @@ def dumps(document: dict[str, Any]) -> str:
 
     def line(value: Any) -> str:
         if isinstance(value, list) and value and isinstance(value[0], list):
-            return "[\n  " + ",\n  ".join(json.dumps(row) for row in value) + "\n ]"
-        return json.dumps(value)
+            return "[\n  " + ",\n  ".join(line(row) for row in value) + "\n ]"
+        return json.dumps(value, allow_nan=False)
 
     return "{\n " + ",\n ".join(f"{json.dumps(key)}: {line(value)}" for key, value in document.items()) + "\n}\n"

@@ -14,10 +14,10 @@ import torch
 from . import baselines, schema
 from .baselines import DEEPAA_CROP, DEEPAA_NAMES, PBA, DeepAA, Levels, PBASchedule, SubPolicies, deepaa_transform
 from .elementary import Transform
-from .official import SLACK_FORMAT, check_keys, read_slack
+from .official import SLACK_FORMAT, read_slack
 from .policy import Policy
-from .schema import PolicyError
-from .spaces import Space, unknown
+from .schema import PolicyError, check_keys, unknown
+from .spaces import Space
 
 AnyPolicy = Policy | SubPolicies | DeepAA | PBASchedule
 Document = Mapping[str, Any]
@@ -81,7 +81,7 @@ class Entry(NamedTuple):
 
 
 def read_subpolicies(document: Document, name: str) -> SubPolicies:
-    check_keys(document, "kind source subpolicies", "licence")
+    check_keys(document, ["kind", "source", "subpolicies"], ["licence"])
     origin = read_origin(document)
     levels = SUBPOLICY_KINDS[document["kind"]]
     if levels is baselines.AUTOAUGMENT and "kakaobrain" in origin["source"]:
@@ -119,7 +119,7 @@ DEEPAA_OP = re.compile(r"(\w+):\((-?\d+(?:\.\d*)?),,(-?\d+(?:\.\d*)?)\)", re.ASC
 
 
 def read_deepaa(document: Document, name: str) -> DeepAA:
-    check_keys(document, "kind policy_probs ops mags l_mags op_names", "source licence")
+    check_keys(document, ["kind", "policy_probs", "ops", "mags", "l_mags", "op_names"], ["source", "licence"])
     space = read_deepaa_space(document["op_names"])
     top = schema.integer(document["l_mags"], "l_mags", 2, 1000) - 1
     ops = schema.sequence(document["ops"], "ops", partial(schema.integer, low=0, high=len(space) - 1), 1, 10_000)
@@ -189,7 +189,7 @@ class Update(NamedTuple):
 
 def read_pba(document: Document, name: str) -> PBASchedule:
     """The schedule of the last trial: what its ancestors ran with, each until the next was copied from it."""
-    check_keys(document, "kind updates", "source licence epochs")
+    check_keys(document, ["kind", "updates"], ["source", "licence", "epochs"])
     default = next((n for data, n in baselines.PBA_EPOCHS.items() if data in name), baselines.PBA_DEFAULT_EPOCHS)
     n_epochs = schema.integer(document.get("epochs", default), "epochs", 1, 100_000)
     update = partial(read_update, n_epochs=n_epochs)

@@ -3,7 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,11 +48,28 @@ def refuse_constant(name: str) -> None:
 
 
 def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise PolicyError(f"the key {key!r} appears more than once in one object")
-    return dict(pairs)
+    document: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in document:
+            raise PolicyError(f"the key {describe(key)} appears more than once in one object")
+        document[key] = value
+    return document
+
+
+def check_keys(document: Mapping[str, Any], required: Iterable[str], optional: Iterable[str] = ()) -> None:
+    known = [*required, *optional]
+    for key in document:
+        if key not in known:
+            raise PolicyError(unknown("key", str(key)[:80], known))
+    for key in required:
+        if key not in document:
+            raise PolicyError(f"{key}: missing")
+
+
+def unknown(what: str, name: str, known: list[str]) -> str:
+    """The message for a name that is not known, with the nearest one that is."""
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"unknown {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
 
 
 def describe(value: object) -> str:

@@ -93,9 +93,12 @@ def compare(console: Console, names: tuple[str, str], policies: tuple[AnyPolicy,
         table.add_row(name, f"{a.share:.3f}", f"{b.share:.3f}", f"{b.share - a.share:+.3f}", a.strength, b.strength)
     console.print(table)
     one, other = policies
-    if isinstance(one, Policy) and isinstance(other, Policy):
-        if one.space.names == other.space.names and len(one.pi) == len(other.pi):
-            console.print(agreement(one, other), highlight=False)
+    if isinstance(one, Policy) and isinstance(other, Policy) and alike(one, other):
+        console.print(agreement(one, other), highlight=False)
+
+
+def alike(a: Policy, b: Policy) -> bool:
+    return a.space.names == b.space.names and len(a.pi) == len(b.pi)
 
 
 def rows_of(policy: AnyPolicy) -> list[describe.Row]:

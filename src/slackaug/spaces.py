@@ -6,7 +6,6 @@ Axes: B images, L positions, N transformations of a space. `draw` settles all th
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from torch import Generator, Tensor
 
 from . import pil, rng, transforms
 from .elementary import TRANSFORMS, Stage, Transform, identity
+from .schema import unknown
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,7 @@ class Space:
         return Space("custom", self.transforms + added)
 
 
-def unknown(what: str, name: str, known: list[str]) -> str:
-    """The message for a name that is not known, with the nearest one that is."""
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"unknown {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
+# --- the spaces of the paper ------------------------------------------------------------------------------------------
 
 
 def space(name: str, transformations: str) -> Space:
@@ -171,6 +168,8 @@ def paint_for(fill: tuple[int, ...], channels: int) -> tuple[int, ...]:
 def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
     """Execute by transformation: at each position, the images that drew the same one go through its kernel together."""
     (op, magnitude, active, space), u, flip = parameters
+    if not len(images):
+        return images.clone()
     for stage in Stage:
         if stage is Stage.LAST:
             images = transforms.hflip(images, flip)

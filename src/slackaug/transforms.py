@@ -92,7 +92,7 @@ def affine(images: Tensor, matrix: Tensor) -> Tensor:
     x = (x0 + ax * column + bx * row) >> 16  # (B, H, W)
     y = (y0 + ay * column + by * row) >> 16
     inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
-    source = torch.where(inside, y * width + x, 0).view(batch, 1, -1).expand(-1, channels, -1)
+    source = torch.where(inside, y * width + x, 0).flatten(1).unsqueeze(1).expand(-1, channels, -1)
     moved = images.flatten(2).gather(2, source.long()).view_as(images)
     return torch.where(inside.unsqueeze(1), moved, 0)
 

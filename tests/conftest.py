@@ -1,0 +1,57 @@
+"""Shared fixtures, hypothesis's profile, and a torchvision that can be imported beside a CPU build of torch."""
+
+import importlib.util
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)  # test tensors are small: a second thread only waits
+settings.register_profile("slackaug", derandomize=True, deadline=None, database=None, max_examples=40)
+settings.load_profile("slackaug")
+
+HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None  # a look at the folders, not an import
+
+
+def declare_missing_operators() -> torch.library.Library | None:
+    """torchvision's wheel is a CUDA build, and beside a CPU torch its library does not load. All that `import
+    torchvision` then misses are the schemas of two operators, which no test calls."""
+    spec = importlib.util.find_spec("torchvision")
+    folder = next(iter(spec.submodule_search_locations or ()), None) if spec else None
+    if folder is None:
+        return None
+    library = FileFinder(folder, (ExtensionFileLoader, EXTENSION_SUFFIXES)).find_spec("_C")
+    try:
+        if library is not None and library.origin is not None:
+            torch.ops.load_library(library.origin)  # what torchvision does first of all; a second time is harmless
+            return None
+    except OSError:  # the CUDA libraries are not there, or torch is another version
+        pass
+    declared = torch.library.Library("torchvision", "FRAGMENT")
+    declared.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    declared.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return declared
+
+
+DECLARED = declare_missing_operators()  # kept: the schemas go when the library object does
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reasons = {} if HAS_TORCHVISION else {"torchvision": "torchvision is not installed; `make test` has a lane with it"}
+    if not torch.cuda.is_available():
+        reasons["gpu"] = "needs a CUDA device, and torch sees none"
+    for item in items:
+        for marker, reason in reasons.items():
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def images(generator: torch.Generator) -> torch.Tensor:
+    return torch.randint(0, 256, (4, 3, 16, 16), generator=generator, dtype=torch.uint8)

@@ -1,0 +1,225 @@
+"""Slow and obviously right: Pillow for pixels, SPEC section 2 for a composite, quadrature and every tau for the policy.
+
+Nothing here uses the package's own arithmetic: pixels come from Pillow or numpy, one image at a time; strengths,
+windows and the order are written down once more from SPEC.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+import mpmath
+import numpy as np
+import torch
+from PIL import Image, ImageEnhance, ImageOps
+from torch import Tensor
+
+BLACK = (0, 0, 0)
+
+
+def to_pil(pixels: Tensor) -> Image.Image:
+    """(C, H, W) uint8 -> mode L or RGB."""
+    array = pixels.numpy()
+    return Image.fromarray(array[0]) if len(array) == 1 else Image.merge("RGB", [Image.fromarray(c) for c in array])
+
+
+def to_pixels(image: Image.Image) -> Tensor:
+    return torch.stack([torch.from_numpy(np.array(channel)) for channel in image.split()])
+
+
+def colour(image: Image.Image, fill: tuple[int, ...]) -> int | tuple[int, ...]:
+    return fill if image.mode == "RGB" else Image.new("RGB", (1, 1), fill).convert("L").getpixel((0, 0))
+
+
+# --- pixels: (image, strength) or (image, box), by Pillow -------------------------------------------------------------
+
+
+def affine(image: Image.Image, *coefficients: float) -> Image.Image:
+    return image.transform(image.size, Image.AFFINE, coefficients, resample=Image.NEAREST, fillcolor=0)
+
+
+def hue(image: Image.Image, turn: float) -> Image.Image:
+    if image.mode == "L":
+        return image
+    hsv = np.array(image.convert("HSV"))
+    hsv[..., 0] += np.array(int(turn * 255)).astype(np.uint8)  # wraps around, as the hue circle does
+    return Image.fromarray(hsv, mode="HSV").convert("RGB")
+
+
+def resize_crop(image: Image.Image, box: tuple[int, ...]) -> Image.Image:
+    left, top, width, height = box
+    return image.crop((left, top, left + width, top + height)).resize(image.size, Image.BICUBIC)
+
+
+def pad_and_crop(image: Image.Image, box: tuple[int, ...]) -> Image.Image:
+    canvas = Image.new(image.mode, image.size)
+    canvas.paste(image, (-box[0], -box[1]))
+    return canvas
+
+
+def cutout(image: Image.Image, box: tuple[int, ...], fill: tuple[int, ...] = BLACK) -> Image.Image:
+    left, top, width, height = box
+    pixels = np.array(image)
+    pixels[max(top, 0) : max(top + height, 0), max(left, 0) : max(left + width, 0)] = colour(image, fill)
+    return Image.fromarray(pixels)
+
+
+PIXELS: dict[str, Callable[..., Image.Image]] = {
+    "Identity": lambda image, _: image,
+    "ShearX": lambda image, v: affine(image, 1, v, 0, 0, 1, 0),
+    "ShearY": lambda image, v: affine(image, 1, 0, 0, v, 1, 0),
+    "TranslateX": lambda image, v: affine(image, 1, 0, v * image.width, 0, 1, 0),
+    "TranslateY": lambda image, v: affine(image, 1, 0, 0, 0, 1, v * image.height),
+    "Rotate": lambda image, v: image.rotate(v, resample=Image.NEAREST),
+    "AutoContrast": lambda image, _: ImageOps.autocontrast(image),
+    "Equalize": lambda image, _: ImageOps.equalize(image),
+    "Invert": lambda image, _: ImageOps.invert(image),
+    "Grayscale": lambda image, _: ImageOps.grayscale(image).convert(image.mode),
+    "Solarize": lambda image, v: ImageOps.solarize(image, v),
+    "Posterize": lambda image, v: ImageOps.posterize(image, round(v)),
+    "Contrast": lambda image, v: ImageEnhance.Contrast(image).enhance(1 + v),
+    "Color": lambda image, v: ImageEnhance.Color(image).enhance(1 + v),
+    "Brightness": lambda image, v: ImageEnhance.Brightness(image).enhance(1 + v),
+    "Sharpness": lambda image, v: ImageEnhance.Sharpness(image).enhance(1 + v),
+    "Hue": hue,
+    "Cutout": cutout,
+    "RandomCrop": pad_and_crop,
+    "RandomResizeCrop": resize_crop,
+}
+
+
+# --- SPEC section 2: strengths, windows and the order -----------------------------------------------------------------
+
+STRENGTH: dict[str, Callable[[float], float]] = {
+    "ShearX": lambda m: m,
+    "ShearY": lambda m: m,
+    "TranslateX": lambda m: 0.75 * m,
+    "TranslateY": lambda m: 0.75 * m,
+    "Rotate": lambda m: 90 * m,
+    "Solarize": lambda m: 255 - 255 * m,
+    "Posterize": lambda m: 8 - round(6 * m),
+    "Contrast": lambda m: 0.99 * m,
+    "Color": lambda m: 0.99 * m,
+    "Brightness": lambda m: 0.99 * m,
+    "Sharpness": lambda m: 0.99 * m,
+    "Hue": lambda m: 0.5 * m,
+    "Cutout": lambda m: m,
+    "RandomCrop": lambda m: 0.5 * m,
+    "RandomResizeCrop": lambda m: 1 - 0.95 * m,
+}
+SIGNED = {
+    "ShearX",
+    "ShearY",
+    "TranslateX",
+    "TranslateY",
+    "Rotate",
+    "Contrast",
+    "Color",
+    "Brightness",
+    "Sharpness",
+    "Hue",
+}
+
+
+def strength(name: str, magnitude: float, u: float) -> float:
+    """The strength at a magnitude; the direction is backwards where u < 1/2."""
+    value = STRENGTH.get(name, lambda _: 0.0)(min(max(magnitude, 0.0), 1.0))
+    return -value if name in SIGNED and u < 0.5 else value
+
+
+def aspect_range(area: float, height: int, width: int) -> tuple[float, float]:
+    """Where the aspect of RandomResizeCrop lies: [3/4, 4/3] as far as a window of that area fits."""
+    ratio = width / height
+    low, high = area * ratio, ratio / area
+    if high < 3 / 4:
+        return high, high
+    if low > 4 / 3:
+        return low, low
+    return max(low, 3 / 4), min(high, 4 / 3)
+
+
+def crop_box(pad: float, u: list[float], height: int, width: int) -> tuple[int, int, int, int]:
+    pad_x, pad_y = round(pad * width), round(pad * height)
+    left, top = math.floor(u[0] * (2 * pad_x + 1)), math.floor(u[1] * (2 * pad_y + 1))  # in the padded image
+    return left - pad_x, top - pad_y, width, height
+
+
+def cutout_box(part: float, u: list[float], height: int, width: int) -> tuple[int, int, int, int]:
+    side = round(part * width)
+    return math.floor(u[0] * width) - side // 2, math.floor(u[1] * height) - side // 2, side, side
+
+
+def resize_box(area: float, u: list[float], height: int, width: int) -> tuple[int, int, int, int]:
+    low, high = aspect_range(area, height, width)
+    aspect = low * (high / low) ** u[0]  # log-uniform
+    box_width = min(max(round(math.sqrt(area * height * width * aspect)), 1), width)
+    box_height = min(max(round(math.sqrt(area * height * width / aspect)), 1), height)
+    left, top = math.floor(u[1] * (width - box_width + 1)), math.floor(u[2] * (height - box_height + 1))
+    return left, top, box_width, box_height
+
+
+BOXES = {"RandomCrop": crop_box, "Cutout": cutout_box, "RandomResizeCrop": resize_box}
+
+
+def argument(name: str, magnitude: float, u: list[float], height: int, width: int) -> float | tuple[int, ...]:
+    """What PIXELS[name] takes beside the image: u is the direction, then what a window needs."""
+    value = strength(name, magnitude, u[0])
+    return BOXES[name](value, u[1:], height, width) if name in BOXES else value
+
+
+def augment_one(image: Image.Image, drawn: list[tuple[str, float, list[float]]], flip: bool, fill: tuple[int, ...]):
+    """RandomResizeCrop first, then the positions in order, the mirror flip, and Cutout last."""
+
+    def take(image: Image.Image, wanted: Callable[[str], bool], *extra: tuple[int, ...]) -> Image.Image:
+        for name, magnitude, u in drawn:
+            if wanted(name):
+                image = PIXELS[name](image, argument(name, magnitude, u, image.height, image.width), *extra)
+        return image
+
+    image = take(image, lambda name: name == "RandomResizeCrop")
+    image = take(image, lambda name: name not in ("RandomResizeCrop", "Cutout"))
+    if flip:
+        image = ImageOps.mirror(image)
+    return take(image, lambda name: name == "Cutout", fill)
+
+
+def augment(images: Tensor, parameters, fill: tuple[int, ...] = BLACK) -> Tensor:
+    """A loop over the images."""
+    (op, magnitude, active, space), u, flip = parameters
+    out = []
+    for i, pixels in enumerate(images):
+        positions = [k for k in range(op.shape[1]) if active[i, k]]
+        drawn = [(space.names[op[i, k]], magnitude[i, k].item(), u[i, k].tolist()) for k in positions]
+        out.append(to_pixels(augment_one(to_pil(pixels), drawn, bool(flip[i]), fill)))
+    return torch.stack(out) if out else images
+
+
+def differences(a: Tensor, b: Tensor) -> tuple[int, float]:
+    """The largest difference in levels, and the share of values that differ at all."""
+    difference = (a.int() - b.int()).abs()
+    return int(difference.max()), difference.ne(0).double().mean().item()
+
+
+# --- densities and the policy -----------------------------------------------------------------------------------------
+
+
+def grid(low: float = -1.5, high: float = 2.5, n: int = 20_001) -> tuple[Tensor, Tensor]:
+    """Points and weights of the trapezoidal rule, which for a smooth density that vanishes at both ends is exact."""
+    points = torch.linspace(low, high, n, dtype=torch.float64)
+    return points, torch.full((n,), (high - low) / (n - 1), dtype=torch.float64)
+
+
+def integrate(log_density: Callable[[Tensor], Tensor]) -> float:
+    points, weights = grid()
+    return float((log_density(points).exp() * weights).sum())
+
+
+def smoothed_uniform_log_prob(m: float, high: float, scale: float) -> float:
+    """SPEC section 1's formula, word for word, with 400 digits: enough to subtract what agrees in the first 100."""
+    with mpmath.workdps(400):
+        m, high, scale = mpmath.mpf(m), mpmath.mpf(high), mpmath.mpf(scale)
+        return float(mpmath.log((mpmath.ncdf((high - m) / scale) - mpmath.ncdf(-m / scale)) / high))
+
+
+def every_tau(n: int, k: int) -> Iterator[tuple[int, ...]]:
+    return itertools.product(range(n), repeat=k)

@@ -1,0 +1,125 @@
+"""The commands as a user types them."""
+
+import json
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+import slackaug
+from slackaug import Policy, cli
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command in this process: starting a new one takes seconds."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["slackaug", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return Done(stop.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def policy_file(tmp_path):
+    policy = Policy.uniform("cifar")
+    policy.pi[:, policy.space.index("Rotate")] = 1
+    policy.save(tmp_path / "policy.json")
+    return tmp_path / "policy.json"
+
+
+def test_help_lists_the_commands_that_work(run):
+    out = run("--help").stdout
+    assert "show" in out
+    assert "doctor" in out
+    assert "search" not in out
+
+
+def test_version_does_not_wait_for_torch():
+    script = "import sys; from slackaug import cli; sys.argv[1:] = ['--version']; cli.app(standalone_mode=False); "
+    script += "assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"slackaug {slackaug.__version__}\n")
+
+
+def test_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "slackaug", "shwo"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Did you mean 'show'" in done.stderr
+
+
+def test_show_prints_most_likely_first_with_physical_strengths(run, policy_file):
+    done = run("show", policy_file)
+    rows = [line.split("│") for line in done.stdout.splitlines() if line.startswith("│")]
+    assert done.returncode == 0
+    assert len(rows) == 17
+    assert rows[0][1].strip() == "Rotate"
+    assert rows[0][5].strip() == "0 to ±67.5 degrees"
+    assert float(rows[0][2]) > float(rows[1][2])
+
+
+def test_show_the_start_of_a_search(run):
+    done = run("show", "uniform:domainnet")
+    assert "RandomResizeCrop" in done.stdout
+    assert "entropy 100.0% of uniform" in done.stdout
+
+
+def test_show_compares_two(run, policy_file):
+    done = run("show", policy_file, "uniform:cifar")
+    assert done.returncode == 0
+    assert "KL(A || B)" in done.stdout
+    assert "correlation of the probabilities: undefined" in done.stdout
+
+
+def test_show_a_published_format(run, tmp_path):
+    document = {
+        "kind": "subpolicies (op,prob,level in [0,1] of op range)",
+        "source": "a test",
+        "subpolicies": [[["Rotate", 0.5, 1.0], ["Invert", 1.0, 0.3]]],
+    }
+    (tmp_path / "fast.json").write_text(json.dumps(document))
+    done = run("show", tmp_path / "fast.json")
+    assert done.returncode == 0
+    assert "0.500 │ ±30 degrees" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["show", "nowhere.json"], "nowhere.json: cannot be read (No such file or directory)"),
+        (["show", "uniform:cifr"], "expected one of uniform:cifar"),
+        (["show", "a", "b", "c"], "expected one or two policies, got 3"),
+        (["show"], "Missing argument"),
+        (["shwo"], "Did you mean 'show'"),
+        (["show", "--nonsense"], "No such option"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(run, arguments, says):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_debug_lets_the_traceback_through(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["slackaug", "--debug", "show", "nowhere.json"])
+    with pytest.raises(slackaug.PolicyError):
+        cli.main()
+
+
+def test_doctor_says_what_is_here(run):
+    done = run("doctor")
+    for package in ("python", "torch", "numpy", "pillow", "GPU", "torchvision"):
+        assert package in done.stdout
+    assert "Traceback" not in done.stderr

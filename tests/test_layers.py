@@ -1,0 +1,137 @@
+"""The core is read in one order and imported in that order; it does no I/O, and nothing draws from a global stream."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slackaug
+
+PACKAGE = Path(slackaug.__file__).parent
+CORE = ("rng", "transforms", "pil", "elementary", "spaces", "schema", "policy", "hypergrad", "search")
+CONSTANTS = {"_version"}  # may be imported from anywhere
+CORE_MAY_USE = {"torch", "numpy", "PIL"}  # and of the standard library all but:
+NOT_IN_THE_CORE = {"argparse", "builtins", "io", "logging", "multiprocessing", "random", "secrets", "shutil", "socket",
+                   "subprocess", "sys", "tempfile", "threading", "time", "urllib"}  # fmt: skip
+FILE_ACCESS = {("policy", "Policy.save", "write_text"), ("schema", "read_json", "open")}  # the core's only two
+IO_CALLS = {"open", "print", "input", "write_text", "write_bytes", "read_text", "read_bytes", "mkdir", "unlink",
+            "touch", "getenv", "torch.save", "torch.load", "np.load", "np.save"}  # fmt: skip
+DRAWS = {"rand", "randn", "randint", "randperm", "multinomial", "bernoulli", "normal", "rand_like", "randn_like",
+         "randint_like", "normal_", "uniform_", "random_", "bernoulli_", "exponential_"}  # fmt: skip
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def core_modules() -> list[str]:
+    return [name for name in CORE if (PACKAGE / f"{name}.py").exists()]
+
+
+core = pytest.mark.parametrize("module", core_modules())
+files = pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+
+
+def dotted(node: ast.expr) -> str:
+    """The name of `a.b.c`, as far as it is one: `x().c` is '.c'."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ""
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Absolute names; the package's own as slackaug.x."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = "slackaug" if node.level else ""
+            base = ".".join(part for part in (origin, node.module or "") if part)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def calls(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
+    """Every call with the function or method it stands in."""
+    for node in ast.iter_child_nodes(tree):
+        here = inside
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            here = f"{inside}.{node.name}" if inside else node.name
+        if isinstance(node, ast.Call):
+            yield inside, node
+        yield from calls(node, here)
+
+
+@core
+def test_core_imports_only_backwards(module):
+    earlier = {*CORE[: CORE.index(module)], *CONSTANTS}
+    own = {name.split(".")[1] for name in imports(parse(PACKAGE / f"{module}.py")) if name.startswith("slackaug.")}
+    assert own <= earlier, f"{module} may import {sorted(earlier)}"
+
+
+@core
+def test_core_uses_only_its_dependencies(module):
+    outside = {name.split(".")[0] for name in imports(parse(PACKAGE / f"{module}.py"))} - {"slackaug"}
+    assert outside <= (sys.stdlib_module_names - NOT_IN_THE_CORE) | CORE_MAY_USE
+
+
+@core
+def test_core_does_no_io(module):
+    found = set()
+    for inside, call in calls(parse(PACKAGE / f"{module}.py")):
+        name = dotted(call.func)
+        for forbidden in IO_CALLS & {name, name.rpartition(".")[2]}:
+            found.add((module, inside, forbidden))
+    assert found <= FILE_ACCESS
+
+
+def test_the_named_file_accesses_exist():
+    """An exception that nobody uses any more must go."""
+    found = {
+        (module, inside, dotted(call.func).rpartition(".")[2])
+        for module in core_modules()
+        for inside, call in calls(parse(PACKAGE / f"{module}.py"))
+    }
+    assert found >= FILE_ACCESS
+
+
+@core
+def test_core_reads_no_environment_and_names_no_device(module):
+    for node in ast.walk(parse(PACKAGE / f"{module}.py")):
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in ("environ", "getenv", "cuda", "argv"), f"line {node.lineno}: .{node.attr}"
+        if isinstance(node, ast.Constant):
+            assert node.value not in ("cuda", "cuda:0", "mps"), f"line {node.lineno}: {node.value!r}"
+
+
+@files
+def test_nothing_draws_from_a_global_stream(path):
+    tree = parse(path)
+    modules = {name.split(".")[0] for name in imports(tree)}
+    assert "random" not in modules
+    names = {dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    wrong = ("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed", "torch.random", "np.random", "numpy.random")
+    assert not {name for name in names if name.startswith(wrong)}
+
+
+@files
+def test_every_draw_names_its_generator(path):
+    for _, call in calls(parse(path)):
+        owner, _, name = dotted(call.func).rpartition(".")
+        if name in DRAWS and (owner == "torch" or name.endswith("_")):
+            assert "generator" in {keyword.arg for keyword in call.keywords}, f"line {call.lineno}: {name}"
+
+
+@files
+def test_no_wildcard_and_no_bare_except(path):
+    for node in ast.walk(parse(path)):
+        assert not (isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names))
+        assert not (isinstance(node, ast.ExceptHandler) and node.type is None), f"line {node.lineno}"
+
+
+def test_the_checks_can_fail():
+    bad = ast.parse("import random\nfrom .cli import main\ndef f():\n  print(1)\n  p.open('x')\n  torch.rand(3)")
+    assert {"random", "slackaug.cli.main"} == set(imports(bad))
+    assert [(inside, dotted(call.func)) for inside, call in calls(bad)] == [
+        ("f", "print"), ("f", "p.open"), ("f", "torch.rand")]  # fmt: skip

@@ -1,0 +1,420 @@
+"""Policy files: what is saved comes back, and whatever else a file holds is refused with what, where and what to do."""
+
+import copy
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackaug import schema
+from slackaug.elementary import custom
+from slackaug.policy import Policy, PolicyError
+from slackaug.rng import generator
+from slackaug.spaces import SPACES, Space, augment
+
+DOCUMENT = Policy.uniform("cifar").to_dict()
+
+
+def learned_policy(space: Space | str = "domainnet") -> Policy:
+    policy, stream = Policy.uniform(space), generator(0, "test")
+    pi = 3 * torch.randn(policy.pi.shape, generator=stream, dtype=torch.float64)
+    mu = torch.where(policy.space.has_magnitude, 0.1 + 0.9 * torch.rand(len(policy.space), generator=stream), 0.75)
+    return replace(policy, pi=pi, mu=mu.double(), dataset="sha256:0f", learned={"epochs": 3, "note": "ü"}, flip=False)
+
+
+def assert_same(a: Policy, b: Policy) -> None:
+    assert (a.probabilities - b.probabilities).abs().max() < 1e-15
+    assert torch.equal(a.mu, b.mu)
+    for name in ("sigma", "flip", "fill", "mean", "std", "dataset", "learned"):
+        assert getattr(a, name) == getattr(b, name), name
+    assert a.space == b.space
+
+
+# --- round trips ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_save_and_load(tmp_path, space):
+    policy = learned_policy(space)
+    policy.save(tmp_path / "policy.json")
+    assert_same(Policy.load(tmp_path / "policy.json"), policy)
+
+
+def test_saving_again_changes_nothing(tmp_path):
+    """Within rounding of the probabilities; names, bounds and the rest to the letter."""
+    policy = learned_policy()
+    policy.save(tmp_path / "a.json")
+    Policy.load(tmp_path / "a.json").save(tmp_path / "b.json")
+    a, b = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
+    assert torch.allclose(torch.tensor(a.pop("pi")), torch.tensor(b.pop("pi")), rtol=0, atol=1e-15)
+    assert a == b
+
+
+def test_the_file_has_a_line_per_entry_and_position(tmp_path):
+    learned_policy().save(tmp_path / "policy.json")
+    lines = (tmp_path / "policy.json").read_text().splitlines()
+    assert len(lines) == 2 + len(DOCUMENT) + 3 + 1  # braces, entries, and pi on three lines of its own
+    assert json.loads((tmp_path / "policy.json").read_text()).keys() == DOCUMENT.keys()
+
+
+def test_parameter_free_bounds_are_null():
+    bounds = dict(zip(DOCUMENT["transformations"], DOCUMENT["mu"], strict=True))
+    assert [name for name, mu in bounds.items() if mu is None] == ["AutoContrast", "Invert", "Equalize", "Identity"]
+    assert [name for name, span in DOCUMENT["ranges"].items() if span is None] == [
+        "AutoContrast", "Invert", "Equalize", "Identity"]  # fmt: skip
+    assert DOCUMENT["ranges"]["Rotate"] == [0, 90]
+
+
+def test_changed_ranges_come_back(tmp_path):
+    policy = Policy.uniform(SPACES["cifar"].exclude("Invert").rerange(Rotate=(0, 30), Solarize=(256, 128)))
+    policy.save(tmp_path / "policy.json")
+    assert_same(Policy.load(tmp_path / "policy.json"), policy)
+
+
+def darken(images, value):
+    return images // 2
+
+
+def grey_out(image, value):
+    return image
+
+
+OWN = {
+    "record": custom("Darken", darken, span=(0, 5), signed=True),
+    "callable": darken,
+    "free": custom("Darken", darken, span=None),
+    "pil": custom("Darken", pil_function=grey_out, span=(0, 1)),
+}
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_own_transformations_are_supplied_by_the_caller(tmp_path, own):
+    added = OWN[own] if own != "callable" else custom("Darken", darken, span=(2, 5), signed=True)
+    policy = Policy.uniform(SPACES["cifar"].add(added))
+    policy.save(tmp_path / "policy.json")
+    loaded = Policy.load(tmp_path / "policy.json", transforms={"Darken": OWN[own]})
+    assert loaded.space["Darken"].kernel is added.kernel
+    assert (loaded.space["Darken"].span, loaded.space["Darken"].signed) == (added.span, added.signed)
+
+
+def test_own_transformations_that_nobody_supplies(tmp_path):
+    Policy.uniform(SPACES["cifar"].add(OWN["record"])).save(tmp_path / "policy.json")
+    with pytest.raises(
+        PolicyError, match=r"transformations\[17\]: unknown transformation 'Darken'.*transforms=\{\.\.\.\}"
+    ):
+        Policy.load(tmp_path / "policy.json")
+
+
+@pytest.mark.parametrize("key", ["library_version", "signed", "dataset", "learned"])
+def test_optional_keys_may_be_missing(key):
+    document = {k: v for k, v in DOCUMENT.items() if k != key}
+    assert_same(Policy.from_dict(document), Policy.uniform("cifar"))
+
+
+def test_loading_leaves_the_document_alone():
+    document = copy.deepcopy(DOCUMENT)
+    Policy.from_dict(document)
+    assert document == DOCUMENT
+
+
+# --- files that are no policy -----------------------------------------------------------------------------------------
+
+
+def write(content: bytes) -> Callable[[Path], None]:
+    return lambda path: path.write_bytes(content)
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(200_000_000)
+
+
+TEXT = json.dumps(DOCUMENT).encode()
+NOT_POLICIES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "missing": (lambda path: None, r"cannot be read \(No such file or directory\)"),
+    "folder": (lambda path: path.mkdir(), "is a folder, expected a JSON file"),
+    "empty": (write(b""), "not valid JSON, or cut off"),
+    "truncated": (write(TEXT[: len(TEXT) // 2]), "not valid JSON, or cut off"),
+    "one brace short": (write(TEXT[:-1]), "not valid JSON, or cut off"),
+    "text": (write(b"pi = 3"), r"not valid JSON, or cut off \(.*line 1 column 1"),
+    "binary": (write(bytes(range(256)) * 4), "not valid JSON, or cut off"),
+    "not utf-8": (write(TEXT.replace(b"ShearX", b"Shear\xff")), "not valid JSON, or cut off"),
+    "pickle": (write(b"\x80\x04\x95\x0b\x00\x00\x00"), "not valid JSON, or cut off"),
+    "200 MB": (sparse, "larger than 10 MB, so it is not a policy"),
+    "a list": (write(b"[1, 2]"), r"expected a JSON object \{\.\.\.\}, got a list"),
+    "a number": (write(b"3"), r"expected a JSON object \{\.\.\.\}, got 3"),
+    "null": (write(b"null"), r"expected a JSON object \{\.\.\.\}, got null"),
+    "another object": (write(b'{"a": 1}'), r"schema_version: missing; is it a slackaug policy\?"),
+    "deep lists": (write(b"[" * 100_000), "not valid JSON, or cut off"),
+    "deep objects": (write(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), "not valid JSON, or cut off"),
+    "digits without end": (write(b'{"schema_version": ' + b"1" * 5000 + b"}"), "not valid JSON, or cut off"),
+    "NaN": (write(TEXT.replace(b"0.75", b"NaN", 1)), "holds NaN, expected finite numbers only"),
+    "Infinity": (write(TEXT.replace(b"0.75", b"-Infinity", 1)), "holds -Infinity, expected finite numbers only"),
+    "overflow": (write(TEXT.replace(b"0.75", b"1e999", 1)), r"mu\[0\] \(ShearX\): expected a finite number"),
+    "duplicate keys": (write(b'{"pi": 1, "mu": 2, "pi": 3}'), "the key 'pi' appears more than once"),
+    "duplicate keys inside": (write(b'{"learned": {"a": 1, "a": 1}}'), "the key 'a' appears more than once"),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), NOT_POLICIES.values(), ids=NOT_POLICIES.keys())
+def test_files_that_are_no_policy(tmp_path, make, message):
+    """The message starts with the path and fits a line."""
+    path = tmp_path / "p.json"
+    make(path)
+    with pytest.raises(PolicyError, match=message) as error:
+        Policy.load(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert len(str(error.value)) < len(str(path)) + 250
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_folder_is_answered_with_its_policy(tmp_path):
+    Policy.uniform("cifar").save(tmp_path / "policy.json")
+    with pytest.raises(PolicyError, match=r"is a folder, expected a JSON file; try .*policy\.json"):
+        Policy.load(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_permission(tmp_path):
+    (tmp_path / "p.json").write_bytes(TEXT)
+    (tmp_path / "p.json").chmod(0)
+    with pytest.raises(PolicyError, match="cannot be read"):
+        Policy.load(tmp_path / "p.json")
+
+
+@pytest.mark.xfail(strict=True, reason="bug: schema.refuse_duplicates counts every key against every other")
+def test_many_keys_are_refused_in_good_time(tmp_path):
+    """20,000 different keys in 300 kB; looking for duplicates must not take their square."""
+    (tmp_path / "p.json").write_text(json.dumps({f"key {i}": i for i in range(20_000)}))
+    start = time.perf_counter()
+    with pytest.raises(PolicyError, match="schema_version: missing"):
+        Policy.load(tmp_path / "p.json")
+    assert time.perf_counter() - start < 1
+
+
+# --- documents with one thing wrong -----------------------------------------------------------------------------------
+
+
+def with_(**changes: Any) -> dict[str, Any]:
+    return copy.deepcopy(DOCUMENT) | changes
+
+
+def at(key: str, index: Any, value: Any) -> dict[str, Any]:
+    document = copy.deepcopy(DOCUMENT)
+    document[key][index] = value
+    return document
+
+
+ROW = [1 / 17] * 17
+NAMES = DOCUMENT["transformations"]
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "newer schema": (
+        with_(schema_version=2),
+        r"schema_version: the file has version 2, .* reads up to 1; update slackaug",
+    ),
+    "schema 0": (with_(schema_version=0), "schema_version: expected an integer from 1 to 1000000000, got 0"),
+    "schema text": (with_(schema_version="1"), 'schema_version: expected an integer .*, got "1"'),
+    "schema true": (with_(schema_version=True), "schema_version: expected an integer .*, got true"),
+    "unknown key": (with_(sigm=0.1), r"unknown key 'sigm'; did you mean 'sigma'\?"),
+    "missing key": ({k: v for k, v in DOCUMENT.items() if k != "mu"}, "mu: missing"),
+    "published format": ({"format": "x", "pi": []}, "schema_version: missing; it looks like a published policy"),
+    "unknown transformation": (at("transformations", 4, "Rotat"), r"ranges: expected one entry per transformation"),
+    "no transformations": (with_(transformations=[]), "transformations: expected a list of 1 to 1000 items, got 0"),
+    "names no list": (with_(transformations="ShearX"), 'transformations: expected a list, got "ShearX"'),
+    "name a number": (
+        at("transformations", 0, 3),
+        r"transformations\[0\]: expected a text of 1 to 200 characters, got 3",
+    ),
+    "name without end": (at("transformations", 0, "x" * 300), r"transformations\[0\]: expected a text of 1 to 200"),
+    "pi no list": (with_(pi=3), "pi: expected a list, got 3"),
+    "pi empty": (with_(pi=[]), "pi: expected a list of 1 to 16 items, got 0"),
+    "pi too many rows": (with_(pi=[ROW] * 17), "pi: expected a list of 1 to 16 items, got 17"),
+    "pi one row": (with_(pi=ROW[:3]), r"pi\[0\]: expected a list, got 0\.0588"),
+    "pi short row": (with_(pi=[ROW, ROW[1:], ROW]), r"pi\[1\]: expected a list of 17 items, got 16"),
+    "pi negative": (
+        with_(pi=[[-0.1, 1.1, *[0] * 15]]),
+        r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got -0\.1",
+    ),
+    "pi sum": (with_(pi=[ROW, [1 / 16] * 17, ROW]), r"pi\[1\]: the probabilities sum to 1\.062500, expected 1"),
+    "pi all zero": (with_(pi=[[0] * 17]), r"pi\[0\]: the probabilities sum to 0\.000000, expected 1"),
+    "pi NaN": (with_(pi=[[float("nan"), *ROW[1:]]]), r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got NaN"),
+    "pi boolean": (with_(pi=[[True, *[0] * 16]]), r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got true"),
+    "pi huge": (with_(pi=[[10**400, *ROW[1:]]]), r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got 1000"),
+    "pi text": (with_(pi=[["0.5", *ROW[1:]]]), r'pi\[0\]\[0\]: expected a finite number from 0 to 1, got "0\.5"'),
+    "mu short": (with_(mu=[0.5] * 16), "mu: expected a list of 17 items, got 16"),
+    "mu zero": (at("mu", 0, 0), r"mu\[0\] \(ShearX\): expected a finite number from 0\.001 to 1, got 0"),
+    "mu above one": (at("mu", 4, 1.5), r"mu\[4\] \(Rotate\): expected a finite number from 0\.001 to 1, got 1\.5"),
+    "mu null": (at("mu", 4, None), r"mu\[4\] \(Rotate\): expected a finite number from 0\.001 to 1, got null"),
+    "mu where free": (at("mu", 6, 0.5), r"mu\[6\] \(Invert\): expected null, for it has no magnitude, got 0\.5"),
+    "mu boolean": (at("mu", 0, True), r"mu\[0\] \(ShearX\): expected a finite number .*, got true"),
+    "mu huge": (at("mu", 0, 10**400), r"mu\[0\] \(ShearX\): expected a finite number .*, got 1000"),
+    "range outside": (
+        at("ranges", "Posterize", [8, 0]),
+        r"ranges\['Posterize'\]: Posterize takes strengths from 1 to 8",
+    ),
+    "range infinite": (
+        at("ranges", "Rotate", [0, 1e308]),
+        r"ranges\['Rotate'\]\[1\]: expected a finite number, got 1e\+308",
+    ),
+    "range one end": (at("ranges", "Rotate", [90]), r"ranges\['Rotate'\]: expected a list of 2 items, got 1"),
+    "range null": (at("ranges", "Rotate", None), r"ranges\['Rotate'\]: expected a list, got null"),
+    "range where free": (at("ranges", "Invert", [0, 1]), r"ranges\['Invert'\]: expected null, for it has no magnitude"),
+    "ranges a list": (with_(ranges=[]), "ranges: expected one entry per transformation, got a list"),
+    "range of another": (at("ranges", "Hue", [0, 1]), "ranges: expected one entry per transformation"),
+    "sigma zero": (with_(sigma=0), "sigma: expected a finite number from 0.001 to 1, got 0"),
+    "flip a number": (with_(flip=1), "flip: expected true or false, got 1"),
+    "fill two": (with_(fill=[1, 2]), "fill: expected a list of 3 items, got 2"),
+    "fill fraction": (with_(fill=[1, 2, 0.5]), r"fill\[2\]: expected an integer from 0 to 255, got 0\.5"),
+    "fill 256": (with_(fill=[256, 2, 3]), r"fill\[0\]: expected an integer from 0 to 255, got 256"),
+    "mean": (with_(mean=[0.5, 0.5, 125]), r"mean\[2\]: expected a finite number from 0 to 1, got 125"),
+    "std zero": (with_(std=[0.5, 0, 1]), r"std\[1\]: expected a finite number from 1e-06 to 10, got 0"),
+    "space": (with_(space=""), 'space: expected a text of 1 to 200 characters, got ""'),
+    "dataset": (with_(dataset=3), "dataset: expected a text of 1 to 200 characters, got 3"),
+    "learned": (with_(learned=[1]), "learned: expected an object, got a list"),
+    "signed": (with_(signed="Rotate"), 'signed: expected a list, got "Rotate"'),
+}
+
+
+@pytest.mark.parametrize(("document", "message"), WRONG.values(), ids=WRONG.keys())
+def test_documents_with_one_thing_wrong(document, message):
+    with pytest.raises(PolicyError, match=message) as error:
+        Policy.from_dict(document)
+    assert len(str(error.value)) < 250
+
+
+def renamed(old: str, new: str) -> dict[str, Any]:
+    ranges = {new if name == old else name: span for name, span in DOCUMENT["ranges"].items()}
+    return with_(transformations=[new if name == old else name for name in NAMES], ranges=ranges)
+
+
+def test_unknown_transformation_is_answered_with_the_nearest():
+    with pytest.raises(
+        PolicyError, match=r"transformations\[4\]: unknown transformation 'Rotat'; did you mean 'Rotate'\?"
+    ):
+        Policy.from_dict(renamed("Rotate", "Rotat"))
+
+
+def test_duplicate_transformations_are_refused():
+    document = renamed("ShearY", "ShearX")
+    document["mu"][1] = 0.75
+    with pytest.raises(PolicyError, match=r"transformations: .*lists ShearX more than once"):
+        Policy.from_dict(document)
+
+
+def test_errors_of_a_document_in_a_file_name_the_file(tmp_path):
+    (tmp_path / "p.json").write_text(json.dumps(at("mu", 0, 2)))
+    with pytest.raises(PolicyError, match=r"p\.json: mu\[0\] \(ShearX\): expected"):
+        Policy.load(tmp_path / "p.json")
+
+
+@pytest.mark.xfail(strict=True, reason="bug: Transform.limits are not checked for the other direction")
+@pytest.mark.parametrize("name", ["Posterize", "RandomResizeCrop", "Cutout", "Solarize"])
+def test_a_direction_where_the_kernel_has_none_is_refused(name):
+    """Minus 3 bits, or a window of negative area, has no pixels."""
+    document = Policy.uniform("domainnet").to_dict()
+    with pytest.raises(PolicyError, match=name):
+        Policy.from_dict(document | {"signed": [*document["signed"], name]})
+
+
+@pytest.mark.xfail(strict=True, reason="bug: names in `signed` that are no transformation are dropped silently")
+def test_a_direction_for_an_unknown_transformation_is_refused():
+    with pytest.raises(PolicyError, match="signed"):
+        Policy.from_dict(with_(signed=["Rotat"]))
+
+
+@pytest.mark.xfail(strict=True, reason="bug: save writes NaN and Infinity, which load refuses")
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_could_not_be_loaded_again_is_not_saved(tmp_path, value):
+    with pytest.raises(ValueError, match=r"learned|JSON"):
+        replace(Policy.uniform("cifar"), learned={"loss": value}).save(tmp_path / "policy.json")
+    assert not (tmp_path / "policy.json").exists()
+
+
+# --- fuzzing ----------------------------------------------------------------------------------------------------------
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([0, 1, -1, 10**400, 1e308, -1e-320, 0.5, 1.5, "", "Rotate", "x" * 500, "\x00", "\ud800"])
+    | st.floats()
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def policy_or_error(load: Callable[[], Policy]) -> Policy | PolicyError:
+    try:
+        return load()
+    except PolicyError as error:
+        return error
+
+
+def places(value: Any, path: tuple = ()) -> list[tuple]:
+    """Every place in a document, as a path of keys and indices."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, entry in inside for place in places(entry, (*path, key)))]
+
+
+@given(
+    place=st.sampled_from(places(DOCUMENT)[1:]), value=JSON_VALUES, how=st.sampled_from(["replace", "remove", "add"])
+)
+@settings(max_examples=400)
+def test_a_damaged_document_is_a_policy_or_a_policy_error(place, value, how):
+    """And a policy is one that can be drawn from and applied."""
+    document = copy.deepcopy(DOCUMENT)
+    target = document
+    for step in place[:-1]:
+        target = target[step]
+    if how == "remove":
+        del target[place[-1]]
+    elif how == "add" and isinstance(target, list):
+        target.insert(place[-1], value)
+    else:
+        target[place[-1] if how == "replace" else f"{place[-1]}x"] = value
+    policy = policy_or_error(lambda: Policy.from_dict(document))
+    if isinstance(policy, Policy):
+        tau = policy.sample(3, generator(0, "test"))
+        assert policy.log_prob(tau).isfinite().all()
+        images = torch.zeros(3, 3, 4, 5, dtype=torch.uint8)
+        assert augment(images, tau, generator(0, "test"), fill=policy.fill).shape == images.shape
+
+
+@given(value=JSON_VALUES)
+def test_any_document_is_a_policy_error(value):
+    with pytest.raises(PolicyError):
+        Policy.from_dict(value if isinstance(value, dict) else {"schema_version": value})
+
+
+@given(cut=st.integers(0, len(TEXT) - 1), junk=st.binary(max_size=6))
+@settings(max_examples=100)
+def test_damaged_bytes_are_a_policy_or_a_policy_error(tmp_path_factory, cut, junk):
+    path = tmp_path_factory.getbasetemp() / "damaged.json"
+    path.write_bytes(TEXT[:cut] + junk + TEXT[cut + len(junk) :])
+    result = policy_or_error(lambda: Policy.load(path))
+    assert isinstance(result, Policy) or str(result).startswith(f"{path}: ")
+
+
+# --- the readers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [({"a": 1}, "an object"), ([1], "a list"), (None, "null"), ("x" * 100, '"' + "x" * 56 + "..."), (True, "true")],
+)
+def test_describe_fits_a_line(value, text):
+    assert schema.describe(value) == text
+
+
+def test_read_json_gives_the_object(tmp_path):
+    (tmp_path / "x.json").write_text('{"a": [1, 2.5, null]}')
+    assert schema.read_json(tmp_path / "x.json") == {"a": [1, 2.5, None]}
