@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+SMALL_SIDE = 3600  # below it, 16.16 fixed point fits into 32 bits even for shears and shifts by 8 times the size
 RESIZE_BITS = 22  # Pillow's resize keeps filter weights in fixed point with this many bits
 BICUBIC_TAPS = 5  # source pixels under the bicubic kernel when an image is enlarged
 
@@ -86,9 +87,10 @@ def affine(images: Tensor, matrix: Tensor) -> Tensor:
     batch, channels, height, width = images.shape
     a, b, c, d, e, f = matrix.unbind(-1)  # 6 x (B,)
     corner = torch.stack((c + a * 0.5 + b * 0.5, a, b, f + d * 0.5 + e * 0.5, d, e))
-    x0, ax, bx, y0, ay, by = torch.floor(corner * 65536 + 0.5).to(torch.int32).view(6, batch, 1, 1)
-    column = torch.arange(width, dtype=torch.int32, device=images.device).view(1, 1, width)
-    row = torch.arange(height, dtype=torch.int32, device=images.device).view(1, height, 1)
+    fixed = torch.int32 if max(height, width) < SMALL_SIDE else torch.int64
+    x0, ax, bx, y0, ay, by = torch.floor(corner * 65536 + 0.5).to(fixed).view(6, batch, 1, 1)
+    column = torch.arange(width, dtype=fixed, device=images.device).view(1, 1, width)
+    row = torch.arange(height, dtype=fixed, device=images.device).view(1, height, 1)
     x = (x0 + ax * column + bx * row) >> 16  # (B, H, W)
     y = (y0 + ay * column + by * row) >> 16
     inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
