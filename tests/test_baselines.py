@@ -274,9 +274,9 @@ def test_rows_average_sizes_where_directions_cancel():
     rows = {row.name: row for row in describe.rows(FAST_AA.space, op, weight, magnitude)}
     assert rows["Rotate"].share == pytest.approx(0.4)
     assert rows["Rotate"].strength == "±18.8 degrees"  # (0.1 * 30 + 0.3 * 15) / 0.4
-    assert rows["Color"].strength == "+0.45 on the factor 1"
+    assert rows["Color"].strength == "+0.45 on factor 1"
 
 
 def test_strength_text_without_unit_or_magnitude():
     assert describe.strength_text(TRANSFORMS["Invert"], 0.0) == ""
-    assert describe.strength_text(TRANSFORMS["Hue"], -0.25) == "±0.25 of the hue circle"
+    assert describe.strength_text(TRANSFORMS["Hue"], -0.25) == "±0.25 of circle"

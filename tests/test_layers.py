@@ -10,7 +10,7 @@ import pytest
 import slackaug
 
 PACKAGE = Path(slackaug.__file__).parent
-CORE = ("rng", "transforms", "pil", "elementary", "spaces", "schema", "policy", "hypergrad", "search")
+CORE = ("rng", "schema", "transforms", "pil", "elementary", "spaces", "policy", "hypergrad", "search")
 CONSTANTS = {"_version"}  # may be imported from anywhere
 CORE_MAY_USE = {"torch", "numpy", "PIL"}  # and of the standard library all but:
 NOT_IN_THE_CORE = {"argparse", "builtins", "io", "logging", "multiprocessing", "random", "secrets", "shutil", "socket",

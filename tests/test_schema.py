@@ -158,9 +158,9 @@ NOT_POLICIES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "digits without end": (write(b'{"schema_version": ' + b"1" * 5000 + b"}"), "not valid JSON, or cut off"),
     "NaN": (write(TEXT.replace(b"0.75", b"NaN", 1)), "holds NaN, expected finite numbers only"),
     "Infinity": (write(TEXT.replace(b"0.75", b"-Infinity", 1)), "holds -Infinity, expected finite numbers only"),
-    "overflow": (write(TEXT.replace(b"0.75", b"1e999", 1)), r"mu\[0\] \(ShearX\): expected a finite number"),
-    "duplicate keys": (write(b'{"pi": 1, "mu": 2, "pi": 3}'), "the key 'pi' appears more than once"),
-    "duplicate keys inside": (write(b'{"learned": {"a": 1, "a": 1}}'), "the key 'a' appears more than once"),
+    "overflow": (write(TEXT.replace(b"0.75", b"1e999", 1)), "1e999"),
+    "duplicate keys": (write(b'{"pi": 1, "mu": 2, "pi": 3}'), 'the key "pi" appears more than once'),
+    "duplicate keys inside": (write(b'{"learned": {"a": 1, "a": 1}}'), 'the key "a" appears more than once'),
 }
 
 
@@ -190,7 +190,6 @@ def test_a_file_without_permission(tmp_path):
         Policy.load(tmp_path / "p.json")
 
 
-@pytest.mark.xfail(strict=True, reason="bug: schema.refuse_duplicates counts every key against every other")
 def test_many_keys_are_refused_in_good_time(tmp_path):
     """20,000 different keys in 300 kB; looking for duplicates must not take their square."""
     (tmp_path / "p.json").write_text(json.dumps({f"key {i}": i for i in range(20_000)}))
@@ -214,7 +213,6 @@ def at(key: str, index: Any, value: Any) -> dict[str, Any]:
 
 
 ROW = [1 / 17] * 17
-NAMES = DOCUMENT["transformations"]
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "newer schema": (
         with_(schema_version=2),
@@ -247,7 +245,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "pi all zero": (with_(pi=[[0] * 17]), r"pi\[0\]: the probabilities sum to 0\.000000, expected 1"),
     "pi NaN": (with_(pi=[[float("nan"), *ROW[1:]]]), r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got NaN"),
     "pi boolean": (with_(pi=[[True, *[0] * 16]]), r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got true"),
-    "pi huge": (with_(pi=[[10**400, *ROW[1:]]]), r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got 1000"),
+    "pi huge": (
+        with_(pi=[[10**400, *ROW[1:]]]),
+        r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got a very large integer",
+    ),
     "pi text": (with_(pi=[["0.5", *ROW[1:]]]), r'pi\[0\]\[0\]: expected a finite number from 0 to 1, got "0\.5"'),
     "mu short": (with_(mu=[0.5] * 16), "mu: expected a list of 17 items, got 16"),
     "mu zero": (at("mu", 0, 0), r"mu\[0\] \(ShearX\): expected a finite number from 0\.001 to 1, got 0"),
@@ -255,7 +256,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "mu null": (at("mu", 4, None), r"mu\[4\] \(Rotate\): expected a finite number from 0\.001 to 1, got null"),
     "mu where free": (at("mu", 6, 0.5), r"mu\[6\] \(Invert\): expected null, for it has no magnitude, got 0\.5"),
     "mu boolean": (at("mu", 0, True), r"mu\[0\] \(ShearX\): expected a finite number .*, got true"),
-    "mu huge": (at("mu", 0, 10**400), r"mu\[0\] \(ShearX\): expected a finite number .*, got 1000"),
+    "mu huge": (at("mu", 0, 10**400), r"mu\[0\] \(ShearX\): expected a finite number .*, got a very large integer"),
     "range outside": (
         at("ranges", "Posterize", [8, 0]),
         r"ranges\['Posterize'\]: Posterize takes strengths from 1 to 8",
@@ -292,7 +293,8 @@ def test_documents_with_one_thing_wrong(document, message):
 
 def renamed(old: str, new: str) -> dict[str, Any]:
     ranges = {new if name == old else name: span for name, span in DOCUMENT["ranges"].items()}
-    return with_(transformations=[new if name == old else name for name in NAMES], ranges=ranges)
+    names, signed = ([new if name == old else name for name in DOCUMENT[key]] for key in ("transformations", "signed"))
+    return with_(transformations=names, signed=signed, ranges=ranges)
 
 
 def test_unknown_transformation_is_answered_with_the_nearest():
@@ -315,7 +317,6 @@ def test_errors_of_a_document_in_a_file_name_the_file(tmp_path):
         Policy.load(tmp_path / "p.json")
 
 
-@pytest.mark.xfail(strict=True, reason="bug: Transform.limits are not checked for the other direction")
 @pytest.mark.parametrize("name", ["Posterize", "RandomResizeCrop", "Cutout", "Solarize"])
 def test_a_direction_where_the_kernel_has_none_is_refused(name):
     """Minus 3 bits, or a window of negative area, has no pixels."""
@@ -324,13 +325,11 @@ def test_a_direction_where_the_kernel_has_none_is_refused(name):
         Policy.from_dict(document | {"signed": [*document["signed"], name]})
 
 
-@pytest.mark.xfail(strict=True, reason="bug: names in `signed` that are no transformation are dropped silently")
 def test_a_direction_for_an_unknown_transformation_is_refused():
     with pytest.raises(PolicyError, match="signed"):
         Policy.from_dict(with_(signed=["Rotat"]))
 
 
-@pytest.mark.xfail(strict=True, reason="bug: save writes NaN and Infinity, which load refuses")
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_could_not_be_loaded_again_is_not_saved(tmp_path, value):
     with pytest.raises(ValueError, match=r"learned|JSON"):
@@ -418,3 +417,22 @@ def test_describe_fits_a_line(value, text):
 def test_read_json_gives_the_object(tmp_path):
     (tmp_path / "x.json").write_text('{"a": [1, 2.5, null]}')
     assert schema.read_json(tmp_path / "x.json") == {"a": [1, 2.5, None]}
+
+
+def test_an_integer_too_long_to_print_is_refused():
+    document = Policy.uniform("cifar").to_dict() | {"sigma": 10**5000}
+    with pytest.raises(PolicyError, match=r"sigma: expected .* got a very large integer"):
+        Policy.from_dict(document)
+
+
+def test_a_name_that_no_file_can_have():
+    with pytest.raises(PolicyError, match="cannot be read"):
+        Policy.load("a\0b")
+
+
+def test_an_overflowing_number_is_refused(tmp_path):
+    Policy.uniform("cifar").save(tmp_path / "policy.json")
+    text = (tmp_path / "policy.json").read_text().replace('"learned": {}', '"learned": {"loss": 1e999}')
+    (tmp_path / "policy.json").write_text(text)
+    with pytest.raises(PolicyError, match="1e999"):
+        Policy.load(tmp_path / "policy.json")

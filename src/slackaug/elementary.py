@@ -34,6 +34,7 @@ class Transform:
     signed: bool = False  # a direction is drawn for each image
     unit: str = ""
     stage: Stage = Stage.POSITION
+    is_foreign: bool = False  # a user's own: its kernel may write into the images it is given
     # For kernels that take a box instead of the strength: (strength, uniforms (B, 3), height, width) -> (B, 4)
     window: Callable[[Tensor, Tensor, int, int], Tensor] | None = None
     # How `branch_free` applies it: by a warp's matrix, a tone curve's table, or else the kernel
@@ -80,7 +81,7 @@ def custom(
     if pil_function is None:
         assert kernel is not None
         pil_function = partial(pil.single, kernel)
-    return Transform(name=name, kernel=kernel, pil=pil_function, span=span, signed=signed, unit=unit)
+    return Transform(name=name, kernel=kernel, pil=pil_function, span=span, signed=signed, unit=unit, is_foreign=True)
 
 
 # --- the windows that crops and masks draw ----------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from .spaces import Composites, Space, get_space
 SCHEMA_VERSION = 1
 MU_MIN, MU_MAX = 0.1, 1.0  # mu is clamped to this after each update
 RGB = tuple[float, float, float]
-CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+CIFAR = CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+IMAGENET = IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Policy:
     ) -> Self:
         """Where a search starts: all equally likely. Mean and std, unless given, are CIFAR's or ImageNet's."""
         space = get_space(space) if isinstance(space, str) else space
-        default_mean, default_std = (CIFAR_MEAN, CIFAR_STD) if space.name == "cifar" else (IMAGENET_MEAN, IMAGENET_STD)
+        default_mean, default_std = CIFAR if space.name in ("cifar", "cifar*") else IMAGENET
         mean = mean or default_mean
         return cls(
             space=space,

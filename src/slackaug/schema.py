@@ -26,14 +26,16 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise PolicyError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (OSError, ValueError) as error:  # ValueError: no file can have such a name
+        raise PolicyError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     if len(text) > MAX_BYTES:
         raise PolicyError(
             f"{path}: larger than {MAX_BYTES // 1_000_000} MB, so it is not a policy (those have a few kB)"
         )
     try:
-        document = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=refuse_duplicates)
+        document = json.loads(
+            text, parse_constant=refuse_constant, parse_float=finite, object_pairs_hook=refuse_duplicates
+        )
     except PolicyError as error:
         raise PolicyError(f"{path}: {error}") from None
     except (ValueError, RecursionError) as error:  # not JSON, not text, or nested without end
@@ -45,6 +47,13 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def refuse_constant(name: str) -> None:
     raise PolicyError(f"holds {name}, expected finite numbers only")
+
+
+def finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        refuse_constant(text[:40])
+    return number
 
 
 def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -74,6 +83,8 @@ def unknown(what: str, name: str, known: list[str]) -> str:
 
 def describe(value: object) -> str:
     """A value for an error message, never longer than a line."""
+    if isinstance(value, int) and abs(value) > 1 << 200:
+        return "a very large integer"  # which Python may refuse to print
     text = {dict: "an object", list: "a list", type(None): "null"}.get(type(value)) or json.dumps(value, default=repr)
     return text if len(text) <= 60 else text[:57] + "..."
 

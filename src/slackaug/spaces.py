@@ -58,10 +58,13 @@ class Space:
             raise ValueError(unknown("transformation", name, self.names))
         return self.names.index(name)
 
+    def changed(self, candidates: tuple[Transform, ...]) -> "Space":
+        return Space(self.name.removesuffix("*") + "*", candidates)
+
     def exclude(self, *names: str) -> "Space":
         for name in names:
             self.index(name)
-        return Space("custom", tuple(t for t in self.transforms if t.name not in names))
+        return self.changed(tuple(t for t in self.transforms if t.name not in names))
 
     def rerange(self, **spans: tuple[float, float]) -> "Space":
         """The same space with other strengths at magnitudes 0 and 1, e.g. `rerange(Rotate=(0, 30))`."""
@@ -69,10 +72,10 @@ class Space:
             if self[name].span is None:
                 raise ValueError(f"{name} has no magnitude, so it cannot be given a range")
         changed = (replace(t, span=spans[t.name]) if t.name in spans else t for t in self.transforms)
-        return Space("custom", tuple(changed))
+        return self.changed(tuple(changed))
 
     def add(self, *added: Transform) -> "Space":
-        return Space("custom", self.transforms + added)
+        return self.changed(self.transforms + added)
 
 
 # --- the spaces of the paper ------------------------------------------------------------------------------------------
@@ -242,7 +245,8 @@ def keep_drawn(images: Tensor, out: Tensor, choices: list[Choice], *extra: tuple
     """Put the kernels' results for `images` into `out`, where they were drawn."""
     for transform, drawn, argument in choices:
         assert transform.kernel is not None
-        out = torch.where(transforms.per_image(drawn), transform.kernel(images, argument, *extra), out)
+        given = images.clone() if transform.is_foreign else images
+        out = torch.where(transforms.per_image(drawn), transform.kernel(given, argument, *extra), out)
     return out
 
 
