@@ -178,7 +178,7 @@ def gpu_rows(name: str, policy: Policy, size: int, batch: int, repeats: int) -> 
     compiled(*inputs)
     torch.cuda.synchronize()
     compile_seconds = time.perf_counter() - start
-    rows = {"compiled": partial(compiled, *inputs)}
+    rows = {"eager": partial(step, here, *inputs), "compiled": partial(compiled, *inputs)}
     rows["compiled, CUDA graph"] = captured(rows["compiled"])
     least = 2 * images.numel()
     for what, function in rows.items():
