@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -149,14 +149,15 @@ def peers(pictures: list, images: Tensor) -> dict[str, Callable[[], object]]:
     return found
 
 
-def declare_missing_operators() -> None:
+@cache
+def declare_missing_operators() -> torch.library.Library | None:
     """Beside a CPU build of torch, torchvision's wheel misses two schemas, and cannot be imported without them."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    if torch.version.cuda is not None:
+        return None
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library  # cached: the schemas go when it does
 
 
 def gpu_rows(name: str, policy: Policy, size: int, batch: int, repeats: int) -> None:
