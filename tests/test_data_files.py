@@ -112,6 +112,29 @@ def test_only_bad_files(tmp_path):
     refused(tmp_path, "none of the 2 files", skip_bad=True)
 
 
+def test_a_test_set_of_bad_files_is_not_replaced_silently(tmp_path):
+    classes(tmp_path / "train")
+    for name in ("cat", "dog"):
+        (tmp_path / "test" / name).mkdir(parents=True)
+        (tmp_path / "test" / name / "x.png").write_bytes(b"")
+    refused(tmp_path, "test: no images", skip_bad=True)
+
+
+def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
+    def iterdir(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(type(tmp_path), "iterdir", iterdir)
+    refused(tmp_path, "cannot be read .Permission denied")
+
+
+def test_absolute_paths_inside_the_folder_are_read(tmp_path, monkeypatch):
+    table(tmp_path, [*(f"{tmp_path}/{row}" for row in ROWS), f"{tmp_path}/files/77.png,cat"])
+    monkeypatch.chdir(tmp_path)
+    refused("x.csv", "1 of 21 files.*files/77.png: no such file")
+    assert load("x.csv", skip_bad=True).class_names == ("cat", "dog")
+
+
 def test_a_class_must_not_vanish_with_its_bad_files(tmp_path):
     classes(tmp_path)
     (tmp_path / "emu").mkdir()
@@ -170,6 +193,7 @@ def test_csv_with_splits(tmp_path):
         ([*ROWS, "files/cat/0.png"], "path,label", "line 22: label missing"),
         ([*ROWS, ",cat"], "path,label", "line 22: path missing"),
         ([*ROWS, "files/cat/0.png,dog"], "path,label", "more than once.*0.png"),
+        ([*ROWS, "files/cat/../cat/0.png,cat"], "path,label", "more than once.*0.png"),
         ([f"{row},exam" for row in ROWS], "path,label,split", "line 2: split 'exam', expected train, val"),
         ([*ROWS, "../x.png,cat"], "path,label", r"outside.*\.\./x.png"),
         ([*ROWS, "/etc/x.png,cat"], "path,label", "outside.*/etc/x.png"),

@@ -102,10 +102,14 @@ def flat(n_classes, n_values=3 * 8 * 16):
     return nn.Sequential(nn.Flatten(), nn.Linear(n_values, n_classes))
 
 
+def lazy(n_classes):
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(n_classes))
+
+
 @pytest.fixture
 def mine(monkeypatch):
     module = ModuleType("mine")
-    vars(module).update(net=flat, text=str, wrong=lambda n: flat(n + 1), picky=lambda n: flat(n, 100))
+    vars(module).update(net=flat, lazy=lazy, text=str, wrong=lambda n: flat(n + 1), picky=lambda n: flat(n, 100))
     monkeypatch.setitem(sys.modules, "mine", module)
     return module
 
@@ -116,7 +120,7 @@ def inject(monkeypatch, name, **attributes):
     monkeypatch.setitem(sys.modules, name, module)
 
 
-@pytest.mark.parametrize("name", ["mine:net", "timm:flat", "torchvision:flat"])
+@pytest.mark.parametrize("name", ["mine:net", "mine:lazy", "timm:flat", "torchvision:flat"])
 def test_foreign_models_draw_from_the_generator_and_leave_the_global_stream_alone(name, monkeypatch, mine):
     def construct(name, num_classes, **options):
         assert (name, options) in (("flat", {"pretrained": False}), ("flat", {"weights": None}))

@@ -145,9 +145,7 @@ def build(name: str, n_classes: int, image_size: tuple[int, int], generator: Gen
     if ":" not in name:
         known = [*MODELS, "wrn-D-K", "timm:NAME", "torchvision:NAME", "module:callable"]
         raise ValueError(unknown("model", name, known))
-    model = build_foreign(name, n_classes, generator)
-    check_output(model, name, n_classes, image_size)
-    return model
+    return build_foreign(name, n_classes, image_size, generator)
 
 
 def initialise(model: nn.Module, generator: Generator) -> None:
@@ -169,7 +167,7 @@ def initialise(model: nn.Module, generator: Generator) -> None:
     assert done == len(list(model.parameters())), "a layer without a rule for its initial values"
 
 
-def build_foreign(name: str, n_classes: int, generator: Generator) -> nn.Module:
+def build_foreign(name: str, n_classes: int, image_size: tuple[int, int], generator: Generator) -> nn.Module:
     """Code that is not ours draws from torch's global CPU stream: lend it a seeded one, then restore it."""
     scheme, _, rest = name.partition(":")
     construct: Callable[[], Any]
@@ -186,8 +184,9 @@ def build_foreign(name: str, n_classes: int, generator: Generator) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(Generator().manual_seed(seed).get_state())
         model = foreign.call(name, construct)
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"{name}: expected a torch.nn.Module, got {type(model).__name__}")
+        if not isinstance(model, nn.Module):
+            raise ValueError(f"{name}: expected a torch.nn.Module, got {type(model).__name__}")
+        check_output(model, name, n_classes, image_size)  # lazy layers draw their values here
     return model
 
 

@@ -87,11 +87,16 @@ def to_labels(array: Any, n: int, where: str) -> Array:
         raise DataError(f"{where}: expected integers (N,) or (N, 1), got {labels.dtype} {labels.shape}")
     if len(labels) != n:
         raise DataError(f"{where}: {len(labels)} labels for {n} images")
+    n_missing = int((labels == "").sum() if labels.dtype.kind == "U" else (labels < 0).sum())
+    if n_missing:
+        raise DataError(f"{where}: {n_missing} labels are missing (empty or below 0); classes are numbered from 0")
     return labels
 
 
 def encode(labels: Array, values: Array, where: str) -> Tensor:
     """The index of each label among the sorted `values`, (B,) int64."""
+    if (labels.dtype.kind == "U") != (values.dtype.kind == "U"):
+        raise DataError(f"{where}: {labels.dtype}, but the classes are {values.dtype}; text labels need no class_names")
     strangers = np.setdiff1d(labels, values)
     if len(strangers):
         known = listing([str(value) for value in values])

@@ -1,5 +1,6 @@
 """Image files with labels, listed by a folder or a csv, into a data set; all bad files are found before a complaint."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     images, readable, bad = decode_all(name, items, options)
     notes = list(notes)
     if bad:
-        lines = [f"{path.relative_to(root)}: {reason}" for path, reason in bad.items()]
+        lines = [f"{os.path.relpath(path, root)}: {reason}" for path, reason in bad.items()]
         if not options.skip_bad:
             raise DataError(
                 f"{name}: {len(bad)} of {len(items)} files cannot be read; repair or remove them, or leave them out "
@@ -44,7 +45,7 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
         raise DataError(f"{name}: classes in the test set that have no training images: {listing(strangers)}")
     labels = torch.tensor([class_names.index(item.label) for item in readable])
     is_test = torch.tensor([item.part == "test" for item in readable])
-    if not is_test.any():
+    if not any(item.part == "test" for item in items):
         return build(name, Split(images, labels), None, class_names, notes=notes)
     train, test = (Split(images[where], labels[where]) for where in (~is_test, is_test))
     return build(name, train, test, class_names, notes=notes)

@@ -35,6 +35,8 @@ def load(source: str, *, size: int | None = None, skip_bad: bool = False, root: 
         return find(source)(options)
     except ForeignError as error:
         raise DataError(str(error)) from error
+    except OSError as error:
+        raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
 
 
 def find(source: str) -> Callable[[Options], Dataset]:

@@ -23,9 +23,10 @@ def table(location: str, options: Options) -> Dataset:
             problems.append(f"line {line}: split {part!r}, expected {', '.join(PARTS)}")
         else:
             items.append(Item(path.parent / file, label, PARTS[part or "train"]))
-    twice = [str(item) for item, count in Counter(item.path for item in items).items() if count > 1]
     if problems:
         raise DataError(f"{path}: {len(problems)} lines are not complete: {listing(problems, '; ')}")
+    files = Counter(item.path.resolve() for item in items)  # the same file by another path is found too
+    twice = [file.name for file, count in files.items() if count > 1]
     if twice:
         raise DataError(f"{path}: files listed more than once: {listing(twice)}; an image has one label and one split")
     notes = ["val joined train: a search splits it anew"] if any(is_val(row) for row in rows) else []
