@@ -152,6 +152,9 @@ def test_links_may_not_lead_outside(tmp_path):
     link.symlink_to(tmp_path / "secret" / "x.png")
     refused(tmp_path / "data", "outside.*out.png")
     link.unlink()
+    link.symlink_to(link)
+    refused(tmp_path / "data", "1 of 22 files.*out.png: ")
+    link.unlink()
     (tmp_path / "data" / "fox").symlink_to(tmp_path / "secret")
     refused(tmp_path / "data", "outside.*fox")
 

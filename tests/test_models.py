@@ -137,12 +137,12 @@ def test_foreign_models_draw_from_the_generator_and_leave_the_global_stream_alon
 
 
 def test_the_small_net_learns_the_digits():
-    """Four epochs."""
+    """Three epochs."""
     digits = data.load("digits")
     model = models.build("small", 10, digits.image_size, rng.generator(0, "model"))
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in (digits.mean, digits.std))
     batches = data.Batches(len(digits.train.labels), 64, rng.generator(0, "data"))
-    n_steps = 4 * batches.per_epoch
+    n_steps = 3 * batches.per_epoch
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, n_steps)
     for _ in range(n_steps):

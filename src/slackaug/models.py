@@ -101,7 +101,7 @@ class ResNet18(nn.Module):
 
 
 class SmallNet(nn.Module):
-    """Four convolutions for a laptop; 2 million multiplications for a 16-pixel image, 8 million for 32 and above."""
+    """Four convolutions for a laptop: 2 million multiplications at 16 pixels, 9 at 32 and 64, 19 at 224."""
 
     def __init__(self, n_classes: int, longest: int) -> None:
         super().__init__()

@@ -43,7 +43,8 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     strangers = sorted(set(class_names) - {item.label for item in items if item.part == "train"})
     if strangers:
         raise DataError(f"{name}: classes in the test set that have no training images: {listing(strangers)}")
-    labels = torch.tensor([class_names.index(item.label) for item in readable])
+    number = {label: i for i, label in enumerate(class_names)}
+    labels = torch.tensor([number[item.label] for item in readable])
     is_test = torch.tensor([item.part == "test" for item in readable])
     if not any(item.part == "test" for item in items):
         return build(name, Split(images, labels), None, class_names, notes=notes)
@@ -51,10 +52,15 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     return build(name, train, test, class_names, notes=notes)
 
 
+def real(path: Path) -> Path:
+    """Without links and .. ; unlike Path.resolve, a circle of links is no error here (it cannot be opened later)."""
+    return Path(os.path.realpath(path))
+
+
 def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
     """Paths with .., absolute ones and links may not lead out of the data's folder."""
-    inside = root.resolve()
-    outside = [str(item.path) for item in items if not item.path.resolve().is_relative_to(inside)]
+    inside = real(root)
+    outside = [str(item.path) for item in items if not real(item.path).is_relative_to(inside)]
     if outside:
         raise DataError(
             f"{name}: files outside of {root} are not read, neither by a path nor by a link; "

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from .dataset import DataError, Dataset, Options, listing
-from .files import PARTS, Item, from_files
+from .files import PARTS, Item, from_files, real
 
 
 def table(location: str, options: Options) -> Dataset:
@@ -25,7 +25,7 @@ def table(location: str, options: Options) -> Dataset:
             items.append(Item(path.parent / file, label, PARTS[part or "train"]))
     if problems:
         raise DataError(f"{path}: {len(problems)} lines are not complete: {listing(problems, '; ')}")
-    files = Counter(item.path.resolve() for item in items)  # the same file by another path is found too
+    files = Counter(real(item.path) for item in items)  # the same file by another path is found too
     twice = [file.name for file, count in files.items() if count > 1]
     if twice:
         raise DataError(f"{path}: files listed more than once: {listing(twice)}; an image has one label and one split")
