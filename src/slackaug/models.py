@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from . import foreign
-from .spaces import unknown
+from .schema import unknown
 
 SMALL_STEM = 64  # pixels: up to here, ResNet-18 keeps the full resolution in its first stage
 SMALL_GRID = 32  # pixels: the side of the small net's first feature map is at most about this

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from .. import foreign
-from ..spaces import unknown
+from ..schema import unknown
 from . import decode
 from .arrays import Array, from_arrays
 from .dataset import DataError, Dataset, Options, listing

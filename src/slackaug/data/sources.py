@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..foreign import ForeignError, is_reference
-from ..spaces import unknown
+from ..schema import unknown
 from . import packages, shapes
 from .custom import custom
 from .dataset import DataError, Dataset, Options
