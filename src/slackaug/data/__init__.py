@@ -1,0 +1,8 @@
+"""Data sources, splits and batches. `load("digits")` is where to start."""
+
+from .batches import Batches
+from .dataset import DataError, Dataset, Split, build
+from .sources import DATASETS, load
+from .splits import halves
+
+__all__ = ["DATASETS", "Batches", "DataError", "Dataset", "Split", "build", "halves", "load"]

@@ -1,0 +1,104 @@
+"""Arrays that others made, into images (B, 3, H, W) uint8 and labels 0, 1, ...: checked, never guessed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from .dataset import DataError, Dataset, Options, Split, build, listing
+
+Array = NDArray[Any]
+
+
+def from_arrays(
+    name: str,
+    train: tuple[Any, Any],
+    test: tuple[Any, Any] | None,
+    options: Options,
+    class_names: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
+) -> Dataset:
+    """A data set out of (images, labels) arrays."""
+    parts = {"train": train} if test is None else {"train": train, "test": test}
+    images = {part: to_images(pair[0], options.size, f"{name}: {part} images") for part, pair in parts.items()}
+    labels = {part: to_labels(pair[1], len(images[part]), f"{name}: {part} labels") for part, pair in parts.items()}
+    if class_names is None:
+        values = np.unique(labels["train"])
+        class_names = [str(value) for value in values]
+    else:
+        values = np.arange(len(class_names))
+    splits = {part: Split(images[part], encode(labels[part], values, f"{name}: {part} labels")) for part in parts}
+    return build(name, splits["train"], splits.get("test"), class_names, notes=notes)
+
+
+def to_images(array: Any, size: int | None, where: str) -> Tensor:
+    """Grey or RGB, with the channels last or first, of 8 or 16 bits or boolean -> (B, 3, H, W) uint8."""
+    array = to_8_bits(np.asarray(array), where)
+    shape = array.shape
+    if array.ndim == 3:
+        array = array[..., None]
+    elif array.ndim == 4 and shape[3] not in (1, 3) and shape[1] in (1, 3):
+        array = array.transpose(0, 2, 3, 1)
+    if array.ndim != 4 or array.shape[3] not in (1, 3):
+        raise DataError(f"{where}: expected (B, H, W), (B, H, W, 1) or (B, H, W, 3), got {shape}; volumes are not read")
+    if 0 in shape:
+        raise DataError(f"{where}: no images in an array of shape {shape}")
+    if size is not None and array.shape[1:3] != (size, size):
+        array = np.stack([resize(image, size) for image in array])
+    images = torch.from_numpy(np.ascontiguousarray(array.transpose(0, 3, 1, 2)))  # (B, H, W, C) -> (B, C, H, W)
+    return images.expand(-1, 3, -1, -1).contiguous()
+
+
+def to_8_bits(array: Array, where: str) -> Array:
+    """The range of the type becomes 0..255: nothing wraps around, and images keep their relative brightness."""
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype == np.bool_:
+        return array.astype(np.uint8) * np.uint8(255)
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
+        return ((array.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
+    raise DataError(
+        f"{where}: expected uint8 (0..255), uint16 (0..65535) or bool, got {array.dtype}; "
+        "scale to 0..255 and convert with .astype('uint8')"
+    )
+
+
+def resize(image: Array, size: int) -> Array:
+    """(H, W, C) -> (size, size, C) by Pillow, bicubic."""
+    mode = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+    return np.asarray(mode.resize((size, size), Image.Resampling.BICUBIC)).reshape(size, size, -1)
+
+
+def to_labels(array: Any, n: int, where: str) -> Array:
+    """One integer or text for each of n images, as (n,)."""
+    labels: Array = np.asarray(array)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim == 2:
+        raise DataError(
+            f"{where}: {labels.shape[1]} labels for each image; only one is supported. "
+            "Of one-hot labels take .argmax(1); pick one column of several labels"
+        )
+    if labels.ndim != 1 or labels.dtype.kind not in "iuU":
+        raise DataError(f"{where}: expected integers (N,) or (N, 1), got {labels.dtype} {labels.shape}")
+    if len(labels) != n:
+        raise DataError(f"{where}: {len(labels)} labels for {n} images")
+    n_missing = int((labels == "").sum() if labels.dtype.kind == "U" else (labels < 0).sum())
+    if n_missing:
+        raise DataError(f"{where}: {n_missing} labels are missing (empty or below 0); classes are numbered from 0")
+    return labels
+
+
+def encode(labels: Array, values: Array, where: str) -> Tensor:
+    """The index of each label among the sorted `values`, (B,) int64."""
+    if (labels.dtype.kind == "U") != (values.dtype.kind == "U"):
+        raise DataError(f"{where}: {labels.dtype}, but the classes are {values.dtype}; text labels need no class_names")
+    strangers = np.setdiff1d(labels, values)
+    if len(strangers):
+        known = listing([str(value) for value in values])
+        raise DataError(f"{where}: {listing([str(s) for s in strangers])}: not among the classes ({known})")
+    return torch.from_numpy(np.searchsorted(values, labels).astype(np.int64))

@@ -1,0 +1,190 @@
+"""What every source becomes: RGB images of one size in memory, labels 0, 1, ..., and what must be known about them.
+
+Axes: B images, C = 3 channels, H, W pixels.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import splits
+
+RGB = tuple[float, float, float]
+MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
+MAX_LISTED = 20
+MAX_SIZE = 4096
+
+
+class DataError(ValueError):
+    """A data source is not what it must be; the message says what, where and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a user may say about any source."""
+
+    size: int | None = None  # resize every image to size x size
+    skip_bad: bool = False  # leave out what cannot be read, and say so
+    root: Path | None = None  # where torchvision keeps its data sets
+
+    def __post_init__(self) -> None:
+        if self.size is not None and not 1 <= self.size <= MAX_SIZE:
+            raise DataError(f"size must be from 1 to {MAX_SIZE} pixels, got {self.size}")
+
+
+class Split(NamedTuple):
+    images: Tensor  # (B, C, H, W) uint8
+    labels: Tensor  # (B,) int64
+
+    def take(self, indices: Tensor) -> "Split":
+        return Split(self.images[indices], self.labels[indices])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """A classification problem. `build` makes it: checked, with its statistics."""
+
+    name: str
+    train: Split
+    test: Split
+    class_names: tuple[str, ...]
+    mean: RGB  # of the training images, of values in [0, 1]
+    std: RGB
+    flip: bool = True  # whether a mirror image keeps its label
+    notes: tuple[str, ...] = ()  # what was done to the data, one line each, to be shown to the user
+    fingerprint: str
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.train.images.shape[2], self.train.images.shape[3]
+
+    def halves(self, seed: int) -> tuple[Split, Split]:
+        """The training images as train and val; the test set has no part in this."""
+        train, val = splits.halves(self.train.labels, seed)
+        return self.train.take(train), self.train.take(val)
+
+
+def build(
+    name: str,
+    train: Split,
+    test: Split | None,
+    class_names: Sequence[str],
+    *,
+    flip: bool = True,
+    notes: Sequence[str] = (),
+) -> Dataset:
+    """Check the images and labels, hold out a test set where there is none, and measure the training images."""
+    notes = list(notes)
+    for part, split in (("train", train), ("test", test)):
+        if split is not None:
+            check_split(split, len(class_names), f"{name}: {part}")
+    check_classes(name, train.labels, class_names)
+    if test is None:
+        test, train, note = with_test_set(name, train)
+        notes.append(note)
+    if train.images.shape[1:] != test.images.shape[1:]:
+        sizes = [f"{s.images.shape[3]} x {s.images.shape[2]}" for s in (train, test)]
+        raise DataError(
+            f"{name}: the training images are {sizes[0]} pixels, the test images {sizes[1]}; give a size (--size), "
+            "and both are resized to it"
+        )
+    mean, std = moments(train.images)
+    for channel, deviation in zip(("red", "green", "blue"), std, strict=True):
+        if deviation < MIN_STD:
+            notes.append(f"the {channel} channel hardly changes: its deviation is taken as 1/255")
+    return Dataset(
+        name=name,
+        train=train,
+        test=test,
+        class_names=tuple(class_names),
+        mean=mean,
+        std=(max(std[0], MIN_STD), max(std[1], MIN_STD), max(std[2], MIN_STD)),
+        flip=flip,
+        notes=tuple(notes),
+        fingerprint=fingerprint(train),
+    )
+
+
+def rebuild(dataset: Dataset) -> Dataset:
+    """A data set that a user's own code made, checked as all others are; its mean and std are kept."""
+    checked = build(dataset.name, dataset.train, dataset.test, dataset.class_names, flip=dataset.flip)
+    return replace(checked, mean=dataset.mean, std=dataset.std, notes=(*dataset.notes, *checked.notes))
+
+
+def check_split(split: Split, n_classes: int, where: str) -> None:
+    images, labels = split
+    if len(images) == 0:
+        raise DataError(f"{where}: no images")
+    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3 or 0 in images.shape:
+        raise DataError(f"{where}: expected images (B, 3, H, W) uint8, got {tuple(images.shape)} {images.dtype}")
+    if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
+        raise DataError(
+            f"{where}: expected one int64 label for each of {len(images)} images, "
+            f"got {tuple(labels.shape)} {labels.dtype}"
+        )
+    if labels.min() < 0 or labels.max() >= n_classes:
+        raise DataError(
+            f"{where}: labels must be from 0 to {n_classes - 1}, for there are {n_classes} class names; "
+            f"found {labels.min()} to {labels.max()}"
+        )
+
+
+def check_classes(name: str, labels: Tensor, class_names: Sequence[str]) -> None:
+    if len(class_names) < 2:
+        raise DataError(f"{name}: only one class ({class_names[0]!r}); a classifier needs at least two")
+    counts = labels.bincount(minlength=len(class_names)).tolist()
+    scarce = [f"{label!r} ({count})" for label, count in zip(class_names, counts, strict=True) if count < 2]
+    if scarce:
+        raise DataError(
+            f"{name}: every class needs at least 2 training images, for a search learns on one half and validates on "
+            f"the other; too few in {listing(scarce)}. Add images, or take the class out"
+        )
+
+
+def with_test_set(name: str, train: Split) -> tuple[Split, Split, str]:
+    """Test, what is left of train, and the remark that says so."""
+    rest, held_out = splits.hold_out(train.labels)
+    if len(held_out) == 0:
+        raise DataError(f"{name}: no test set, and too few images to hold one out; add images or a test set")
+    percent = round(100 * splits.HOLD_OUT)
+    note = (
+        f"no test set: held out a stratified {percent} % "
+        f"({len(held_out)} of {len(train.labels)} images, seed {splits.HOLD_OUT_SEED})"
+    )
+    return train.take(held_out), train.take(rest), note
+
+
+def moments(images: Tensor) -> tuple[RGB, RGB]:
+    """Mean and standard deviation of each channel of (B, 3, H, W) uint8, scaled to [0, 1]; exact until one division."""
+    levels = torch.arange(256)
+    mean, std = [], []
+    for channel in images.unbind(1):
+        counts = sum((part.flatten().bincount(minlength=256) for part in channel.split(1024)), torch.zeros_like(levels))
+        n, total, squares = (int((counts * levels**power).sum()) for power in range(3))
+        mean.append(total / (255 * n))
+        std.append(max(n * squares - total * total, 0) ** 0.5 / (255 * n))
+    return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
+
+
+def fingerprint(split: Split) -> str:
+    """16 hexadecimal digits that change with any pixel, label or order."""
+    digest = hashlib.sha256(repr(tuple(split.images.shape)).encode())
+    for part in (*split.images.split(1024), split.labels):
+        digest.update(part.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def listing(entries: Sequence[str], separator: str = ", ") -> str:
+    """The first entries and how many more there are."""
+    more = len(entries) - MAX_LISTED
+    return separator.join(entries[:MAX_LISTED]) + (f"{separator}and {more} more" if more > 0 else "")

@@ -1,0 +1,87 @@
+"""One image file, or one PIL image, into RGB pixels of 8 bits.
+
+Transparent images are laid on white. 16-bit grey is scaled by the range of its type, 0..65535, so nothing wraps around
+and images keep their relative brightness. The orientation that a camera wrote is applied. Of an animation the
+first frame counts. A size means a square of size x size, bicubic: the whole image stays visible, its aspect does not.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from .arrays import Array, to_8_bits
+from .dataset import DataError
+
+# No EPS, PDF and the like: opening those runs other programs.
+FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF", "JPEG2000")
+SUFFIXES = (".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".bmp", ".dib", ".gif", ".ppm", ".pgm", ".pbm",
+            ".pnm", ".tif", ".tiff", ".webp", ".avif", ".jp2", ".j2k")  # fmt: skip
+MAX_PIXELS = 100_000_000  # larger than any camera's picture: a file that claims more is a decompression bomb
+ORIENTATION = 0x0112  # the EXIF tag; 5 to 8 swap width and height
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Image.Image]:
+    """The image in a file, its header read, its pixels not yet; any failure is a DataError with the reason."""
+    Image.init()
+    formats = [name for name in FORMATS if name in Image.OPEN]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata; the size is checked here
+        try:
+            with Image.open(path, formats=formats) as image:
+                if image.width * image.height > MAX_PIXELS:
+                    raise DataError(f"{image.width} x {image.height} pixels, the limit is {MAX_PIXELS:,}")
+                yield image
+        except DataError:
+            raise
+        except UnidentifiedImageError:
+            raise DataError("empty" if path.stat().st_size == 0 else "not an image of a known format") from None
+        except FileNotFoundError:
+            raise DataError("no such file") from None
+        except Image.DecompressionBombError:
+            raise DataError(f"a decompression bomb: more than {MAX_PIXELS:,} pixels") from None
+        except Exception as error:  # decoders of damaged files raise nearly anything
+            raise DataError(str(error) or type(error).__name__) from error
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    """Height and width, as seen, by the header alone."""
+    with opened(path) as image:
+        width, height = image.size
+        return (width, height) if image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8) else (height, width)
+
+
+def read(path: Path, size: int | None) -> Array:
+    """(H, W, 3) uint8."""
+    with opened(path) as image:
+        return pixels(image, size)
+
+
+def pixels(image: Image.Image, size: int | None) -> Array:
+    """(H, W, 3) uint8, of the given size if any."""
+    rgb = to_rgb(ImageOps.exif_transpose(image))
+    if size is not None and rgb.size != (size, size):
+        rgb = rgb.resize((size, size), Image.Resampling.BICUBIC)
+    return np.array(rgb)
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):
+        return from_integers(np.asarray(image))
+    if image.mode == "F":
+        raise DataError("floating-point pixels, whose range is not known; convert to 8 or 16 bits")
+    if image.has_transparency_data:
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
+    return image.convert("RGB")
+
+
+def from_integers(values: Array) -> Image.Image:
+    """Grey of more than 8 bits (H, W), in whatever type Pillow holds it."""
+    if values.min() < 0 or values.max() > 65535:
+        raise DataError(f"grey levels from {values.min()} to {values.max()}, expected at most 16 bits (0..65535)")
+    return Image.fromarray(to_8_bits(values.astype(np.uint16), "grey")).convert("RGB")

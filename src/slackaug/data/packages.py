@@ -1,0 +1,128 @@
+"""Data sets of other packages: `torchvision:NAME` and `hf:NAME[:CONFIG][@LABEL]`. Each is imported when asked for."""
+
+import inspect
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from .. import foreign
+from ..schema import unknown
+from . import decode
+from .arrays import Array, from_arrays
+from .dataset import DataError, Dataset, Options, listing
+from .files import PARTS, one_size
+
+Arguments = dict[str, Any]
+ROOT = Path("~/.cache/slackaug")
+# torchvision's classes that name their parts in their own way; all others take train=True or split="train"
+TORCHVISION_PARTS: dict[str, dict[str, tuple[Arguments, ...]]] = {
+    "OxfordIIITPet": {"train": ({"split": "trainval"},), "test": ({"split": "test"},)},
+    "FGVCAircraft": {"train": ({"split": "trainval"},), "test": ({"split": "test"},)},
+    "Flowers102": {"train": ({"split": "train"}, {"split": "val"}), "test": ({"split": "test"},)},
+    "DTD": {"train": ({"split": "train"}, {"split": "val"}), "test": ({"split": "test"},)},
+    "PCAM": {"train": ({"split": "train"}, {"split": "val"}), "test": ({"split": "test"},)},
+    "RenderedSST2": {"train": ({"split": "train"}, {"split": "val"}), "test": ({"split": "test"},)},
+    "Country211": {"train": ({"split": "train"}, {"split": "valid"}), "test": ({"split": "test"},)},
+    "Imagenette": {"train": ({"split": "train"},), "test": ({"split": "val"},)},
+    "EMNIST": {"train": ({"split": "balanced", "train": True},), "test": ({"split": "balanced", "train": False},)},
+}
+
+
+def torchvision(name: str, options: Options) -> Dataset:
+    """A class of torchvision.datasets; downloaded where its files are not in the root folder yet."""
+    source = f"torchvision:{name}"
+    module = foreign.extra("torchvision.datasets", "torchvision")
+    known = [entry for entry in getattr(module, "__all__", ()) if entry[:1].isupper()]
+    construct = getattr(module, name, None) if name in known else None
+    if construct is None:
+        raise DataError(unknown("data set of torchvision", name, known))
+    root = str((options.root or ROOT).expanduser() / "torchvision")
+    parameters = inspect.signature(construct).parameters
+    downloads = {"download": True} if "download" in parameters else {}
+
+    def load(arguments: Arguments) -> Any:
+        return foreign.call(source, lambda: construct(root, **arguments, **downloads))
+
+    parts = TORCHVISION_PARTS.get(name) or torchvision_parts(parameters)
+    sets = {part: [load(arguments) for arguments in several] for part, several in parts.items()}
+    pairs = {
+        part: stack(source, (example for one in several for example in one), options) for part, several in sets.items()
+    }
+    class_names = getattr(sets["train"][0], "classes", None)
+    if class_names is not None and len(class_names) <= max(int(labels.max()) for _, labels in pairs.values()):
+        class_names = None  # not a name for each label
+    names = None if class_names is None else [str(entry) for entry in class_names]
+    return from_arrays(source, pairs["train"], pairs.get("test"), options, names)
+
+
+def torchvision_parts(parameters: Mapping[str, object]) -> dict[str, tuple[Arguments, ...]]:
+    """How a class of torchvision is asked for its parts; some have but one."""
+    if "train" in parameters:
+        return {"train": ({"train": True},), "test": ({"train": False},)}
+    if "split" in parameters:
+        return {"train": ({"split": "train"},), "test": ({"split": "test"},)}
+    return {"train": ({},)}
+
+
+def hf(name: str, options: Options) -> Dataset:
+    """A data set of the Hugging Face hub; LABEL picks one of several columns of labels."""
+    source = f"hf:{name}"
+    module = foreign.extra("datasets", "hf")
+    rest, _, column = name.partition("@")
+    repository, _, config = rest.partition(":")
+    arguments = [repository, config] if config else [repository]
+    parts = foreign.call(source, lambda: dict(module.load_dataset(*arguments)))
+    if "train" not in parts:
+        raise DataError(f"{source}: no part named train; found {', '.join(parts) or 'none'}")
+    image, label = find_columns(source, parts["train"].features, column)
+    rows: dict[str, list[Any]] = {"train": [], "test": []}
+    for part, data in parts.items():
+        if part in PARTS:
+            rows[PARTS[part]].append(data)
+    pairs = {
+        part: stack(source, ((row[image], row[label]) for data in several for row in data), options)
+        for part, several in rows.items()
+        if several
+    }
+    joined = [part for part in parts if part in PARTS and PARTS[part] != part]
+    notes = [f"{' and '.join(joined)} joined train: a search splits it anew"] if joined else []
+    return from_arrays(source, pairs["train"], pairs.get("test"), options, parts["train"].features[label].names, notes)
+
+
+def find_columns(source: str, features: dict[str, Any], wanted: str) -> tuple[str, str]:
+    """The columns of images and labels, by their types."""
+    kinds = {column: type(feature).__name__ for column, feature in features.items()}
+    images = [column for column, kind in kinds.items() if kind == "Image"]
+    labels = [column for column, kind in kinds.items() if kind == "ClassLabel"]
+    if not images or not labels:
+        raise DataError(f"{source}: expected a column of type Image and one of type ClassLabel, found {kinds}")
+    if wanted and wanted not in labels:
+        raise DataError(f"{source}: " + unknown("column of labels", wanted, labels))
+    if not wanted and len(labels) > 1 and "label" not in labels:
+        choices = ", ".join(f"{source}@{column}" for column in labels)
+        raise DataError(f"{source}: several columns of labels; say which: {choices}")
+    return images[0], wanted or ("label" if "label" in labels else labels[0])
+
+
+def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) -> tuple[Array, Array]:
+    """Images (B, H, W, 3) uint8 and labels (B,), out of pairs of a PIL image and an integer."""
+    images, labels = [], []
+    try:
+        for image, label in examples:
+            if not isinstance(image, Image.Image):
+                raise DataError(f"expected an image, got {type(image).__name__}")
+            images.append(decode.pixels(image, options.size))
+            labels.append(label)
+    except Exception as error:  # the package decodes while it is iterated
+        raise DataError(f"{source}: example {len(images)}: {error}") from error
+    if not images:
+        raise DataError(f"{source}: no images")
+    if not all(isinstance(label, int | np.integer) and label >= 0 for label in labels):
+        strange = listing(sorted({repr(label) for label in labels if not isinstance(label, int) or label < 0}))
+        raise DataError(f"{source}: labels missing: expected one integer from 0 for each image, found {strange}")
+    one_size(source, Counter(image.shape[:2] for image in images))
+    return np.stack(images), np.array(labels)

@@ -1,0 +1,65 @@
+"""From what a user types to a data set."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..foreign import ForeignError, is_reference
+from ..schema import unknown
+from . import packages, shapes
+from .custom import custom
+from .dataset import DataError, Dataset, Options
+from .digits import digits
+from .folder import folder
+from .npz import npz
+from .table import table
+
+DATASETS: dict[str, Callable[[Options], Dataset]] = {
+    "digits": digits,
+    "shapes": shapes.colour,
+    "shapes:colour": shapes.colour,
+    "shapes:angle": shapes.angle,
+}
+PACKAGES = {"torchvision": packages.torchvision, "hf": packages.hf}
+FILES = {".npz": npz, ".csv": table}
+FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "module:callable"]
+
+
+def load(source: str, *, size: int | None = None, skip_bad: bool = False, root: str | Path | None = None) -> Dataset:
+    """Read a data set: a name in DATASETS, a folder, an npz or csv file, or one of the other FORMS.
+
+    `size` resizes every image to that square; `skip_bad` leaves out unreadable files; `root` is where torchvision's
+    data sets are kept.
+    """
+    options = Options(size=size, skip_bad=skip_bad, root=None if root is None else Path(root))
+    try:
+        return find(source)(options)
+    except ForeignError as error:
+        raise DataError(str(error)) from error
+    except OSError as error:
+        raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
+
+
+def find(source: str) -> Callable[[Options], Dataset]:
+    """The loader of a source. An embedded name wins over a folder of that name: write ./digits for the folder."""
+    if source in DATASETS:
+        return DATASETS[source]
+    scheme, _, rest = source.partition(":")
+    if scheme in PACKAGES and rest:
+        return lambda options: PACKAGES[scheme](rest, options)
+    path = Path(source)
+    reader = FILES.get(path.suffix.lower())
+    if source and path.is_dir():
+        return lambda options: folder(source, options)
+    if path.is_file() and reader is not None:
+        return lambda options: reader(source, options)
+    if source and path.exists():
+        raise DataError(
+            f"{path}: expected a folder, an npz file or a csv file, got a file that ends in {path.suffix!r}"
+        )
+    if reader is not None or "/" in source:
+        raise DataError(f"{path}: no such file or folder")
+    if is_reference(source) and scheme not in {name.partition(":")[0] for name in DATASETS}:
+        return lambda options: custom(source, options)
+    raise DataError(
+        unknown("data set", source, [*DATASETS, *FORMS]) + " There is no file or folder of that name either"
+    )

@@ -1,0 +1,214 @@
+"""Folders and csv files of images."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from slackaug.data import DataError, load
+
+
+def picture(path, value=0, size=(4, 4)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((size[1], size[0]), value, dtype=np.uint8)).save(path)
+
+
+def classes(root, names=("cat", "dog"), n=10, **options):
+    for c, name in enumerate(names):
+        for i in range(n):
+            picture(root / name / f"{i}.png", 10 * i + c, **options)
+    return root
+
+
+def test_a_folder_of_class_folders(tmp_path):
+    dataset = load(str(classes(tmp_path)))
+    assert dataset.class_names == ("cat", "dog")
+    assert dataset.train.labels.bincount().tolist() == [8, 8]
+    assert dataset.test.labels.bincount().tolist() == [2, 2]
+    assert ((dataset.train.images[:, 0, 0, 0] % 10) == dataset.train.labels).all()
+    assert "held out" in dataset.notes[0]
+    assert dataset.flip
+
+
+def test_train_val_and_test(tmp_path):
+    for part, n in (("train", 3), ("val", 2), ("test", 4)):
+        classes(tmp_path / part, n=n)
+    picture(tmp_path / "extra" / "x.png")
+    dataset = load(str(tmp_path))
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (10, 8)
+    assert dataset.notes == (
+        "folders beside train/ and test/ are not read: extra",
+        "val joined train: a search splits it anew",
+    )
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    assert load(str(classes(tmp_path, ("bus", "train", "val")))).class_names == ("bus", "train", "val")
+
+
+def test_images_may_lie_deeper_and_other_files_are_counted(tmp_path):
+    classes(tmp_path)
+    picture(tmp_path / "cat" / "more" / "x.PNG")
+    (tmp_path / "cat" / "readme.txt").write_text("hello")
+    (tmp_path / "cat" / ".DS_Store").write_text("")
+    picture(tmp_path / "stray.png")
+    dataset = load(str(tmp_path))
+    assert len(dataset.train.labels) + len(dataset.test.labels) == 21
+    assert "1 images" in dataset.notes[0]
+    assert "1 files" in dataset.notes[1]
+
+
+def refused(source, message, **options):
+    with pytest.raises(DataError, match=f"(?s){message}") as caught:
+        load(str(source), **options)
+    return str(caught.value)
+
+
+def test_folders_without_what_is_needed(tmp_path):
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", "no images")
+    picture(tmp_path / "flat" / "x.png")
+    refused(tmp_path / "flat", "labels missing: 1 images.*path,label")
+    refused(classes(tmp_path / "one", ["cat"]), "only one class")
+    classes(tmp_path / "scarce")
+    picture(tmp_path / "scarce" / "emu" / "x.png")
+    refused(tmp_path / "scarce", r"'emu' \(1\)")
+    classes(tmp_path / "hollow")
+    (tmp_path / "hollow" / "emu").mkdir()
+    refused(tmp_path / "hollow", "without images: emu")
+    classes(tmp_path / "half" / "test")
+    refused(tmp_path / "half", "no train/")
+    classes(tmp_path / "more" / "train")
+    classes(tmp_path / "more" / "test", ("cat", "emu"))
+    refused(tmp_path / "more", "no training images: emu")
+
+
+def test_different_sizes_need_a_size(tmp_path):
+    classes(tmp_path)
+    picture(tmp_path / "cat" / "wide.png", size=(9, 5))
+    refused(tmp_path, r"different sizes: 4 x 4 \(20\), 9 x 5 \(1\)\. Give a size, for example --size 4")
+    assert load(str(tmp_path), size=6).image_size == (6, 6)
+    refused(tmp_path, "size must be from 1 to", size=0)
+
+
+def test_all_bad_files_are_listed_and_can_be_left_out(tmp_path):
+    classes(tmp_path)
+    content = (tmp_path / "cat" / "0.png").read_bytes()
+    (tmp_path / "cat" / "0.png").write_bytes(content[:45])
+    for i in range(24):
+        (tmp_path / "dog" / f"bad{i:02}.jpg").write_bytes(b"")
+    message = refused(tmp_path, "25 of 44 files cannot be read.*--skip-bad.*cat/0.png: .*dog/bad00.jpg: empty")
+    assert message.endswith("and 5 more")
+    dataset = load(str(tmp_path), skip_bad=True)
+    assert len(dataset.train.labels) + len(dataset.test.labels) == 19
+    assert dataset.notes[0].startswith("left out 25 of 44 files that cannot be read")
+
+
+def test_only_bad_files(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.png").write_bytes(b"")
+    refused(tmp_path, "2 of 2 files")
+    refused(tmp_path, "none of the 2 files", skip_bad=True)
+
+
+def test_a_test_set_of_bad_files_is_not_replaced_silently(tmp_path):
+    classes(tmp_path / "train")
+    for name in ("cat", "dog"):
+        (tmp_path / "test" / name).mkdir(parents=True)
+        (tmp_path / "test" / name / "x.png").write_bytes(b"")
+    refused(tmp_path, "test: no images", skip_bad=True)
+
+
+def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
+    def iterdir(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(type(tmp_path), "iterdir", iterdir)
+    refused(tmp_path, "cannot be read .Permission denied")
+
+
+def test_absolute_paths_inside_the_folder_are_read(tmp_path, monkeypatch):
+    table(tmp_path, [*(f"{tmp_path}/{row}" for row in ROWS), f"{tmp_path}/files/77.png,cat"])
+    monkeypatch.chdir(tmp_path)
+    refused("x.csv", "1 of 21 files.*files/77.png: no such file")
+    assert load("x.csv", skip_bad=True).class_names == ("cat", "dog")
+
+
+def test_a_class_must_not_vanish_with_its_bad_files(tmp_path):
+    classes(tmp_path)
+    (tmp_path / "emu").mkdir()
+    (tmp_path / "emu" / "x.png").write_bytes(b"")
+    refused(tmp_path, r"'emu' \(0\)", skip_bad=True)
+
+
+def test_links_may_not_lead_outside(tmp_path):
+    classes(tmp_path / "data")
+    picture(tmp_path / "secret" / "x.png")
+    inside = tmp_path / "data" / "cat" / "again.png"
+    inside.symlink_to(tmp_path / "data" / "cat" / "0.png")
+    assert len(load(str(tmp_path / "data")).train.labels) == 17
+    link = tmp_path / "data" / "cat" / "out.png"
+    link.symlink_to(tmp_path / "secret" / "x.png")
+    refused(tmp_path / "data", "outside.*out.png")
+    link.unlink()
+    link.symlink_to(link)
+    refused(tmp_path / "data", "1 of 22 files.*out.png: ")
+    link.unlink()
+    (tmp_path / "data" / "fox").symlink_to(tmp_path / "secret")
+    refused(tmp_path / "data", "outside.*fox")
+
+
+# --- csv --------------------------------------------------------------------------------------------------------------
+
+
+def table(root, rows, header="path,label"):
+    classes(root / "files")
+    (root / "x.csv").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8-sig")
+    return root / "x.csv"
+
+
+ROWS = [f"files/{name}/{i}.png,{name}" for name in ("cat", "dog") for i in range(10)]
+
+
+def test_csv(tmp_path):
+    dataset = load(str(table(tmp_path, ROWS)))
+    assert dataset.class_names == ("cat", "dog")
+    assert torch.equal(dataset.train.images[:, 0, 0, 0].long() % 10, dataset.train.labels)
+    assert len(dataset.test.labels) == 4
+
+
+def test_csv_with_splits(tmp_path):
+    parts = ["train", "val", "test", "train", "test"] * 4
+    rows = [f"{row},{part}" for row, part in zip(ROWS, parts, strict=True)]
+    dataset = load(str(table(tmp_path, rows, "path, label, split")))
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (12, 8)
+    assert dataset.notes == ("val joined train: a search splits it anew",)
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "message"),
+    [
+        (ROWS, "file,label", r"missing \['path'\], found file, label"),
+        ([], "", "found none"),
+        ([], "path,label", "no images"),
+        ([*ROWS, "files/cat/0.png,"], "path,label", "line 22: label missing"),
+        ([*ROWS, "files/cat/0.png"], "path,label", "line 22: label missing"),
+        ([*ROWS, ",cat"], "path,label", "line 22: path missing"),
+        ([*ROWS, "files/cat/0.png,dog"], "path,label", "more than once.*0.png"),
+        ([*ROWS, "files/cat/../cat/0.png,cat"], "path,label", "more than once.*0.png"),
+        ([f"{row},exam" for row in ROWS], "path,label,split", "line 2: split 'exam', expected train, val"),
+        ([*ROWS, "../x.png,cat"], "path,label", r"outside.*\.\./x.png"),
+        ([*ROWS, "/etc/x.png,cat"], "path,label", "outside.*/etc/x.png"),
+        ([*ROWS, "files/cat/77.png,cat"], "path,label", "1 of 21 files.*77.png: no such file"),
+        ([*ROWS, "files/\0.png,cat"], "path,label", "line 22: not a path"),
+        ([*ROWS, '"unfinished'], "path,label", "not a csv"),
+    ],
+)
+def test_csv_refuses(rows, header, message, tmp_path):
+    refused(table(tmp_path, rows, header), message)
+
+
+def test_csv_in_another_encoding(tmp_path):
+    (tmp_path / "x.csv").write_bytes("path,label\nb\xe4r.png,b\xe4r\n".encode("latin-1"))
+    refused(tmp_path / "x.csv", "not a csv file in UTF-8")
