@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from slackaug import Policy, __version__, pil, rng
-from slackaug.spaces import Parameters, Stage, branch_free, draw, grouped, identity, paint_for
+from slackaug.spaces import Parameters, Stage, branch_free, draw, grouped, paint_for
 
 Job = list[tuple[Callable, tuple]]  # what Pillow does to one image
 
@@ -49,7 +49,7 @@ def pillow_jobs(parameters: Parameters, fill: tuple[int, ...], size: int) -> lis
                 job.append((pil.hflip, ()))
             for k in range(op.shape[1]):
                 t = space.transforms[op[i, k]]
-                if t.stage is stage and t.kernel is not identity:
+                if t.stage is stage and not t.changes_nothing:
                     argument = t.argument(magnitude[i : i + 1, k], u[i : i + 1, k], size, size)[0].tolist()
                     job.append((t.pil, (argument, fill) if stage is Stage.LAST else (argument,)))
         jobs.append(job)

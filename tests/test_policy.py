@@ -13,7 +13,7 @@ from torch.distributions import Categorical, kl_divergence
 
 import oracles
 from slackaug import rng
-from slackaug.policy import CIFAR_MEAN, IMAGENET_STD, Policy, SmoothedUniform
+from slackaug.policy import CIFAR_MEAN, IMAGENET_STD, Policy, PolicyError, SmoothedUniform
 from slackaug.rng import generator
 from slackaug.spaces import SPACES, Composites, Space
 
@@ -260,3 +260,24 @@ def test_strengthened_multiplies_and_caps():
     policy = replace(some_policy(), mu=f64(0.1, 0.3, 0.5, 1.0))
     assert policy.strengthened(2.5).mu.tolist() == [0.25, 0.75, 1.0, 1.0]
     assert policy.mu.tolist() == [0.1, 0.3, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"n_composed": 0}, {"n_composed": 17}, {"n_composed": 2.5}, {"mu": -1.0}, {"mu": float("nan")}, {"mu": 5.0},
+     {"mean": (123, 116, 103)}, {"mean": (0.5,)}, {"std": (0, 0, 0)}, {"flip": "no"}],
+    ids=str,
+)  # fmt: skip
+def test_uniform_refuses_what_a_file_could_not_hold(wrong):
+    with pytest.raises(PolicyError):
+        Policy.uniform("cifar", **wrong)
+
+
+def test_shapes_are_checked_and_policies_compare_by_identity():
+    policy = Policy.uniform("cifar")
+    with pytest.raises(PolicyError, match=r"expected pi \(K, 17\)"):
+        replace(policy, pi=torch.zeros(3, 5, dtype=torch.float64))
+    assert policy == policy
+    assert policy != Policy.uniform("cifar")
+    with pytest.raises(ValueError, match="needs one space"):
+        policy.kl(Policy.uniform(policy.space.exclude("Invert")))

@@ -171,3 +171,20 @@ def test_data_loader_workers(augment, context):
     assert not torch.equal(worker_0, worker_1)
     again, _ = epochs(augment, "fork")
     assert torch.equal(first, again)
+
+
+def test_a_generator_of_its_own_is_refused_in_workers():
+    augment = SlackAugment(Policy.uniform("cifar"), generator=torch.Generator())
+    with pytest.raises(RuntimeError, match="every DataLoader worker would draw the same"):
+        epochs(augment, "fork", n=1)
+
+
+@pytest.mark.parametrize("policy", [None, 3, {}])
+def test_what_is_no_policy(policy):
+    with pytest.raises(TypeError, match=r"expected a slackaug\.Policy"):
+        SlackAugment(policy)
+
+
+def test_gradients_end_here_without_a_warning(augment):
+    image = torch.rand(3, 8, 8, requires_grad=True)
+    assert not augment(image).requires_grad

@@ -5,7 +5,7 @@ import torch
 import torch._dynamo.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import ImageOps
+from PIL import Image, ImageOps
 from torch import Tensor
 
 import oracles
@@ -104,7 +104,7 @@ def test_space_reads_like_its_names():
         (lambda: SPACES["cifar"].rerange(Rotation=(0, 30)), r"unknown transformation 'Rotation'; did you mean"),
         (lambda: SPACES["cifar"].rerange(Invert=(0, 1)), "Invert has no magnitude, so it cannot be given a range"),
         (lambda: SPACES["cifar"].rerange(Posterize=(8, 0)), "Posterize takes strengths from 1 to 8 bits, got 8 to 0"),
-        (lambda: SPACES["cifar"].rerange(Rotate=(0, float("nan"))), "Rotate takes strengths .* got 0 to nan"),
+        (lambda: SPACES["cifar"].rerange(Rotate=(0, float("nan"))), "Rotate: expected a range of two finite strengths"),
         (lambda: SPACES["cifar"].add(TRANSFORMS["Rotate"]), "lists Rotate more than once"),
         (lambda: SPACES["cifar"].exclude(*SPACES["cifar"].names), "'cifar\\*' has no transformations"),
         (lambda: spaces.get_space("cifr"), r"unknown space 'cifr'; did you mean 'cifar'\?"),
@@ -376,3 +376,40 @@ def test_a_kernel_that_writes_into_its_input_spoils_nothing(generator):
     before = images.clone()
     assert torch.equal(spaces.branch_free(images, parameters), spaces.grouped(images, parameters))
     assert torch.equal(images, before)
+
+
+def test_a_composite_for_each_image_or_none(generator):
+    images = torch.zeros(8, 3, 5, 5, dtype=torch.uint8)
+    parameters = spaces.draw(Policy.uniform("cifar").sample(4, generator), generator, flip=False)
+    for execute in (spaces.grouped, spaces.branch_free):
+        with pytest.raises(ValueError, match=r"4 composites for 8 images; Composites\.repeat"):
+            execute(images, parameters)
+
+
+@pytest.mark.parametrize("images", [torch.zeros(2, 3, 5, 5), torch.zeros(2, 4, 5, 5, dtype=torch.uint8)])
+def test_augment_takes_uint8_images_of_one_or_three_channels(images, generator):
+    with pytest.raises(ValueError, match="expected images"):
+        spaces.augment(images, Policy.uniform("cifar").sample(2, generator), generator)
+
+
+@pytest.mark.parametrize("spoil", [lambda x: x.float(), lambda x: x[:, :1], lambda x: x[:1], lambda x: x[..., 1:]])
+@pytest.mark.parametrize("execute", [spaces.grouped, spaces.branch_free])
+def test_a_foreign_kernel_must_return_what_it_was_given(spoil, execute, generator):
+    space = Space("test", (custom("Mine", lambda images, value: spoil(images)),))
+    images = torch.zeros(4, 3, 5, 5, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="Mine returned"):
+        execute(images, spaces.draw(Policy.uniform(space).sample(4, generator), generator, flip=False))
+
+
+def test_a_foreign_pil_function_spoils_neither_input_nor_mode(generator):
+    def redden(image, value):
+        image.paste((255, 0, 0), (0, 0, *image.size))
+        return image
+
+    picture = Image.new("RGB", (4, 4))
+    space = Space("test", (custom("Red", pil_function=redden),))
+    out = spaces.on_pil(picture, spaces.draw(Policy.uniform(space).sample(1, generator), generator, flip=False))
+    assert (picture.getpixel((0, 0)), out.getpixel((0, 0))) == ((0, 0, 0), (255, 0, 0))
+    grey = Space("test", (custom("Grey", pil_function=lambda image, value: image.convert("L")),))
+    with pytest.raises(ValueError, match="Grey returned an image L"):
+        spaces.on_pil(picture, spaces.draw(Policy.uniform(grey).sample(1, generator), generator, flip=False))

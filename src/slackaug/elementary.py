@@ -1,5 +1,6 @@
 """The elementary transformations: how a magnitude m in [0, 1] becomes a strength, and which kernels apply it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -34,7 +35,7 @@ class Transform:
     signed: bool = False  # a direction is drawn for each image
     unit: str = ""
     stage: Stage = Stage.POSITION
-    is_foreign: bool = False  # a user's own: its kernel may write into the images it is given
+    is_foreign: bool = False  # a user's own, which is not to be trusted with its input and output
     # For kernels that take a box instead of the strength: (strength, uniforms (B, 3), height, width) -> (B, 4)
     window: Callable[[Tensor, Tensor, int, int], Tensor] | None = None
     # How `branch_free` applies it: by a warp's matrix, a tone curve's table, or else the kernel
@@ -42,8 +43,12 @@ class Transform:
     table: Callable[[Tensor, Tensor], Tensor] | None = None  # (images, value) -> (B, C, 256)
 
     def __post_init__(self) -> None:
+        if not self.name or not isinstance(self.name, str):
+            raise ValueError(f"a transformation needs a name, got {self.name!r}")
         if self.span is None:
             return
+        if not isinstance(self.span, tuple) or len(self.span) != 2 or not all(map(math.isfinite, self.span)):
+            raise ValueError(f"{self.name}: expected a range of two finite strengths, such as (0, 30), got {self.span}")
         low, high = self.limits
         start, end = self.span
         if not all(low <= s <= high for s in (start, end, *((-start, -end) if self.signed else ()))):
@@ -65,6 +70,31 @@ class Transform:
         strength = self.strength(magnitude, u[:, 0])  # (B,), (B, 4)
         return strength if self.window is None else self.window(strength, u[:, 1:], height, width)
 
+    @property
+    def changes_nothing(self) -> bool:
+        return self.kernel is identity
+
+    def on_batch(self, images: Tensor, argument: Tensor, *extra: tuple[int, ...]) -> Tensor:
+        """The kernel's images. A user's own may write into what it gets, and must return the same shape and type."""
+        kernel = self.kernel or partial(pil.each, self.pil)
+        if not self.is_foreign:
+            return kernel(images, argument, *extra)
+        out = kernel(images.clone(), argument)
+        if not isinstance(out, Tensor) or out.shape != images.shape or out.dtype != images.dtype:
+            got = f"{tuple(out.shape)} {out.dtype}" if isinstance(out, Tensor) else type(out).__name__
+            raise ValueError(
+                f"{self.name} returned {got}, expected {tuple(images.shape)} {images.dtype} as it was given"
+            )
+        return out
+
+    def on_image(self, image: Image.Image, argument: float | list[int], *extra: tuple[int, ...]) -> Image.Image:
+        """The same for one PIL image."""
+        out = self.pil(image.copy() if self.is_foreign else image, argument, *extra)
+        if out.size != image.size or out.mode != image.mode:
+            got, given = f"{out.mode} {out.size}", f"{image.mode} {image.size}"
+            raise ValueError(f"{self.name} returned an image {got}, expected {given} as it was given")
+        return out
+
 
 def custom(
     name: str,
@@ -76,7 +106,7 @@ def custom(
     unit: str = "",
 ) -> Transform:
     """A user's own transformation, out of a batched kernel (images, value), a function (PIL image, value), or both."""
-    if kernel is None and pil_function is None:
+    if not all(f is None or callable(f) for f in (kernel, pil_function)) or (kernel is None and pil_function is None):
         raise ValueError(f"{name} needs a batched kernel or a function of a PIL image")
     if pil_function is None:
         assert kernel is not None

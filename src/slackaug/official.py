@@ -10,7 +10,7 @@ from torch import Tensor
 
 from . import schema
 from .elementary import TRANSFORMS, Transform
-from .policy import CIFAR_MEAN, CIFAR_STD, IMAGENET_MEAN, IMAGENET_STD, Policy
+from .policy import CIFAR, IMAGENET, MAX_COMPOSED, MU_FILE_MIN, MU_START, Policy
 from .schema import PolicyError, expect, unknown
 from .spaces import SPACES, Space
 
@@ -34,9 +34,9 @@ def read_slack(document: Mapping[str, Any]) -> Policy:
     """A policy of the authors, out of its logits: its probabilities are rounded."""
     schema.check_keys(document, SLACK_REQUIRED, (*SLACK_HISTORY, "official_names", "magnitude_free", "pi"))
     space = read_slack_space(document)
-    n_composed = schema.integer(document["num_ops"], "num_ops", 1, 16)
+    n_composed = schema.integer(document["num_ops"], "num_ops", 1, MAX_COMPOSED)
     dataset = schema.string(document["dataset"], "dataset")
-    mean, std = (CIFAR_MEAN, CIFAR_STD) if dataset.startswith("cifar") else (IMAGENET_MEAN, IMAGENET_STD)
+    mean, std = CIFAR if dataset.startswith("cifar") else IMAGENET
     pi = read_matrix(document["logits"], "logits", n_composed, len(space), low=-100, high=100)
     if "pi" in document:
         rounded = read_matrix(document["pi"], "pi", n_composed, len(space), low=0, high=1)
@@ -103,7 +103,7 @@ def read_slack_mu(value: object, space: Space) -> Tensor:
     """The bounds; those of parameter-free transformations moved at random in their search and mean nothing."""
     bounds = schema.sequence(value, "mu", lambda entry, where: entry, len(space), len(space))
     mu = [
-        0.75 if t.span is None else schema.number(bound, f"mu[{i}] ({t.name})", 1e-3, 1)
+        MU_START if t.span is None else schema.number(bound, f"mu[{i}] ({t.name})", MU_FILE_MIN, 1)
         for i, (bound, t) in enumerate(zip(bounds, space, strict=True))
     ]
     return torch.tensor(mu, dtype=torch.float64)

@@ -22,7 +22,10 @@ from .schema import PolicyError, expect, unknown
 from .spaces import Composites, Space, get_space
 
 SCHEMA_VERSION = 1
-MU_MIN, MU_MAX = 0.1, 1.0  # mu is clamped to this after each update
+MU_START = 0.75
+MU_MIN, MU_MAX = 0.1, 1.0  # mu is clamped to this after each update of a search
+MU_FILE_MIN = 1e-3  # what a file may hold: below it the density has no meaning
+MAX_COMPOSED = 16
 RGB = tuple[float, float, float]
 CIFAR = CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET = IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -48,7 +51,7 @@ class SmoothedUniform:
         return log_upper + torch.log1p(-torch.exp(log_lower - log_upper)) - torch.log(self.high)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Policy:
     """p_phi(tau): K categorical distributions over the N transformations of a space, and N magnitude bounds."""
 
@@ -63,13 +66,21 @@ class Policy:
     dataset: str | None = None  # fingerprint of the data it was learned on
     learned: dict[str, Any] = field(default_factory=dict)  # how it was learned: free text and numbers
 
+    def __post_init__(self) -> None:
+        n = len(self.space)
+        if self.pi.ndim != 2 or self.pi.shape[1] != n or not 1 <= len(self.pi) <= MAX_COMPOSED or self.mu.shape != (n,):
+            raise PolicyError(
+                f"expected pi (K, {n}) with K from 1 to {MAX_COMPOSED} and mu ({n},), "
+                f"got {tuple(self.pi.shape)} and {tuple(self.mu.shape)}"
+            )
+
     @classmethod
     def uniform(
         cls,
         space: str | Space,
         *,
         n_composed: int = 3,
-        mu: float = 0.75,
+        mu: float = MU_START,
         flip: bool = True,
         mean: RGB | None = None,
         std: RGB | None = None,
@@ -77,15 +88,17 @@ class Policy:
         """Where a search starts: all equally likely. Mean and std, unless given, are CIFAR's or ImageNet's."""
         space = get_space(space) if isinstance(space, str) else space
         default_mean, default_std = CIFAR if space.name in ("cifar", "cifar*") else IMAGENET
-        mean = mean or default_mean
+        if not isinstance(n_composed, int) or not 1 <= n_composed <= MAX_COMPOSED:
+            raise PolicyError(f"n_composed: expected an integer from 1 to {MAX_COMPOSED}, got {n_composed!r}")
+        mean = read_rgb(list(mean or default_mean), "mean", 0, 1)
         return cls(
             space=space,
             pi=torch.zeros(n_composed, len(space), dtype=torch.float64),
-            mu=torch.full((len(space),), mu, dtype=torch.float64),
-            flip=flip,
+            mu=torch.full((len(space),), schema.number(mu, "mu", MU_FILE_MIN, 1), dtype=torch.float64),
+            flip=schema.boolean(flip, "flip"),
             fill=tuple(round(255 * channel) for channel in mean),
             mean=mean,
-            std=std or default_std,
+            std=read_rgb(list(std or default_std), "std", 1e-6, 10),
         )
 
     @property
@@ -117,6 +130,8 @@ class Policy:
 
     def kl(self, anchor: "Policy") -> Tensor:
         """KL(p_pi || p_anchor), summed over positions; magnitudes are not anchored (Sec. 3.3)."""
+        if self.space.names != anchor.space.names:
+            raise ValueError(f"the KL divergence needs one space, got {self.space} and {anchor.space}")
         return (self.probabilities * (self.pi.log_softmax(-1) - anchor.pi.log_softmax(-1))).sum()
 
     def entropy(self) -> Tensor:
@@ -150,7 +165,11 @@ class Policy:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], transforms: Mapping[str, Any] | None = None) -> Self:
-        """The policy that `to_dict` described; `transforms` supplies a user's own transformations by name."""
+        """The policy that `to_dict` described.
+
+        `transforms` supplies a user's own transformations by name: a batched kernel, or what `custom` returned.
+        """
+        expect(isinstance(document, Mapping), "policy", "an object", document)
         check_keys(document)
         space = read_space(document, transforms or {})
         dataset, learned = document.get("dataset"), document.get("learned", {})
@@ -176,8 +195,12 @@ class Policy:
         except PolicyError as error:
             raise PolicyError(f"{path}: {error}") from None
 
+    def dumps(self) -> str:
+        """The text of its file."""
+        return dumps(self.to_dict())
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        Path(path).write_text(dumps(self.to_dict()), encoding="utf-8")
+        Path(path).write_text(self.dumps(), encoding="utf-8")
 
 
 REQUIRED_KEYS = (
@@ -203,6 +226,9 @@ def check_keys(document: Mapping[str, Any]) -> None:
 
 def read_space(document: Mapping[str, Any], transforms: Mapping[str, Any]) -> Space:
     names = schema.sequence(document["transformations"], "transformations", schema.string)
+    if len(names) != len(set(names)):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise PolicyError(f"transformations: lists {', '.join(twice)} more than once")
     ranges = document["ranges"]
     expect(isinstance(ranges, dict) and ranges.keys() == set(names), "ranges", "one entry per transformation", ranges)
     signed = schema.sequence(document["signed"], "signed", schema.string, 0) if "signed" in document else None
@@ -247,7 +273,7 @@ def read_pi(value: object, n: int) -> Tensor:
             raise PolicyError(f"{where}: the probabilities sum to {total:.6f}, expected 1")
         return probabilities
 
-    pi = torch.tensor(schema.sequence(value, "pi", row, 1, 16), dtype=torch.float64)
+    pi = torch.tensor(schema.sequence(value, "pi", row, 1, MAX_COMPOSED), dtype=torch.float64)
     return pi.clamp(min=1e-300).log()  # zero stays zero to all purposes, with a finite logit
 
 
@@ -258,7 +284,7 @@ def read_mu(value: object, space: Space) -> Tensor:
         where = f"mu[{i}] ({transform.name})"
         if transform.span is None:
             expect(bound is None, where, "null, for it has no magnitude", bound)
-        mu.append(0.75 if transform.span is None else schema.number(bound, where, 1e-3, 1))
+        mu.append(MU_START if transform.span is None else schema.number(bound, where, MU_FILE_MIN, 1))
     return torch.tensor(mu, dtype=torch.float64)
 
 

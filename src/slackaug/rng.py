@@ -1,6 +1,7 @@
 """One seed, many independent streams of random numbers: one named generator for each purpose."""
 
 import hashlib
+import operator
 
 import torch
 from torch import Generator, Tensor
@@ -10,7 +11,7 @@ PURPOSES = ("data", "policy", "transform")  # order of the images; draws of tau;
 
 def generator(seed: int, *purpose: str | int) -> Generator:
     """A CPU generator that depends on the seed and on what it is for, and on nothing else."""
-    digest = hashlib.sha256(repr((seed, *purpose)).encode()).digest()
+    digest = hashlib.sha256(repr((operator.index(seed), *purpose)).encode()).digest()
     return Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
 
 

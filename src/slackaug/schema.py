@@ -19,13 +19,14 @@ class PolicyError(ValueError):
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON object in a file."""
     path = Path(path)
-    if path.is_dir():
-        inside = path / "policy.json"
-        hint = f"; try {inside}" if inside.is_file() else ""
-        raise PolicyError(f"{path}: is a folder, expected a JSON file{hint}")
     try:
+        if path.is_dir():
+            hint = f"; try {path / 'policy.json'}" if (path / "policy.json").is_file() else ""
+            raise PolicyError(f"{path}: is a folder, expected a JSON file{hint}")
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
+    except PolicyError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: no file can have such a name
         raise PolicyError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     if len(text) > MAX_BYTES:

@@ -1,10 +1,13 @@
 """Policies as tables for a terminal."""
 
+import math
+
 import torch
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from . import describe
+from . import describe, schema
 from .baselines import PBASchedule
 from .policy import Policy
 from .published import AnyPolicy, load
@@ -24,6 +27,11 @@ def find(policy: str) -> AnyPolicy:
     return Policy.uniform(space)
 
 
+def plain(text: str) -> Text:
+    """A text out of a file or a file's name: no markup, and no control characters for the terminal."""
+    return Text("".join(c if c == "\n" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+
+
 def bar(share: float, full: float, width: int = 12) -> str:
     """A bar of eighths of a character."""
     eighths = round(width * 8 * min(share / full, 1)) if full > 0 else 0
@@ -33,11 +41,12 @@ def bar(share: float, full: float, width: int = 12) -> str:
 def show(console: Console, name: str, policy: AnyPolicy) -> None:
     if isinstance(policy, Policy):
         console.print(policy_table(name, policy))
-        console.print(policy_remarks(policy), highlight=False)
+        console.print(plain(policy_remarks(policy)))
         return
     milestones = policy.MILESTONES if isinstance(policy, PBASchedule) else (0.0,)
     tables = [policy.rows(progress) for progress in milestones]
-    table = Table(title=f"{name}: {type(policy).__name__} over the space {policy.space.name!r}", title_justify="left")
+    title = f"{name}: {type(policy).__name__} over the space {policy.space.name!r}"
+    table = Table(title=plain(title), title_justify="left")
     table.add_column("transformation")
     for progress in milestones:
         when = f" at {progress:.0%}" if len(milestones) > 1 else ""
@@ -47,14 +56,14 @@ def show(console: Console, name: str, policy: AnyPolicy) -> None:
         table.add_row(rows[0].name, *(cell for row in rows for cell in (f"{row.share:.3f}", row.strength)))
     console.print(table)
     if policy.source:
-        console.print(f"source: {policy.source}; licence: {policy.licence or 'not stated'}", highlight=False)
+        console.print(plain(f"source: {policy.source}; licence: {policy.licence or 'not stated'}"))
 
 
 def policy_table(name: str, policy: Policy) -> Table:
     """Most likely first: the probability, averaged and by position, and how strong it can become."""
     probabilities = policy.probabilities.detach()  # (K, N)
     mean = probabilities.mean(0)
-    table = Table(title=name, title_justify="left")
+    table = Table(title=plain(name), title_justify="left")
     table.add_column("transformation")
     table.add_column("probability", justify="right")
     table.add_column("", min_width=12)
@@ -69,18 +78,19 @@ def policy_table(name: str, policy: Policy) -> Table:
 
 
 def policy_remarks(policy: Policy) -> str:
-    entropy = policy.entropy().mean().item() / torch.tensor(float(len(policy.space))).log().item()
+    highest = math.log(len(policy.space))
+    entropy = policy.entropy().mean().item() / highest if highest > 0 else 1.0
     flips = "with" if policy.flip else "without"
     remarks = f"{len(policy.pi)} transformations an image out of {len(policy.space)}, {flips} mirror flips; "
     remarks += f"entropy {entropy:.1%} of uniform"
     history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}
-    return remarks + "".join(f"\n{key}: {value}" for key, value in history.items())
+    return remarks + "".join(f"\n{key[:40]}: {schema.describe(value)}" for key, value in history.items())
 
 
 def compare(console: Console, names: tuple[str, str], policies: tuple[AnyPolicy, AnyPolicy]) -> None:
     """Two policies side by side, by the expected number of applications per image."""
     first, second = ({row.name: row for row in rows_of(policy)} for policy in policies)
-    table = Table(title=f"A: {names[0]}\nB: {names[1]}", title_justify="left")
+    table = Table(title=plain(f"A: {names[0]}\nB: {names[1]}"), title_justify="left")
     table.add_column("transformation")
     for header in ("times an image: A", "B", "B - A"):
         table.add_column(header, justify="right")

@@ -6,9 +6,11 @@ from typing import Any, TypeVar
 import torch
 from PIL import Image
 from torch import Generator, Tensor, nn
+from torch.utils.data import get_worker_info
 
 from . import pil
 from .policy import Policy
+from .published import load
 from .spaces import augment, draw, on_pil
 
 ImageOrTensor = TypeVar("ImageOrTensor", Image.Image, Tensor)
@@ -19,8 +21,8 @@ class SlackAugment(nn.Module):
 
     Tensors are uint8, or floats in [0, 1], which pass through uint8; mode L or RGB, so C = 1 or 3. Apply it before the
     normalisation. The mirror flip is included where the policy says so. `strength` multiplies every magnitude bound, up
-    to the full range. Random numbers come from torch's default stream, which DataLoader seeds per worker and epoch,
-    unless a CPU `generator` is given.
+    to the full range; transformations without a magnitude stay. Random numbers come from torch's default stream, which
+    DataLoader seeds per worker and epoch, unless a CPU `generator` is given, which no worker may have.
     """
 
     def __init__(
@@ -29,12 +31,21 @@ class SlackAugment(nn.Module):
         super().__init__()
         if not 0 <= strength < float("inf"):
             raise ValueError(f"strength must be a number from 0 up, got {strength}")
-        self.policy = policy if isinstance(policy, Policy) else Policy.load(policy)
+        found = load(policy) if isinstance(policy, str | os.PathLike) else policy
+        if not isinstance(found, Policy):
+            raise TypeError(f"expected a slackaug.Policy or its file, got {type(found).__name__}")
+        self.policy = found
         self.strength = strength
         self.generator = generator
-        self.applied = self.policy.strengthened(strength)
+
+    @property
+    def applied(self) -> Policy:
+        """The policy at this strength."""
+        return self.policy.strengthened(self.strength)
 
     def forward(self, image: ImageOrTensor) -> ImageOrTensor:
+        if self.generator is not None and get_worker_info() is not None:
+            raise RuntimeError("every DataLoader worker would draw the same from its copy of `generator`; leave it out")
         if isinstance(image, Image.Image):
             return self.augment_pil(image)
         check_tensor(image)
@@ -47,6 +58,8 @@ class SlackAugment(nn.Module):
         return out if image.ndim == 4 else out[0]
 
     def augment_pil(self, image: Image.Image) -> Image.Image:
+        if 0 in image.size:
+            raise ValueError(f"expected an image with pixels, got {image.size}")
         if image.mode not in pil.MODES:
             raise TypeError(
                 f"expected an image of mode RGB or L, got {image.mode}; convert it first: image.convert('RGB')"
@@ -77,10 +90,10 @@ def check_tensor(image: Any) -> None:
 
 
 def to_uint8(images: Tensor) -> Tensor:
-    low, high = (float(end) for end in images.aminmax()) if images.numel() else (0.0, 0.0)
+    low, high = (float(end) for end in images.detach().aminmax()) if images.numel() else (0.0, 0.0)
     if not 0 <= low <= high <= 1:
         raise ValueError(f"expected floats in [0, 1], got {low:g} to {high:g}; augment before normalising")
-    return (images * 255).round().to(torch.uint8)
+    return (images.detach() * 255).round().to(torch.uint8)
 
 
 def to_float(images: Tensor, dtype: torch.dtype) -> Tensor:

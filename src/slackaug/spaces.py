@@ -6,7 +6,6 @@ Axes: B images, L positions, N transformations of a space. `draw` settles all th
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -14,7 +13,7 @@ from PIL import Image
 from torch import Generator, Tensor
 
 from . import pil, rng, transforms
-from .elementary import TRANSFORMS, Stage, Transform, identity
+from .elementary import TRANSFORMS, Stage, Transform
 from .schema import unknown
 
 
@@ -68,13 +67,18 @@ class Space:
 
     def rerange(self, **spans: tuple[float, float]) -> "Space":
         """The same space with other strengths at magnitudes 0 and 1, e.g. `rerange(Rotate=(0, 30))`."""
-        for name in spans:
+        for name, span in spans.items():
             if self[name].span is None:
                 raise ValueError(f"{name} has no magnitude, so it cannot be given a range")
+            if not isinstance(span, tuple):
+                raise ValueError(f"{name}: expected a range of two strengths, such as (0, 30), got {span!r}")
         changed = (replace(t, span=spans[t.name]) if t.name in spans else t for t in self.transforms)
         return self.changed(tuple(changed))
 
     def add(self, *added: Transform) -> "Space":
+        for transform in added:
+            if not isinstance(transform, Transform):
+                raise TypeError(f"expected transformations, such as custom('Fog', fog), got {transform!r}")
         return self.changed(self.transforms + added)
 
 
@@ -153,6 +157,8 @@ def augment(
 ) -> Tensor:
     """Apply to each of the images (B, C, H, W) uint8 its own composite; `fill` is the colour of Cutout."""
     parameters = draw(composites.to(images.device), generator, flip=flip)
+    if images.ndim != 4 or images.dtype != torch.uint8 or images.shape[1] not in (1, 3):
+        raise ValueError(f"expected images (B, 1 or 3, H, W) uint8, got {tuple(images.shape)} {images.dtype}")
     execute = grouped if images.device.type == "cpu" or not is_branch_free(composites.space) else branch_free
     return execute(images, parameters, fill)
 
@@ -160,6 +166,12 @@ def augment(
 def is_branch_free(space: Space) -> bool:
     """Whether every transformation has a batched kernel."""
     return all(transform.kernel is not None for transform in space)
+
+
+def check_lengths(images: Tensor, parameters: Parameters) -> None:
+    n = len(parameters.composites.op)
+    if n != len(images):
+        raise ValueError(f"got {n} composites for {len(images)} images; Composites.repeat shares one among several")
 
 
 def paint_for(fill: tuple[int, ...], channels: int) -> tuple[int, ...]:
@@ -170,6 +182,7 @@ def paint_for(fill: tuple[int, ...], channels: int) -> tuple[int, ...]:
 
 def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
     """Execute by transformation: at each position, the images that drew the same one go through its kernel together."""
+    check_lengths(images, parameters)
     (op, magnitude, active, space), u, flip = parameters
     if not len(images):
         return images.clone()
@@ -177,7 +190,7 @@ def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 
         if stage is Stage.LAST:
             images = transforms.hflip(images, flip)
         extra = (paint_for(fill, images.shape[1]),) if stage is Stage.LAST else ()
-        acting = torch.tensor([t.stage is stage and t.kernel is not identity for t in space], device=op.device)
+        acting = torch.tensor([t.stage is stage and not t.changes_nothing for t in space], device=op.device)
         for k in range(op.shape[1] if acting.any() else 0):
             drawn = torch.where(active[:, k] & acting[op[:, k]], op[:, k], -1)  # (B,)
             order = drawn.argsort()
@@ -187,9 +200,8 @@ def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 
                 group = images.index_select(0, rows)
                 if n >= 0:
                     transform = space.transforms[n]
-                    kernel = transform.kernel or partial(pil.each, transform.pil)
                     argument = transform.argument(magnitude[rows, k], u[rows, k], *images.shape[2:])
-                    group = kernel(group, argument, *extra)
+                    group = transform.on_batch(group, argument, *extra)
                 done.append(group)
             images = torch.cat(done).index_select(0, order.argsort())
     return images
@@ -205,13 +217,14 @@ class Choice(NamedTuple):
 
 def branch_free(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
     """Execute with static shapes and no question to the host: compute every choice, keep those that were drawn."""
+    check_lengths(images, parameters)
     (op, magnitude, active, space), u, flip = parameters
 
     def choices(k: int, stage: Stage) -> list[Choice]:
         return [
             Choice(t, active[:, k] & (op[:, k] == n), t.argument(magnitude[:, k], u[:, k], *images.shape[2:]))
             for n, t in enumerate(space)
-            if t.stage is stage and t.kernel is not identity
+            if t.stage is stage and not t.changes_nothing
         ]
 
     positions = range(op.shape[1])
@@ -244,22 +257,21 @@ def apply_position(images: Tensor, choices: list[Choice]) -> Tensor:
 def keep_drawn(images: Tensor, out: Tensor, choices: list[Choice], *extra: tuple[int, ...]) -> Tensor:
     """Put the kernels' results for `images` into `out`, where they were drawn."""
     for transform, drawn, argument in choices:
-        assert transform.kernel is not None
-        given = images.clone() if transform.is_foreign else images
-        out = torch.where(transforms.per_image(drawn), transform.kernel(given, argument, *extra), out)
+        out = torch.where(transforms.per_image(drawn), transform.on_batch(images, argument, *extra), out)
     return out
 
 
 def on_pil(image: Image.Image, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Image.Image:
     """Execute the parameters of one image with Pillow."""
     (op, magnitude, active, space), u, flip = parameters
+    image = image.copy()
     extra = {Stage.LAST: (paint_for(fill, pil.MODES[image.mode]),)}
     for stage in Stage:
         if stage is Stage.LAST and flip.item():
             image = pil.hflip(image)
         for k, (n, is_active) in enumerate(zip(op[0].tolist(), active[0].tolist(), strict=True)):
             transform = space.transforms[n]
-            if is_active and transform.stage is stage and transform.kernel is not identity:
+            if is_active and transform.stage is stage and not transform.changes_nothing:
                 argument = transform.argument(magnitude[:, k], u[:, k], image.height, image.width)
-                image = transform.pil(image, argument[0].tolist(), *extra.get(stage, ()))
+                image = transform.on_image(image, argument[0].tolist(), *extra.get(stage, ()))
     return image

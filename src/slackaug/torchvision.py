@@ -27,8 +27,12 @@ class SlackAugment(v2.Transform):  # type: ignore[misc]  # torchvision carries n
         super().__init__()
         self.augment = slackaugment.SlackAugment(policy, strength=strength, generator=generator)
 
+    @property
+    def policy(self) -> Policy:
+        return self.augment.policy
+
     def forward(self, *inputs: Any) -> Any:
-        leaves, structure = tree_flatten(inputs if len(inputs) > 1 else inputs[0])
+        leaves, structure = tree_flatten(inputs[0] if len(inputs) == 1 else inputs)
         where = find_image(leaves)
         image = leaves[where]
         out = self.augment(image.as_subclass(Tensor) if isinstance(image, tv_tensors.Image) else image)

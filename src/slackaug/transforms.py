@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-SMALL_SIDE = 3600  # below it, 16.16 fixed point fits into 32 bits even for shears and shifts by 8 times the size
+SMALL_SIDE = 3600  # below it, 16.16 fixed point fits into 32 bits for all strengths that `elementary` allows
 RESIZE_BITS = 22  # Pillow's resize keeps filter weights in fixed point with this many bits
 BICUBIC_TAPS = 5  # source pixels under the bicubic kernel when an image is enlarged
 
@@ -271,6 +271,7 @@ def hue(images: Tensor, value: Tensor) -> Tensor:
 
 
 # Where a hue falls exactly on level k, and bit k is set here, Pillow's float32 arithmetic ends just below it.
+# Found by comparing all colours with Pillow, which tests/test_transforms.py does again.
 FALLS_BELOW = 0x2222223232222222AAAAA000001111100000000000000FFFFFFFE
 
 
@@ -323,7 +324,7 @@ def rgb(angle: Tensor, saturation: Tensor, lightness: Tensor) -> Tensor:
     return torch.stack([channel(lag) for lag in (0, 4, 2)], 1).to(torch.uint8)
 
 
-# --- crops and masks: (B,) boxes in pixels ----------------------------------------------------------------------------
+# --- crops and masks: boxes (B, 4) in pixels --------------------------------------------------------------------------
 
 
 def hflip(images: Tensor, flipped: Tensor) -> Tensor:
