@@ -9,6 +9,7 @@ import pytest
 
 import slackaug
 from slackaug import Policy, cli
+from slackaug.spaces import SPACES
 
 
 class Done(NamedTuple):
@@ -42,7 +43,7 @@ def test_help_lists_the_commands_that_work(run):
     out = run("--help").stdout
     assert "show" in out
     assert "doctor" in out
-    assert "search" not in out
+    assert "study" not in out  # not built yet
 
 
 def test_version_does_not_wait_for_torch():
@@ -123,3 +124,20 @@ def test_doctor_says_what_is_here(run):
     for package in ("python", "torch", "numpy", "pillow", "GPU", "torchvision"):
         assert package in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_show_trusts_no_text_of_a_file(run, tmp_path):
+    path = tmp_path / "[bold]x.json"
+    hostile = {"note": "[/x] hi \x1b[2J", "long": "y" * 10_000}
+    path.write_text(json.dumps(Policy.uniform("cifar").to_dict() | {"learned": hostile}))
+    done = run("show", path)
+    assert done.returncode == 0
+    assert "\x1b[2J" not in done.stdout
+    assert "y" * 100 not in done.stdout
+    assert "[/x] hi" in done.stdout
+
+
+def test_show_a_space_of_one(run, tmp_path):
+    space = SPACES["cifar"]
+    Policy.uniform(space.exclude(*space.names[1:])).save(tmp_path / "one.json")
+    assert "entropy 100.0% of uniform" in run("show", tmp_path / "one.json").stdout

@@ -5,15 +5,22 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .api import search
     from .policy import Policy
     from .published import load
     from .schema import PolicyError
     from .slackaugment import SlackAugment
 
-__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "load"]
+__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "load", "search"]
 
 # Imported at first use, so that `slackaug --help` need not wait for torch.
-_WHERE = {"Policy": "policy", "PolicyError": "schema", "SlackAugment": "slackaugment", "load": "published"}
+_WHERE = {
+    "Policy": "policy",
+    "PolicyError": "schema",
+    "SlackAugment": "slackaugment",
+    "load": "published",
+    "search": "api",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,94 @@
+"""How a step is executed. `Plain` does what is written, pass after pass: the reference."""
+
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from . import hypergrad
+from .data import Batches, Split
+from .policy import Policy
+from .spaces import Composites, augment
+
+
+class Normalise(nn.Module):
+    """(B, 3, H, W) uint8 to floats with the data's mean 0 and deviation 1."""
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, policy: Policy):
+        super().__init__()
+        mean, std = (torch.tensor(channel).view(-1, 1, 1) for channel in (policy.mean, policy.std))
+        self.register_buffer("scale", 1 / (255 * std))
+        self.register_buffer("shift", mean / std)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images * self.scale - self.shift
+
+
+class Plain:
+    """One pass per composite, in float32, on the device of the data."""
+
+    def __init__(
+        self, model: nn.Module, phi: Policy, train: Split, val: Split, batch: int, streams: dict[str, Generator]
+    ):
+        self.model = model
+        self.theta = hypergrad.flatten_(model)
+        self.sizes = [p.numel() for p in model.parameters()]
+        self.theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
+        self.normalise = Normalise(phi).to(train.images.device)
+        self.train, self.val = train, val
+        self.train_batches = Batches(len(train.labels), batch, streams["train data"])
+        self.val_batches = Batches(len(val.labels), batch, streams["val data"])
+        self.streams = streams
+        self.flip, self.fill = phi.flip, phi.fill
+
+    def cold_start(self) -> None:
+        self.model.load_state_dict(self.theta_0)
+
+    def draw(self, phi: Policy, n: int) -> Composites:
+        return phi.sample(n, self.streams["policy"])
+
+    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
+        images, labels = self.train.take(self.train_batches.next())
+        n_composites, n_images = len(tau.op), len(labels)
+        augmented = augment(
+            images.repeat(n_composites, 1, 1, 1),
+            tau.repeat(n_images),
+            self.streams["transform"],
+            flip=self.flip,
+            fill=self.fill,
+        )
+        self.model.train()
+        gradients, losses = [], []
+        for part in augmented.split(n_images):  # batch-norm sees one composite at a time
+            loss = cross_entropy(self.model(self.normalise(part)), labels)
+            gradients.append(hypergrad.gradient(loss, self.model))
+            losses.append(loss.detach())
+        return torch.stack(gradients), torch.stack(losses)
+
+    def val_gradient(self) -> tuple[Tensor, Tensor]:
+        images, labels = self.val.take(self.val_batches.next())
+        self.model.train()
+        with hypergrad.unchanged_buffers(self.model):
+            loss = cross_entropy(self.model(self.normalise(images)), labels)
+            return hypergrad.gradient(loss, self.model), loss.detach()
+
+    def get_state(self) -> dict[str, Any]:
+        """What decides all passes to come, beside theta_0."""
+        return {
+            "model": {name: value.clone() for name, value in self.model.state_dict().items()},
+            "train_batches": self.train_batches.get_state(),
+            "val_batches": self.val_batches.get_state(),
+            "policy": self.streams["policy"].get_state(),
+            "transform": self.streams["transform"].get_state(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.train_batches.set_state(state["train_batches"])
+        self.val_batches.set_state(state["val_batches"])
+        for name in ("policy", "transform"):
+            self.streams[name].set_state(state[name])

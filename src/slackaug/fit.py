@@ -1,0 +1,121 @@
+"""Training a model under a policy: the pre-training of theta_0, and evaluation (SPEC sections 3.1 and 4).
+
+One composite per image, drawn anew each time. Axes: B images of a batch, P parameters of the model.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from . import hypergrad
+from .data import Batches, Split
+from .engine import Normalise
+from .policy import Policy
+from .spaces import augment
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitConfig:
+    epochs: int = 200
+    batch: int = 128
+    lr: float = 0.1  # peak; cosine to zero, step by step
+    warmup_epochs: int = 0  # linear, before the cosine
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 5e-4  # not on batch-norm's parameters
+    clip: float | None = 5.0  # global norm of the gradient
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"lr must be positive, got {self.lr}")
+        for name in ("warmup_epochs", "momentum", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be positive, or null for none, got {self.clip}")
+
+
+def decaying(model: nn.Module) -> Tensor:
+    """(P,): 1 where weight decay applies, 0 for the parameters of batch-norm."""
+    exempt = {id(p) for m in model.modules() if isinstance(m, _BatchNorm) for p in m.parameters()}
+    return torch.cat([torch.full_like(p, float(id(p) not in exempt)).flatten().detach() for p in model.parameters()])
+
+
+class Fit:
+    """A training that goes on step by step and can be left and taken up again at any of them."""
+
+    def __init__(
+        self, model: nn.Module, policy: Policy, train: Split, config: FitConfig, streams: dict[str, Generator]
+    ):
+        self.model, self.policy, self.train, self.config, self.streams = model, policy, train, config, streams
+        self.theta = hypergrad.flatten_(model)
+        self.decay = config.weight_decay * decaying(model)
+        self.momentum = torch.zeros_like(self.theta)
+        self.normalise = Normalise(policy).to(train.images.device)
+        self.batches = Batches(len(train.labels), config.batch, streams["train data"])
+        self.n_steps = config.epochs * self.batches.per_epoch
+        self.done = 0
+
+    def lr(self) -> float:
+        warmup = self.config.warmup_epochs * self.batches.per_epoch
+        if self.done < warmup:
+            return self.config.lr * (self.done + 1) / warmup
+        progress = (self.done - warmup) / max(self.n_steps - warmup, 1)
+        return self.config.lr * 0.5 * (1 + math.cos(math.pi * progress))
+
+    def step(self) -> Tensor:
+        """One step of SGD; the loss before it."""
+        images, labels = self.train.take(self.batches.next())
+        tau = self.policy.sample(len(labels), self.streams["policy"], self.done / self.n_steps)
+        images = augment(images, tau, self.streams["transform"], flip=self.policy.flip, fill=self.policy.fill)
+        self.model.train()
+        loss = cross_entropy(self.model(self.normalise(images)), labels)
+        g = hypergrad.clip(hypergrad.gradient(loss, self.model), self.config.clip) + self.decay * self.theta
+        self.momentum.mul_(self.config.momentum).add_(g)
+        g = g + self.config.momentum * self.momentum if self.config.nesterov else self.momentum
+        self.theta.sub_(g, alpha=self.lr())
+        self.done += 1
+        return loss.detach()
+
+    def get_state(self) -> dict[str, Any]:
+        return {
+            "done": self.done,
+            "model": {name: value.clone() for name, value in self.model.state_dict().items()},
+            "momentum": self.momentum.clone(),
+            "batches": self.batches.get_state(),
+            "policy": self.streams["policy"].get_state(),
+            "transform": self.streams["transform"].get_state(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.done = state["done"]
+        self.model.load_state_dict(state["model"])
+        self.momentum.copy_(state["momentum"])
+        self.batches.set_state(state["batches"])
+        for name in ("policy", "transform"):
+            self.streams[name].set_state(state[name])
+
+
+class Score(NamedTuple):
+    loss: float
+    accuracy: float
+
+
+@torch.no_grad()
+def score(model: nn.Module, normalise: Normalise, data: Split, batch: int = 500) -> Score:
+    """Mean cross-entropy and accuracy on images as they are, with the running statistics of batch-norm."""
+    model.eval()
+    loss = correct = 0.0
+    for images, labels in zip(data.images.split(batch), data.labels.split(batch), strict=True):
+        logits = model(normalise(images))
+        loss += cross_entropy(logits, labels, reduction="sum").item()
+        correct += (logits.argmax(1) == labels).sum().item()
+    return Score(loss / len(data.labels), correct / len(data.labels))

@@ -1,0 +1,273 @@
+"""A whole search, from the data to the policy: pre-training, rounds, and the files of the run."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from . import models, rng, slack
+from .data import Dataset, Split
+from .engine import Plain
+from .fit import Fit
+from .policy import Policy
+from .recipes import RunConfig
+from .runs import Run
+from .spaces import get_space
+
+CHECKPOINT_SECONDS = 120.0
+METRICS_EVERY = 10  # steps
+STREAMS = ("train data", "val data", "policy", "transform")
+
+
+class Diverged(RuntimeError):
+    """A loss is no longer a number."""
+
+
+class Progress(NamedTuple):
+    """Where a search stands after a step."""
+
+    stage: str  # "pre-training", "re-training" or "policy"
+    round: int  # from 1; 0 in pre-training
+    step: int  # done in this stage of this round
+    n_steps: int
+    done: float  # share of the whole search, by steps
+    train_loss: Tensor
+    val_loss: Tensor | None
+    phi: Policy
+
+
+class Ending(Enum):
+    FINISHED = "finished"
+    TIME_LIMIT = "time limit"
+    STOPPED = "stopped"
+
+
+def start_policy(config: RunConfig, data: Dataset) -> Policy:
+    space = get_space(config.space)
+    if config.exclude:
+        space = space.exclude(*config.exclude)
+    flip = data.flip if config.flip is None else config.flip
+    phi = Policy.uniform(space, flip=flip, mean=data.mean, std=data.std)
+    return replace(phi, dataset=data.fingerprint)
+
+
+class Learner:
+    """The two stages of a search, and how to leave and take them up again. Test images have no part in it."""
+
+    def __init__(self, config: RunConfig, data: Dataset, device: str = "cpu"):
+        self.config = config
+        self.train, self.val = (to_device(half, device) for half in data.halves(config.seed))
+        self.phi = start_policy(config, data)
+        self.model = models.build(
+            config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model")
+        ).to(device)
+        self.fit = Fit(self.model, self.phi, self.train, config.pretrain, self.streams("pre-training"))
+        self.engine: Plain | None = None  # from the end of pre-training on, which settles theta_0
+        self.state: slack.State | None = None
+
+    def streams(self, stage: str) -> dict[str, Generator]:
+        return {name: rng.generator(self.config.seed, stage, name) for name in STREAMS}
+
+    def begin_search(self) -> None:
+        """theta_0 is what the model has become."""
+        search = self.config.search
+        self.engine = Plain(self.model, self.phi, self.train, self.val, search.batch, self.streams("search"))
+        self.state = slack.start(self.phi, self.engine)
+
+    def pretrain(self) -> Iterator[Progress]:
+        n = self.fit.n_steps
+        while self.fit.done < n:
+            loss = self.fit.step()
+            yield Progress("pre-training", 0, self.fit.done, n, self.share_done(), loss, None, self.phi)
+
+    def search(self) -> Iterator[Progress]:
+        assert self.engine is not None
+        assert self.state is not None
+        search = self.config.search
+        for state, report in slack.search(self.state, self.engine, search):
+            self.state = state
+            ended = state.step == 0
+            round_number = state.round + (not ended)
+            step = search.n_steps if ended else state.step
+            stage = "re-training" if report.val_loss is None else "policy"
+            yield Progress(
+                stage,
+                round_number,
+                step,
+                search.n_steps,
+                self.share_done(),
+                report.train_loss,
+                report.val_loss,
+                state.phi,
+            )
+
+    def share_done(self) -> float:
+        """By passes through the model: a search step has as many as composites."""
+        search = self.config.search
+        weight = search.n_composites * min(search.batch, len(self.train.labels)) / self.fit.batches.batch
+        done = 0 if self.state is None else self.state.round * search.n_steps + self.state.step
+        total = self.fit.n_steps + weight * search.n_rounds * search.n_steps
+        return (self.fit.done + weight * done) / total
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state is not None and self.state.round >= self.config.search.n_rounds
+
+    def get_state(self) -> dict[str, Any]:
+        if self.engine is None or self.state is None:
+            return {"stage": "pre-training", "fit": self.fit.get_state()}
+        return {
+            "stage": "search",
+            "theta_0": self.engine.theta_0,
+            "search": slack.to_tensors(self.state),
+            "engine": self.engine.get_state(),
+        }
+
+    def set_state(self, saved: dict[str, Any]) -> None:
+        if saved["stage"] == "pre-training":
+            self.fit.set_state(saved["fit"])
+            return
+        self.fit.done = self.fit.n_steps
+        self.model.load_state_dict(saved["theta_0"])
+        self.begin_search()
+        assert self.engine is not None
+        self.engine.set_state(saved["engine"])
+        self.state = slack.from_tensors(saved["search"], self.phi)
+
+
+def to_device(split: Split, device: str) -> Split:
+    return Split(split.images.to(device), split.labels.to(device))
+
+
+class Clock:
+    """Seconds of work, over all processes that worked on a run."""
+
+    def __init__(self, before: float = 0.0):
+        self.start = time.monotonic() - before
+
+    def __call__(self) -> float:
+        return time.monotonic() - self.start
+
+
+def execute(
+    learner: Learner,
+    run: Run,
+    on_step: Callable[[Progress, float], None],
+    should_stop: Callable[[], bool],
+    *,
+    seconds_before: float = 0.0,
+    time_limit: float = math.inf,
+) -> Ending:
+    """Work until the end, the time limit or the wish to stop; in each case everything is on disk then."""
+    clock = Clock(seconds_before)
+    saved_at = time.monotonic()
+
+    def save() -> None:
+        nonlocal saved_at
+        run.save_checkpoint(learner.get_state() | {"seconds": clock()})
+        saved_at = time.monotonic()
+
+    for progress in work(learner):
+        check_finite(progress, learner.config)
+        record(run, progress, learner.config)
+        on_step(progress, clock())
+        round_ended = progress.round > 0 and progress.step == progress.n_steps
+        if round_ended:
+            save_policy(run, learner, clock())
+        if round_ended or time.monotonic() - saved_at > CHECKPOINT_SECONDS or should_stop() or clock() > time_limit:
+            save()
+        if learner.is_finished:
+            break
+        if should_stop():
+            return Ending.STOPPED
+        if clock() > time_limit:
+            return Ending.TIME_LIMIT
+    return Ending.FINISHED
+
+
+def work(learner: Learner) -> Iterator[Progress]:
+    if learner.state is None:
+        yield from learner.pretrain()
+        learner.begin_search()
+    yield from learner.search()
+
+
+def check_finite(progress: Progress, config: RunConfig) -> None:
+    losses = [progress.train_loss] + ([] if progress.val_loss is None else [progress.val_loss])
+    if all(math.isfinite(loss.item()) for loss in losses):
+        return
+    setting, value = (
+        ("search.model_lr", config.search.model_lr) if progress.round else ("pretrain.lr", config.pretrain.lr)
+    )
+    where = f"round {progress.round}, step {progress.step}" if progress.round else f"step {progress.step}"
+    raise Diverged(
+        f"the loss is no longer a number ({progress.stage}, {where}); the last checkpoint is from before. "
+        f"Try a lower rate: --set {setting}={value / 4:g}"
+    )
+
+
+def record(run: Run, progress: Progress, config: RunConfig) -> None:
+    """A line of metrics.jsonl, every few steps."""
+    if progress.step % METRICS_EVERY and progress.step != progress.n_steps:
+        return
+    metrics: dict[str, Any] = {
+        "stage": progress.stage,
+        "round": progress.round,
+        "step": progress.step,
+        "train_loss": progress.train_loss.item(),
+    }
+    if progress.val_loss is not None:
+        metrics["val_loss"] = progress.val_loss.item()
+        metrics["entropy"] = progress.phi.entropy().tolist()
+        metrics["pi"] = [[round(p, 6) for p in row] for row in progress.phi.probabilities.tolist()]
+        metrics["mu"] = [round(m, 6) for m in progress.phi.mu.tolist()]
+    run.add_metrics(metrics)
+
+
+def save_policy(run: Run, learner: Learner, seconds: float) -> None:
+    """The policy of the round that just ended, as policy.json and among the rounds."""
+    assert learner.state is not None
+    config, n_done = learner.config, learner.state.round
+    learned = {
+        "preset": config.preset,
+        "model": config.model,
+        "seed": config.seed,
+        "rounds": n_done,
+        "seconds": round(seconds, 1),
+    }
+    text = replace(learner.state.phi, learned=learned).dumps()
+    run.write(f"policies/round_{n_done:02d}.json", text)
+    run.write("policy.json", text)
+
+
+def step_seconds(config: RunConfig, data: Dataset, device: str) -> float:
+    """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
+    learner = Learner(config, data, device)
+    fit_seconds = timed(lambda: learner.fit.step())
+    learner.begin_search()
+    assert learner.engine is not None
+    assert learner.state is not None
+    engine, state, search = learner.engine, learner.state, config.search
+    retrain = timed(lambda: slack.take_step(state, engine, search))
+    unrolled = timed(lambda: slack.take_step(state._replace(step=search.n_retrain), engine, search))
+    per_round = search.n_retrain * retrain + search.n_unrolled * unrolled
+    return learner.fit.n_steps * fit_seconds + search.n_rounds * per_round
+
+
+def timed(step: Callable[[], object]) -> float:
+    """Seconds of one step after a warm-up, which is enough where a step is slow."""
+    times = []
+    for _ in range(4):
+        start = time.perf_counter()
+        step()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+        if sum(times) > 5:
+            break
+    return min(times)

@@ -1,0 +1,76 @@
+"""What long work shows: one live line on a terminal, one plain line every 30 seconds elsewhere."""
+
+import time
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from . import describe
+from .learn import Progress
+
+PLAIN_SECONDS = 30.0
+LIVE_SECONDS = 0.2
+N_TOP = 3
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def line(progress: Progress, elapsed: float) -> str:
+    """Stage, round, step, time left, losses, entropy and the likeliest transformations with their bounds."""
+    where = f"round {progress.round}, " if progress.round else ""
+    left = elapsed * (1 - progress.done) / progress.done if progress.done > 0 else 0.0
+    parts = [f"{progress.stage}, {where}step {progress.step} of {progress.n_steps}", f"{duration(left)} left"]
+    parts.append(f"train loss {progress.train_loss.item():.3f}")
+    if progress.val_loss is not None:
+        phi = progress.phi
+        parts.append(f"val loss {progress.val_loss.item():.3f}")
+        parts.append(f"entropy {phi.entropy().mean().item():.3f}")
+        mean = phi.probabilities.mean(0)
+        top = mean.topk(min(N_TOP, len(mean))).indices.tolist()
+        parts.append(", ".join(f"{phi.space.names[n]} {mean[n]:.3f} {bound(progress, n)}".rstrip() for n in top))
+    return "; ".join(parts)
+
+
+def bound(progress: Progress, n: int) -> str:
+    transform = progress.phi.space.transforms[n]
+    text = describe.range_text(transform, progress.phi.mu[n].item())
+    return f"({text})" if text else ""
+
+
+class Display:
+    """Shows progress on a console, and keeps a line every 30 seconds in the file `log`."""
+
+    def __init__(self, console: Console, log: Path):
+        self.console = console
+        self.log = log
+        self.logged_at = self.shown_at = time.monotonic()
+        self.live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def show(self, progress: Progress, elapsed: float) -> None:
+        round_ended = progress.round > 0 and progress.step == progress.n_steps
+        now = time.monotonic()
+        if round_ended or now - self.logged_at >= PLAIN_SECONDS:
+            self.logged_at = now
+            text = line(progress, elapsed)
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+            self.console.print(text, highlight=False, soft_wrap=True)
+        if self.live is not None and now - self.shown_at >= LIVE_SECONDS:
+            self.shown_at = now
+            self.live.update(Text(line(progress, elapsed), overflow="ellipsis", no_wrap=True), refresh=True)

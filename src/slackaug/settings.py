@@ -1,0 +1,119 @@
+"""Configurations as plain dictionaries, YAML files and `--set a.b=c`, checked against the dataclasses' fields."""
+
+import dataclasses
+import os
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from .schema import unknown
+
+C = TypeVar("C")
+MAX_BYTES = 1_000_000
+
+
+class SettingError(ValueError):
+    """A setting is unknown, or has a value of the wrong kind."""
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Nested dictionaries of plain values."""
+    return {
+        field.name: to_dict(value)
+        if dataclasses.is_dataclass(value)
+        else list(value)
+        if isinstance(value, tuple)
+        else value
+        for field in dataclasses.fields(config)
+        for value in [getattr(config, field.name)]
+    }
+
+
+def update(config: C, changes: dict[str, Any], where: str = "") -> C:
+    """The configuration with the changes of a nested dictionary."""
+    fields = {field.name: field for field in dataclasses.fields(config)}  # type: ignore[arg-type]
+    kinds = typing.get_type_hints(type(config))
+    new: dict[str, Any] = {}
+    for key, value in changes.items():
+        path = f"{where}{key}"
+        if key not in fields:
+            raise SettingError(unknown("setting", path, [f"{where}{name}" for name in fields]))
+        old = getattr(config, key)
+        if dataclasses.is_dataclass(old):
+            if not isinstance(value, dict):
+                raise SettingError(f"{path}: expected settings of its own, such as {path}.{next(iter(to_dict(old)))}")
+            new[key] = update(old, value, f"{path}.")
+        else:
+            new[key] = checked(value, kinds[key], path)
+    try:
+        return dataclasses.replace(config, **new)  # type: ignore[type-var]
+    except SettingError:
+        raise
+    except ValueError as error:
+        raise SettingError(str(error)) from None
+
+
+def checked(value: Any, kind: Any, where: str) -> Any:
+    """The value, if it is of that kind: bool, int, float, str, a tuple of texts, or one of several."""
+    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    for k in kinds:
+        if k is types.NoneType and value is None:
+            return None
+        if k is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if k in (bool, int, str) and type(value) is k:
+            return value
+        if typing.get_origin(k) is tuple and isinstance(value, list) and all(isinstance(v, str) for v in value):
+            return tuple(value)
+    names = [
+        {types.NoneType: "null", tuple: "a list of texts"}.get(typing.get_origin(k) or k, getattr(k, "__name__", k))
+        for k in kinds
+    ]
+    raise SettingError(f"{where}: expected {' or '.join(map(str, names))}, got {value!r}")
+
+
+def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        text = Path(path).read_bytes()[: MAX_BYTES + 1]
+    except OSError as error:
+        raise SettingError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if len(text) > MAX_BYTES:
+        raise SettingError(f"{path}: larger than 1 MB, so it is no configuration")
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SettingError(f"{path}: not valid YAML ({str(error).splitlines()[0]})") from error
+    if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
+        raise SettingError(f"{path}: expected settings such as `search: {{n_rounds: 5}}`")
+    return document
+
+
+def parse_assignment(text: str) -> dict[str, Any]:
+    """`search.n_rounds=5` as {"search": {"n_rounds": 5}}."""
+    path, separator, value = text.partition("=")
+    if not separator or not all(path.split(".")):
+        raise SettingError(f"--set {text}: expected NAME=VALUE, such as search.n_rounds=5")
+    try:
+        nested = yaml.safe_load(value)
+    except yaml.YAMLError:
+        nested = value
+    if isinstance(nested, str):
+        nested = number_or_text(nested)
+    for name in reversed(path.split(".")):
+        nested = {name: nested}
+    return typing.cast(dict[str, Any], nested)
+
+
+def number_or_text(text: str) -> float | str:
+    """YAML reads 1e-4 as a text; people mean the number."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def dump(config: Any) -> str:
+    return yaml.safe_dump(to_dict(config), sort_keys=False)

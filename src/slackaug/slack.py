@@ -1,0 +1,193 @@
+"""SLACK: Algorithm 1 of the paper. The numbers in the comments are its lines.
+
+Axes: A composites, B images of a batch, P parameters of the model, K positions, N transformations.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from . import hypergrad
+from .policy import MU_MAX, MU_MIN, Policy
+from .spaces import Composites
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig:
+    n_rounds: int = 10
+    n_retrain: int = 1000  # steps of a round in which only theta moves
+    n_unrolled: int = 400  # steps of a round in which phi moves too
+    n_composites: int = 8  # A, drawn in each step and applied to the same images
+    batch: int = 128  # B, train and val
+    model_lr: float = 0.4  # eta; cosine to zero over a round
+    policy_lr: float = 1.0  # alpha
+    kl_weight: float = 0.02  # lambda
+    weight_decay: float = 2e-4
+    momentum: float = 0.9  # of theta and of phi
+    clip: float | None = 5.0  # global norm of each g_a; norm of each tensor of v
+    mu_divisor: float = 40.0  # mu's gradient is divided by this
+    cold_start: bool = True  # theta returns to theta_0 at each round
+    learn_pi: bool = True
+    learn_mu: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("n_rounds", "n_unrolled", "n_composites", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"search.{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("n_retrain", "policy_lr", "kl_weight", "weight_decay", "momentum"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"search.{name} must not be negative, got {getattr(self, name)}")
+        for name in ("model_lr", "mu_divisor"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"search.{name} must be positive, got {getattr(self, name)}")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"search.clip must be positive, or null for none, got {self.clip}")
+        if not (self.learn_pi or self.learn_mu):
+            raise ValueError("search.learn_pi and search.learn_mu are both false: there is nothing to learn")
+        if self.cold_start and self.n_retrain == 0 and self.n_rounds > 1:
+            raise ValueError(
+                "search.n_retrain = 0 with a cold start and more than one round: theta would never be re-trained with "
+                "the policy; set search.n_retrain, or search.cold_start=false, or search.n_rounds=1"
+            )
+
+    @property
+    def n_steps(self) -> int:
+        """Of one round."""
+        return self.n_retrain + self.n_unrolled
+
+
+class Engine(Protocol):
+    """How passes through the model are executed; it owns the model, the data and their random streams."""
+
+    theta: Tensor  # (P,), the model's parameters
+    sizes: list[int]  # of the model's tensors in theta
+
+    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
+        """The next batch of train images under each composite: g (A, P) and losses (A,)."""
+        ...
+
+    def val_gradient(self) -> tuple[Tensor, Tensor]:
+        """The next batch of val images as they are: v (P,) and the loss, leaving the batch-norm statistics alone."""
+        ...
+
+    def draw(self, phi: Policy, n: int) -> Composites: ...
+
+    def cold_start(self) -> None:
+        """theta <- theta_0, batch-norm statistics too."""
+        ...
+
+
+class State(NamedTuple):
+    """All that a search is between two steps, but for the engine's own state."""
+
+    round: int  # from 0
+    step: int  # of the round: steps done
+    phi: Policy
+    anchor: Policy
+    theta_momentum: Tensor  # (P,)
+    pi_momentum: Tensor  # (K, N)
+    mu_momentum: Tensor  # (N,)
+
+
+class Report(NamedTuple):
+    """What a step saw."""
+
+    train_loss: Tensor  # mean over the composites
+    val_loss: Tensor | None  # in unrolled steps
+    weight: Tensor | None  # (A,), w_a, in unrolled steps
+    tau: Composites
+
+
+def start(phi: Policy, engine: Engine) -> State:
+    """1-2: phi uniform and theta_0 pre-trained, before the first round."""
+    zeros = torch.zeros_like
+    return State(0, 0, phi, phi, zeros(engine.theta), zeros(phi.pi), zeros(phi.mu))
+
+
+def search(state: State, engine: Engine, config: SearchConfig) -> Iterator[tuple[State, Report]]:
+    """Yield the state after every step, from any state on; the last one's phi is the result."""
+    while state.round < config.n_rounds:  # 3
+        if state.step == 0:
+            if config.cold_start:
+                engine.cold_start()  # 4
+            state = start(state.phi, engine)._replace(round=state.round)  # 5: the anchor is phi; new optimisers
+        while state.step < config.n_steps:  # 6
+            state, report = take_step(state, engine, config)
+            if state.step == config.n_steps:
+                state = state._replace(round=state.round + 1, step=0)
+                yield state, report
+                break
+            yield state, report
+
+
+def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State, Report]:
+    tau = engine.draw(state.phi, config.n_composites)
+    grad_train, losses = engine.train_gradients(tau)  # (A, P), (A,)
+    grad_train = hypergrad.clip(grad_train, config.clip)
+    update_theta(state, engine, config, grad_train.mean(0))  # 7, 8
+    report = Report(losses.mean(), None, None, tau)
+    state = state._replace(step=state.step + 1)
+    if state.step > config.n_retrain:  # 9
+        grad_val, val_loss = engine.val_gradient()
+        weight = hypergrad.alignment(hypergrad.clip_each(grad_val, engine.sizes, config.clip), grad_train)
+        state = update_phi(state, config, *policy_gradient(state, config, tau, weight))  # 10, 11
+        report = report._replace(val_loss=val_loss, weight=weight)
+    return state, report
+
+
+def update_theta(state: State, engine: Engine, config: SearchConfig, g: Tensor) -> None:
+    """8: SGD with momentum and weight decay on all parameters, in place; the rate falls to zero over the round."""
+    lr = config.model_lr * 0.5 * (1 + math.cos(math.pi * state.step / config.n_steps))
+    state.theta_momentum.mul_(config.momentum).add_(g).add_(engine.theta, alpha=config.weight_decay)
+    engine.theta.sub_(state.theta_momentum, alpha=lr)
+
+
+def policy_gradient(state: State, config: SearchConfig, tau: Composites, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """10: G_phi plus the gradient of the KL term, for pi (K, N) and mu (N,)."""
+    phi = replace(state.phi, pi=state.phi.pi.detach().requires_grad_(), mu=state.phi.mu.detach().requires_grad_())
+    eta, share = config.model_lr, 1 / config.n_composites
+    objective = hypergrad.score_objective(phi.log_prob(tau), weight.to(phi.pi), eta, share)
+    objective = objective + config.kl_weight * phi.kl(state.anchor)
+    grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
+    return grad_pi, grad_mu / config.mu_divisor
+
+
+def update_phi(state: State, config: SearchConfig, grad_pi: Tensor, grad_mu: Tensor) -> State:
+    """11: SGD with momentum; mu stays in its range."""
+    pi_momentum = config.momentum * state.pi_momentum + grad_pi
+    mu_momentum = config.momentum * state.mu_momentum + grad_mu
+    pi = state.phi.pi - config.policy_lr * pi_momentum if config.learn_pi else state.phi.pi
+    mu = (state.phi.mu - config.policy_lr * mu_momentum).clamp(MU_MIN, MU_MAX) if config.learn_mu else state.phi.mu
+    return state._replace(phi=replace(state.phi, pi=pi, mu=mu), pi_momentum=pi_momentum, mu_momentum=mu_momentum)
+
+
+def to_tensors(state: State) -> dict[str, Any]:
+    """The state as plain tensors and numbers, to be kept in a file."""
+    phi, anchor = state.phi, state.anchor
+    return {
+        "round": state.round,
+        "step": state.step,
+        "pi": phi.pi,
+        "mu": phi.mu,
+        "anchor_pi": anchor.pi,
+        "theta_momentum": state.theta_momentum,
+        "pi_momentum": state.pi_momentum,
+        "mu_momentum": state.mu_momentum,
+    }
+
+
+def from_tensors(saved: dict[str, Any], phi: Policy) -> State:
+    """The state that `to_tensors` described; `phi` supplies the space and all that a search does not change."""
+    return State(
+        saved["round"],
+        saved["step"],
+        replace(phi, pi=saved["pi"], mu=saved["mu"]),
+        replace(phi, pi=saved["anchor_pi"]),
+        saved["theta_momentum"],
+        saved["pi_momentum"],
+        saved["mu_momentum"],
+    )
