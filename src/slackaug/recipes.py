@@ -67,16 +67,9 @@ def quick(data: Dataset) -> RunConfig:
         preset="quick",
         model="small",
         space=default_space(data),
-        pretrain=FitConfig(epochs=epochs_for(600, n_train // 2, 32), batch=32, nesterov=False),
+        pretrain=FitConfig(epochs=epochs_for(500, n_train // 2, 32), batch=32, nesterov=False),
         search=SearchConfig(
-            n_rounds=5,
-            n_retrain=60,
-            n_unrolled=80,
-            batch=32,
-            model_lr=0.1,
-            policy_lr=1.0,
-            kl_weight=0.02,
-            weight_decay=5e-4,
+            n_rounds=5, n_retrain=40, n_unrolled=60, batch=32, model_lr=0.1, kl_weight=0.02, weight_decay=5e-4
         ),
         evaluate=FitConfig(epochs=epochs_for(1000, n_train, 64), batch=64),
     )
