@@ -2,8 +2,8 @@
 
     python benchmarks/planted.py [--seeds 5] [--processes 2] [--out FILE.json]
 
-On `shapes:colour` the class is a hue, so Hue, Grayscale and Invert destroy it; on `shapes:angle` it is an orientation, so
-Rotate, ShearX and ShearY do. Both run with the same settings, the `quick` preset, one thread each. The table has the
+On `shapes:colour` the class is a hue, so Hue, Grayscale and Invert destroy it; on `shapes:angle` it is an orientation,
+so Rotate, ShearX and ShearY do. Both run with the same settings, the `quick` preset, one thread each. The table has the
 total probability of the destroying transformations (averaged over positions) before and after, and that of the harmless
 family (geometric for colour, colour for angle), with 95 % t-intervals over the seeds. `--collapse` instead follows the
 entropy over 10 rounds, with KL and without it at 0.25 and 0.5 times the policy's rate.
@@ -124,11 +124,8 @@ def planted_table(results: list[dict]) -> str:
 
 def collapse_table(results: list[dict]) -> str:
     n_rounds = len(results[0]["rounds"])
-    header = " | ".join(str(i + 1) for i in range(n_rounds))
-    lines = [
-        f"| data | search | seeds | entropy, share of the maximum, after round {header} |",
-        "|" + "---|" * (n_rounds + 3),
-    ]
+    header = " | ".join(f"round {i + 1}" for i in range(n_rounds))
+    lines = [f"| data | search | seeds | {header} |", "|" + "---|" * (n_rounds + 3)]
     for source, variant in dict.fromkeys((r["source"], r["variant"]) for r in results):
         mine = [r for r in results if (r["source"], r["variant"]) == (source, variant)]
         means = (sum(r["rounds"][i]["entropy"] for r in mine) / len(mine) for i in range(n_rounds))
@@ -146,9 +143,7 @@ def main() -> None:
     variants = [v for v in CHANGES if (v == "quick") != options.collapse]
     jobs = [(p.source, seed, v) for seed in range(options.seeds) for p in PROBLEMS for v in variants]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    print(
-        f"commit {commit or 'unknown'}, torch {torch.__version__}, {platform.machine()}, {options.processes} processes\n"
-    )
+    print(f"commit {commit or 'unknown'}, torch {torch.__version__}, {options.processes} processes\n")
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
         results = pool.map(job, jobs, chunksize=1)
     if options.out:

@@ -4,6 +4,7 @@ Nothing here uses the package's own arithmetic: pixels come from Pillow or numpy
 windows and the order are written down once more from SPEC.
 """
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -223,3 +224,78 @@ def smoothed_uniform_log_prob(m: float, high: float, scale: float) -> float:
 
 def every_tau(n: int, k: int) -> Iterator[tuple[int, ...]]:
     return itertools.product(range(n), repeat=k)
+
+
+def smoothed_uniform_prob(m: Tensor, high: Tensor, scale: float) -> Tensor:
+    """The same formula in torch, differentiable in the bound; good near [0, high]."""
+    return (torch.special.ndtr((high - m) / scale) - torch.special.ndtr(-m / scale)) / high
+
+
+# --- SPEC section 3: one round of the search, by torch.optim ----------------------------------------------------------
+
+
+def slack_round(model, pi: Tensor, mu: Tensor, space, config, draw_step: Callable, fill: tuple[int, ...], norm):
+    """A round from the model and phi as they are; yields (pi, mu) after every step, changing the model in place.
+
+    `draw_step(pi, mu)` gives what chance decides: the train images, their labels, for each composite its op (K,),
+    magnitude (K,) and the parameters of its images, and the val images with their labels. Written down once more from
+    SPEC section 3, with lists, loops, Pillow, torch.optim and the densities of SPEC section 1.
+    """
+    ranged = torch.tensor([name in STRENGTH for name in space.names])
+    anchor = pi.detach().clone()
+    pi, mu = pi.clone().requires_grad_(), mu.clone().requires_grad_()
+    n_steps = config.n_retrain + config.n_unrolled
+    rate = config.model_lr
+    of_theta = torch.optim.SGD(
+        model.parameters(), rate, momentum=config.momentum, weight_decay=config.weight_decay
+    )  # decay on all parameters
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(of_theta, n_steps)  # to 0, no warm-up
+    of_phi = torch.optim.SGD([pi, mu], config.policy_lr, momentum=config.momentum)
+    for step in range(n_steps):
+        drawn = draw_step(pi.detach(), mu.detach())
+        clipped = []  # g_a, a list of tensors each
+        model.train()
+        for parameters in drawn.parameters:
+            pixels = augment(drawn.images, parameters, fill)
+            model.zero_grad()
+            torch.nn.functional.cross_entropy(model(norm(pixels)), drawn.labels).backward()
+            if config.clip is not None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+            clipped.append([p.grad.clone() for p in model.parameters()])
+        for i, p in enumerate(model.parameters()):
+            p.grad = sum(g[i] for g in clipped) / len(clipped)
+        of_theta.step()
+        schedule.step()
+        if step >= config.n_retrain:
+            v = val_gradient(model, norm(drawn.val_images), drawn.val_labels)
+            if config.clip is not None:
+                v = [g * min(1.0, config.clip / max(g.norm().item(), 1e-12)) for g in v]
+            objective = config.kl_weight * categorical_kl(pi, anchor)
+            for a, g in enumerate(clipped):
+                w = sum((x.double() * y.double()).sum() for x, y in zip(v, g, strict=True))
+                log_p = torch.zeros((), dtype=torch.float64)
+                for k, (n, m) in enumerate(zip(drawn.op[a].tolist(), drawn.magnitude[a], strict=True)):
+                    log_p = log_p + pi[k].log_softmax(-1)[n]
+                    if ranged[n]:
+                        log_p = log_p + smoothed_uniform_prob(m, mu[n], 0.1).log()
+                objective = objective - config.model_lr / len(clipped) * w * log_p
+            of_phi.zero_grad()
+            objective.backward()
+            mu.grad = torch.zeros_like(mu) if mu.grad is None else mu.grad / config.mu_divisor
+            of_phi.step()
+            with torch.no_grad():
+                mu.clamp_(0.1, 1.0)
+        yield pi.detach().clone(), mu.detach().clone()
+
+
+def val_gradient(model, floats: Tensor, labels: Tensor) -> list[Tensor]:
+    """Train-mode batch-norm, on a copy, so that the statistics of the model itself cannot change."""
+    twin = copy.deepcopy(model).train()
+    twin.zero_grad()
+    torch.nn.functional.cross_entropy(twin(floats), labels).backward()
+    return [p.grad for p in twin.parameters()]
+
+
+def categorical_kl(pi: Tensor, anchor: Tensor) -> Tensor:
+    Categorical = torch.distributions.Categorical
+    return torch.distributions.kl_divergence(Categorical(logits=pi), Categorical(logits=anchor)).sum()
