@@ -11,13 +11,8 @@ from .fit import FitConfig
 from .policy import Policy
 
 SEEDS = 4
-SETTINGS = (
-    "pretrain.epochs=20",
-    "search.n_rounds=4",
-    "search.n_retrain=30",
-    "search.n_unrolled=50",
-)
-EVALUATION = FitConfig(epochs=12, batch=64)
+SETTINGS = ("pretrain.epochs=12", "search.n_rounds=4", "search.n_retrain=20", "search.n_unrolled=40")
+EVALUATION = FitConfig(epochs=8, batch=64)
 
 
 def run(out: str, console: Console) -> None:

@@ -36,7 +36,7 @@ class Plain:
     ):
         self.model = model
         self.theta = hypergrad.flatten_(model)
-        self.sizes = [p.numel() for p in model.parameters()]
+        self.sizes = [p.numel() for p in hypergrad.trainable(model)]
         self.theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
         self.normalise = Normalise(phi).to(train.images.device)
         self.train, self.val = train, val

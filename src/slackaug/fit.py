@@ -34,19 +34,22 @@ class FitConfig:
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.warmup_epochs > self.epochs:
+            raise ValueError(f"warmup_epochs must not exceed epochs, got {self.warmup_epochs} of {self.epochs}")
         if not 0 < self.lr < math.inf:
             raise ValueError(f"lr must be positive, got {self.lr}")
         for name in ("warmup_epochs", "momentum", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.clip is not None and not self.clip > 0:
+        if self.clip is not None and not 0 < self.clip < math.inf:
             raise ValueError(f"clip must be positive, or null for none, got {self.clip}")
 
 
 def decaying(model: nn.Module) -> Tensor:
     """(P,): 1 where weight decay applies, 0 for the parameters of batch-norm."""
     exempt = {id(p) for m in model.modules() if isinstance(m, _BatchNorm) for p in m.parameters()}
-    return torch.cat([torch.full_like(p, float(id(p) not in exempt)).flatten().detach() for p in model.parameters()])
+    parameters = hypergrad.trainable(model)
+    return torch.cat([torch.full_like(p, float(id(p) not in exempt)).flatten().detach() for p in parameters])
 
 
 class Fit:

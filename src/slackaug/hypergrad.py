@@ -10,9 +10,14 @@ import torch
 from torch import Tensor, nn
 
 
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    """Frozen parameters are no part of theta."""
+    return [p for p in model.parameters() if p.requires_grad]
+
+
 def flatten_(model: nn.Module) -> Tensor:
     """Let the model's parameters live in one vector theta (P,), and return it: who changes it changes the model."""
-    parameters = list(model.parameters())
+    parameters = trainable(model)
     theta = torch.cat([p.detach().flatten() for p in parameters])
     for p, part in zip(parameters, theta.split([p.numel() for p in parameters]), strict=True):
         p.data = part.view_as(p)
@@ -21,7 +26,7 @@ def flatten_(model: nn.Module) -> Tensor:
 
 def gradient(loss: Tensor, model: nn.Module) -> Tensor:
     """(P,)."""
-    parameters = list(model.parameters())
+    parameters = trainable(model)
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     return torch.cat(
         [(torch.zeros_like(p) if g is None else g).flatten() for p, g in zip(parameters, gradients, strict=True)]
@@ -32,9 +37,11 @@ def gradient(loss: Tensor, model: nn.Module) -> Tensor:
 def unchanged_buffers(model: nn.Module) -> Iterator[None]:
     """What passes inside leaves no trace in the batch-norm statistics."""
     before = [buffer.clone() for buffer in model.buffers()]
-    yield
-    for buffer, value in zip(model.buffers(), before, strict=True):
-        buffer.copy_(value)
+    try:
+        yield
+    finally:
+        for buffer, value in zip(model.buffers(), before, strict=True):
+            buffer.copy_(value)
 
 
 def clip(g: Tensor, max_norm: float | None) -> Tensor:

@@ -130,6 +130,8 @@ DOMAINNET = {
 
 
 def domainnet(domain: str) -> RunConfig:
+    if domain not in DOMAINNET:
+        raise ValueError(unknown("domain", domain, list(DOMAINNET)))
     n_retrain, policy_lr, kl_weight = DOMAINNET[domain]
     fit = FitConfig(weight_decay=1e-3)
     return RunConfig(

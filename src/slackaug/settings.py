@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from .schema import unknown
+from .schema import describe, unknown
 
 C = TypeVar("C")
 MAX_BYTES = 1_000_000
@@ -53,7 +53,8 @@ def update(config: C, changes: dict[str, Any], where: str = "") -> C:
     except SettingError:
         raise
     except ValueError as error:
-        raise SettingError(str(error)) from None
+        message = str(error)
+        raise SettingError(message if message.startswith(where) else f"{where}{message}") from None
 
 
 def checked(value: Any, kind: Any, where: str) -> Any:
@@ -62,7 +63,7 @@ def checked(value: Any, kind: Any, where: str) -> Any:
     for k in kinds:
         if k is types.NoneType and value is None:
             return None
-        if k is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if k is float and isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
             return float(value)
         if k in (bool, int, str) and type(value) is k:
             return value
@@ -72,14 +73,15 @@ def checked(value: Any, kind: Any, where: str) -> Any:
         {types.NoneType: "null", tuple: "a list of texts"}.get(typing.get_origin(k) or k, getattr(k, "__name__", k))
         for k in kinds
     ]
-    raise SettingError(f"{where}: expected {' or '.join(map(str, names))}, got {value!r}")
+    raise SettingError(f"{where}: expected {' or '.join(map(str, names))}, got {describe(value)}")
 
 
 def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
-        text = Path(path).read_bytes()[: MAX_BYTES + 1]
-    except OSError as error:
-        raise SettingError(f"{path}: cannot be read ({error.strerror or error})") from error
+        with Path(path).open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: no file can have such a name
+        raise SettingError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     if len(text) > MAX_BYTES:
         raise SettingError(f"{path}: larger than 1 MB, so it is no configuration")
     try:
@@ -98,7 +100,7 @@ def parse_assignment(text: str) -> dict[str, Any]:
         raise SettingError(f"--set {text}: expected NAME=VALUE, such as search.n_rounds=5")
     try:
         nested = yaml.safe_load(value)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         nested = value
     if isinstance(nested, str):
         nested = number_or_text(nested)

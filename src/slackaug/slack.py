@@ -44,7 +44,7 @@ class SearchConfig:
         for name in ("model_lr", "mu_divisor"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"search.{name} must be positive, got {getattr(self, name)}")
-        if self.clip is not None and not self.clip > 0:
+        if self.clip is not None and not 0 < self.clip < math.inf:
             raise ValueError(f"search.clip must be positive, or null for none, got {self.clip}")
         if not (self.learn_pi or self.learn_mu):
             raise ValueError("search.learn_pi and search.learn_mu are both false: there is nothing to learn")
@@ -174,7 +174,7 @@ def to_tensors(state: State) -> dict[str, Any]:
         "pi": phi.pi,
         "mu": phi.mu,
         "anchor_pi": anchor.pi,
-        "theta_momentum": state.theta_momentum,
+        "theta_momentum": state.theta_momentum.clone(),  # the next step changes it in place
         "pi_momentum": state.pi_momentum,
         "mu_momentum": state.mu_momentum,
     }
@@ -187,7 +187,7 @@ def from_tensors(saved: dict[str, Any], phi: Policy) -> State:
         saved["step"],
         replace(phi, pi=saved["pi"], mu=saved["mu"]),
         replace(phi, pi=saved["anchor_pi"]),
-        saved["theta_momentum"],
+        saved["theta_momentum"].clone(),
         saved["pi_momentum"],
         saved["mu_momentum"],
     )

@@ -1,0 +1,206 @@
+"""Training under a policy (SPEC sections 3.1 and 4) against torch.optim."""
+
+import io
+import math
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from slackaug import data, models, rng
+from slackaug.data import Batches, Split
+from slackaug.engine import Normalise
+from slackaug.fit import Fit, FitConfig, decaying, score
+from slackaug.policy import Policy
+from slackaug.spaces import augment
+
+STREAMS = ("train data", "policy", "transform")
+PHI = Policy.uniform("cifar")
+
+
+def net() -> nn.Module:
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(6, 4),
+    )  # fmt: skip
+    models.initialise(model, rng.generator(0, "model"))
+    return model
+
+
+def split(n: int = 30) -> Split:
+    images = torch.randint(0, 256, (n, 3, 12, 12), generator=rng.generator(0, "images"), dtype=torch.uint8)
+    return Split(images, torch.arange(n) % 4)
+
+
+TRAIN = split()
+
+
+def fit(config: FitConfig, seed: int = 0) -> Fit:
+    return Fit(net(), PHI, TRAIN, config, rng.streams(seed, STREAMS))
+
+
+def reference(config: FitConfig, n_steps: int) -> tuple[nn.Module, list[float]]:
+    """torch.optim.SGD with two groups, torch's clip, and the draws that Fit makes."""
+    model, streams, losses = net().train(), rng.streams(0, STREAMS), []
+    groups = [
+        {"params": [p for m in model for p in m.parameters() if not isinstance(m, nn.BatchNorm2d)]},
+        {"params": list(model[1].parameters()), "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.SGD(
+        groups, config.lr, momentum=config.momentum, nesterov=config.nesterov, weight_decay=config.weight_decay
+    )
+    batches = Batches(len(TRAIN.labels), config.batch, streams["train data"])
+    warmup, total = (epochs * batches.per_epoch for epochs in (config.warmup_epochs, config.epochs))
+    for step in range(n_steps):
+        for group in optimiser.param_groups:
+            linear = (step + 1) / max(warmup, 1)
+            cosine = 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
+            group["lr"] = config.lr * (linear if step < warmup else cosine)
+        images, labels = TRAIN.take(batches.next())
+        tau = PHI.sample(len(labels), streams["policy"])
+        images = augment(images, tau, streams["transform"], flip=True, fill=PHI.fill)
+        optimiser.zero_grad()
+        loss = cross_entropy(model(Normalise(PHI)(images)), labels)
+        loss.backward()
+        if config.clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        optimiser.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"nesterov": False},
+        {"clip": 0.1},
+        {"clip": None},
+        {"warmup_epochs": 2},
+        {"weight_decay": 0.0, "momentum": 0.0, "nesterov": False},
+    ],
+    ids=lambda changes: ",".join(changes) or "plain",
+)
+def test_steps_are_torch_optim_s(changes):
+    config = FitConfig(**{"epochs": 4, "batch": 7, "weight_decay": 0.05, "lr": 0.3} | changes)
+    ours = fit(config)
+    n_steps = ours.n_steps - 4
+    losses = [ours.step().item() for _ in range(n_steps)]
+    model, expected = reference(config, n_steps)
+    assert losses == pytest.approx(expected, rel=1e-4)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(ours.model.state_dict()[name], value, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_batch_norm_is_exempt_from_decay():
+    model = models.build("wrn-10-1", 4, (8, 8), rng.generator(0, "model"))
+    decay = decaying(model)
+    expected = torch.cat([torch.full((p.numel(),), float("norm" not in name)) for name, p in model.named_parameters()])
+    assert torch.equal(decay, expected)
+    assert not decay.requires_grad
+
+
+def test_rate_rises_over_the_warm_up_and_falls_to_zero():
+    ours = fit(FitConfig(epochs=6, batch=10, lr=0.2, warmup_epochs=2))
+    rates = []
+    for done in range(ours.n_steps):
+        ours.done = done
+        rates.append(ours.lr())
+    assert ours.n_steps == 18
+    assert rates[:6] == pytest.approx([0.2 * i / 6 for i in range(1, 7)])
+    assert rates[6:] == pytest.approx([0.1 * (1 + math.cos(math.pi * i / 12)) for i in range(12)])
+    assert rates[6] == 0.2
+    ours.done = ours.n_steps
+    assert ours.lr() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_incomplete_batch_is_dropped_and_a_large_one_cut():
+    assert fit(FitConfig(epochs=3, batch=20)).n_steps == 3
+    assert fit(FitConfig(epochs=3, batch=1000)).n_steps == 3
+
+
+@pytest.mark.parametrize("n_done", [0, 1, 4, 5, 9])
+def test_resuming_is_bit_equal(n_done):
+    """4 steps are an epoch."""
+    config = FitConfig(epochs=3, batch=7)
+    whole, broken = fit(config), fit(config)
+    for _ in range(whole.n_steps):
+        whole.step()
+    for _ in range(n_done):
+        broken.step()
+    file = io.BytesIO()
+    saved = broken.get_state()
+    broken.step()  # must not reach into what was saved
+    torch.save(saved, file)
+    file.seek(0)
+    fresh = fit(config, seed=1)
+    fresh.set_state(torch.load(file, weights_only=True))
+    assert fresh.done == n_done
+    for _ in range(fresh.n_steps - n_done):
+        fresh.step()
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, fresh.model.state_dict()[name]), name
+    assert torch.equal(whole.momentum, fresh.momentum)
+
+
+def test_score_is_computed_directly_and_changes_nothing():
+    ours = fit(FitConfig(epochs=1, batch=10))
+    ours.step()
+    before = {name: value.clone() for name, value in ours.model.state_dict().items()}
+    result = score(ours.model, ours.normalise, TRAIN, batch=7)  # the last one incomplete
+    assert all(torch.equal(value, before[name]) for name, value in ours.model.state_dict().items())
+    logits = ours.model.eval()(ours.normalise(TRAIN.images)).detach()
+    right = [int(row.argmax()) == int(label) for row, label in zip(logits, TRAIN.labels, strict=True)]
+    loss = [-float(row.log_softmax(0)[label]) for row, label in zip(logits, TRAIN.labels, strict=True)]
+    assert result.accuracy == sum(right) / 30
+    assert result.loss == pytest.approx(sum(loss) / 30, rel=1e-5)
+    ours.step()
+    assert ours.model.training
+
+
+@pytest.mark.parametrize("name", ["epochs", "batch"])
+def test_counts_must_be_positive(name):
+    with pytest.raises(ValueError, match=rf"{name} must be at least 1, got 0$"):
+        FitConfig(**{name: 0})
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, math.nan, math.inf])
+def test_rate_must_be_positive(value):
+    with pytest.raises(ValueError, match=rf"lr must be positive, got {value}$"):
+        FitConfig(lr=value)
+
+
+@pytest.mark.parametrize("name", ["warmup_epochs", "momentum", "weight_decay"])
+def test_must_not_be_negative(name):
+    for value in (-1, math.nan):
+        with pytest.raises(ValueError, match=rf"{name} must not be negative, got {value}$"):
+            FitConfig(**{name: value})
+    FitConfig(**{name: 0})
+
+
+@pytest.mark.parametrize("value", [0.0, -5.0, math.nan])
+def test_clip_must_be_positive(value):
+    with pytest.raises(ValueError, match=rf"clip must be positive, or null for none, got {value}$"):
+        FitConfig(clip=value)
+
+
+def test_defaults_are_the_evaluation_s():
+    assert FitConfig() == FitConfig(
+        epochs=200, batch=128, lr=0.1, warmup_epochs=0, momentum=0.9, nesterov=True, weight_decay=5e-4, clip=5.0
+    )
+
+
+def test_it_learns_the_digits():
+    digits = data.load("digits")
+    policy = replace(Policy.uniform("cifar", mean=digits.mean, std=digits.std, flip=digits.flip))
+    policy = replace(policy, mu=torch.full_like(policy.mu, 0.3))  # mild, for so short a training
+    model = models.build("small", digits.n_classes, digits.image_size, rng.generator(0, "model"))
+    ours = Fit(model, policy, digits.train, FitConfig(epochs=3, batch=32), rng.streams(0, STREAMS))
+    start = time.perf_counter()
+    while ours.done < ours.n_steps:
+        ours.step()
+    accuracy = score(model, ours.normalise, digits.test).accuracy
+    assert accuracy > 0.9, f"after {time.perf_counter() - start:.0f} s"

@@ -1,0 +1,168 @@
+"""The tables of SPEC sections 3 and 4, cell by cell, and every variant of the paper."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from slackaug import data, recipes
+from slackaug.data import Split
+from slackaug.recipes import RunConfig
+from slackaug.slack import SearchConfig
+
+# SPEC section 3: preset, network | n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay | clip
+SEARCH = {
+    "cifar10, WRN-40-2": (recipes.cifar10("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.4, 1, 0.02, 2e-4, 5.0),
+    "cifar10, WRN-28-10": (recipes.cifar10("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.4, 1, 0.02, 5e-4, 5.0),
+    "cifar100, WRN-40-2": (recipes.cifar100("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
+    "cifar100, WRN-28-10": (recipes.cifar100("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
+    "imagenet100": (recipes.imagenet100(), "resnet18", 2000, 800, 256, 0.1, 0.5, 0.01, 1e-3, None),
+    "painting": (recipes.domainnet("painting"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "sketch": (recipes.domainnet("sketch"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "clipart": (recipes.domainnet("clipart"), "resnet18", 800, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0),
+    "infograph": (recipes.domainnet("infograph"), "resnet18", 800, 400, 128, 0.1, 0.625, 0.016, 1e-3, 5.0),
+    "quickdraw": (recipes.domainnet("quickdraw"), "resnet18", 1000, 400, 128, 0.1, 1.25, 0.008, 1e-3, 5.0),
+    "real": (recipes.domainnet("real"), "resnet18", 1000, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+}
+# SPEC section 4: epochs, warm-up, batch, lr, weight decay
+TRAINING = {
+    "cifar10, WRN-40-2": (200, 0, 128, 0.1, 2e-4),
+    "cifar10, WRN-28-10": (200, 0, 128, 0.1, 5e-4),
+    "cifar100, WRN-40-2": (200, 0, 128, 0.1, 5e-4),
+    "cifar100, WRN-28-10": (200, 0, 128, 0.1, 5e-4),
+    "imagenet100": (270, 5, 256, 0.1, 1e-3),
+} | dict.fromkeys(recipes.DOMAINNET, (200, 0, 128, 0.1, 1e-3))
+SPACE = {"imagenet100": "imagenet"} | dict.fromkeys(recipes.DOMAINNET, "domainnet")
+
+
+@pytest.mark.parametrize("row", SEARCH)
+def test_search_table(row):
+    config, model, *cells, clip = SEARCH[row]
+    s = config.search
+    found = (s.n_retrain, s.n_unrolled, s.batch, s.model_lr, s.policy_lr, s.kl_weight, s.weight_decay)
+    assert (config.model, config.space, config.preset) == (model, SPACE.get(row, "cifar"), "paper")
+    assert found == tuple(cells)
+    assert s.clip == clip
+    # what the text around the table fixes for all rows
+    assert (s.n_rounds, s.n_composites, s.momentum, s.mu_divisor) == (10, 8, 0.9, 40)
+    assert (s.cold_start, s.learn_pi, s.learn_mu) == (True, True, True)
+    assert (config.exclude, config.flip, config.seed) == ((), None, 0)
+
+
+@pytest.mark.parametrize("row", TRAINING)
+def test_training_table(row):
+    config, *_ = SEARCH[row]
+    for fit, nesterov in ((config.evaluate, True), (config.pretrain, False)):
+        assert (fit.epochs, fit.warmup_epochs, fit.batch, fit.lr, fit.weight_decay) == TRAINING[row]
+        assert (fit.momentum, fit.clip, fit.nesterov) == (0.9, 5.0, nesterov)
+    assert TRAINING.keys() == SEARCH.keys()
+
+
+def test_kl_weight_times_rate_is_what_the_paper_prints():
+    products = {row: config.search.kl_weight * config.search.policy_lr for row, (config, *_) in SEARCH.items()}
+    assert products["imagenet100"] == pytest.approx(0.005)
+    assert all(products[domain] == pytest.approx(0.01) for domain in recipes.DOMAINNET)
+    assert products["cifar100, WRN-40-2"] == pytest.approx(0.02)
+
+
+# --- the variants -----------------------------------------------------------------------------------------------------
+
+VARIANTS = {
+    "without-kl": {"kl_weight": 0.0, "policy_lr": 0.25, "mu_divisor": 10.0},
+    "unrolled": {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25, "kl_weight": 0.005},
+    "unrolled-without-kl": {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25, "kl_weight": 0.0},
+    "warm-start": {"cold_start": False, "model_lr": 0.8, "policy_lr": 0.5},
+    "pi-only": {"learn_mu": False},
+    "mu-only": {"learn_pi": False, "policy_lr": 0.025, "mu_divisor": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", recipes.VARIANTS)
+def test_variants_change_what_the_paper_says_and_nothing_else(name):
+    base = recipes.cifar10()
+    assert recipes.VARIANTS[name](base) == replace(base, search=replace(base.search, **VARIANTS[name]))
+
+
+@pytest.mark.parametrize("name", recipes.VARIANTS)
+@pytest.mark.parametrize("row", SEARCH)
+def test_variants_are_of_any_configuration(name, row):
+    base, *_ = SEARCH[row]
+    changed = recipes.VARIANTS[name](base)
+    assert changed != base
+    assert (changed.pretrain, changed.evaluate, changed.model) == (base.pretrain, base.evaluate, base.model)
+
+
+def test_other_architecture():
+    base = recipes.cifar10("wrn-28-10")
+    assert recipes.other_architecture(base, "wrn-40-2") == replace(base, model="wrn-40-2")
+
+
+# --- presets ----------------------------------------------------------------------------------------------------------
+
+
+def dataset(name: str = "own", n: int = 40, size: int = 32) -> data.Dataset:
+    images = torch.randint(0, 256, (n, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(n) % 2
+    return data.build(name, Split(images, labels), Split(images[:4], labels[:4]), ["a", "b"])
+
+
+def test_paper_picks_the_row_of_the_data():
+    cifar10 = recipes.paper(dataset("torchvision:CIFAR10"))
+    cifar100 = recipes.paper(dataset("torchvision:CIFAR100"))
+    assert cifar10 == recipes.cifar10()
+    assert cifar100 == recipes.cifar100()
+    assert recipes.paper(dataset("own")) == recipes.cifar100()
+    assert recipes.paper(dataset("own", size=80)) == replace(recipes.cifar100(), space="domainnet")
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "space"),
+    [("own", 32, "cifar"), ("own", 64, "cifar"), ("own", 65, "domainnet"), ("shapes:colour", 20, "domainnet")],
+)
+def test_default_space(name, size, space):
+    small = dataset(name, 4, size)
+    assert recipes.default_space(small) == space
+    assert recipes.quick(small).space == recipes.paper(small).space == space
+
+
+@pytest.mark.parametrize("n", [40, 400, 2000])
+def test_quick_has_as_many_steps_for_any_amount_of_data(n):
+    """To within an epoch; with four images, an epoch is a step."""
+    config, least = (recipes.preset("quick", dataset(n=size, size=8)) for size in (n, 4))
+    assert (config.preset, config.model, config.pretrain.nesterov) == ("quick", "small", False)
+    for fit, n_images, n_steps in (
+        (config.pretrain, n // 2, least.pretrain.epochs),
+        (config.evaluate, n, least.evaluate.epochs),
+    ):
+        per_epoch = n_images // min(fit.batch, n_images)
+        assert n_steps <= fit.epochs * per_epoch < n_steps + per_epoch
+    assert config.search.cold_start
+    assert config.search.kl_weight > 0
+
+
+def test_epochs_for():
+    assert recipes.epochs_for(600, 100, 32) == 200
+    assert recipes.epochs_for(600, 10, 32) == 600
+    assert recipes.epochs_for(1, 10_000, 32) == 1
+
+
+def test_presets_are_listed_and_an_unknown_one_is_not():
+    small = dataset(n=4, size=8)
+    assert list(recipes.PRESETS) == ["quick", "paper"]
+    assert all(recipes.preset(name, small).preset == name for name in recipes.PRESETS)
+    with pytest.raises(ValueError, match="unknown preset 'quik'; did you mean 'quick'"):
+        recipes.preset("quik", small)
+
+
+def test_run_config_refuses_an_unknown_space_and_no_model():
+    with pytest.raises(ValueError, match="unknown space 'cifer'; did you mean 'cifar'"):
+        RunConfig(preset="quick", model="small", space="cifer")
+    with pytest.raises(ValueError, match="model: expected a name, such as small"):
+        RunConfig(preset="quick", model="", space="cifar")
+
+
+def test_defaults_are_the_cifar10_row_and_plain_momentum_in_pre_training():
+    config = RunConfig(preset="paper", model="wrn-40-2", space="cifar")
+    assert config.search == SearchConfig() == recipes.cifar10().search
+    assert config.pretrain.nesterov is False
+    assert config.evaluate.nesterov is True
