@@ -1,11 +1,20 @@
 """Shared fixtures, hypothesis's profile, and a torchvision that can be imported beside a CPU build of torch."""
 
 import importlib.util
+import sys
+from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
+from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+
+import slackaug
+import tiny
+from slackaug import cli, learn
 
 torch.set_num_threads(1)  # test tensors are small: a second thread only waits
 settings.register_profile("slackaug", derandomize=True, deadline=None, database=None, max_examples=40)
@@ -55,3 +64,46 @@ def generator() -> torch.Generator:
 @pytest.fixture
 def images(generator: torch.Generator) -> torch.Tensor:
     return torch.randint(0, 256, (4, 3, 16, 16), generator=generator, dtype=torch.uint8)
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Run a command in this process: starting a new one takes seconds."""
+
+    def command(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["slackaug", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return Done(int(stop.value.code or 0), *capsys.readouterr())
+
+    return command
+
+
+@pytest.fixture
+def quick_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of metrics at every step; the cost is not measured."""
+    monkeypatch.setattr(learn, "METRICS_EVERY", 1)
+    monkeypatch.setattr(learn, "step_seconds", lambda *_: 0.0)
+
+
+@pytest.fixture(scope="session")
+def tiny_npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("data") / "tiny.npz"
+    np.savez(path, **tiny.arrays())
+    return path
+
+
+@pytest.fixture(scope="session")
+def finished(tiny_npz: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nobody interrupted; not to be changed."""
+    out: Path = tmp_path_factory.mktemp("runs") / "finished"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learn, "METRICS_EVERY", 1)
+        slackaug.search(str(tiny_npz), out, set=tiny.assignments())
+    return out

@@ -213,7 +213,7 @@ def test_two_documents_are_refused(tmp_path):
 
 
 def test_a_date_is_no_text(tmp_path):
-    with pytest.raises(SettingError, match="name: expected str, got .datetime"):
+    with pytest.raises(SettingError, match=r"name: expected str, got .datetime"):
         update(Outer(), read_yaml(written(tmp_path, "name: 2024-01-01\n")))
 
 

@@ -3,9 +3,10 @@
 import json
 import math
 import os
+import shlex
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from rich.console import Console
 
-from . import learn, recipes, runs, settings
+from . import foreign, learn, recipes, runs, settings
 from .data import DataError, Dataset, load
 from .learn import Ending, Learner
 from .policy import Policy
@@ -63,9 +64,8 @@ def search(
     the policy and the folder; None after a dry run. With `resume`, all settings are those of the run.
     """
     console = console or Console(stderr=True, quiet=True)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if threads is not None:
-        torch.set_num_threads(threads)
+    folder = Path(out)
+    work = Work(data, folder, *machine(device, threads), time_limit, console)
     given = {
         "preset": preset,
         "model": model,
@@ -75,26 +75,67 @@ def search(
         "flip": flip,
     }
     given = {key: value for key, value in given.items() if value is not None}
-    folder = Path(out)
     if resume:
-        if given or config or set or size or skip_bad or overwrite or dry_run:
+        if given.keys() - {"model"} or config or set or size or skip_bad or overwrite or dry_run:
             raise RunError("--resume takes all settings from the run; give only the data, -o and --time-limit with it")
-        return go_on(data, folder, time_limit, device, console)
+        return go_on(work, model)
+    if not dry_run:
+        runs.refuse(folder, overwrite=overwrite)  # before the data is read, which may take long
     dataset = load(data, size=size, skip_bad=skip_bad)
     chosen = configure(dataset, given, config, set)
     where = DataConfig(source=data, size=size, skip_bad=skip_bad, fingerprint=dataset.fingerprint)
     chosen = replace(chosen, data=where)
-    announce(console, dataset, chosen, device)
+    announce(work, dataset, chosen)
     if dry_run:
-        console.print(settings.dump(chosen), highlight=False, markup=False)
+        work.say(settings.dump(chosen))
         return None
-    run = Run.create(folder, overwrite=overwrite)
-    try:
-        run.write("config.yaml", settings.dump(chosen))
+    learner = Learner(chosen, dataset, work.device)
+    with writing(work, chosen), closing(Run.create(folder, settings.dump(chosen), overwrite=overwrite)) as run:
         run.write("env.json", json.dumps(runs.environment(), indent=1))
-        return conduct(run, Learner(chosen, dataset, device), console, time_limit, 0.0)
-    finally:
-        run.close()
+        return conduct(work, run, learner, 0.0)
+
+
+class Work(NamedTuple):
+    """What a command decides beside the configuration, which is the run's."""
+
+    data: str
+    folder: Path
+    device: str
+    threads: int | None
+    time_limit: float | None
+    console: Console
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def resume_command(self, config: RunConfig) -> str:
+        words = ["slackaug", "search", self.data, "-o", str(self.folder), "--resume"]
+        if is_foreign(config.model):
+            words += ["--model", config.model]
+        if self.device != default_device():
+            words += ["--device", self.device]
+        if self.threads is not None:
+            words += ["--threads", str(self.threads)]
+        return shlex.join(words)
+
+
+def default_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def machine(device: str | None, threads: int | None) -> tuple[str, int | None]:
+    """The device and the number of threads, which is set here."""
+    if threads is not None:
+        if threads < 1:
+            raise ValueError(f"--threads {threads}: expected at least 1")
+        torch.set_num_threads(threads)
+    device = device or default_device()
+    try:
+        torch.empty(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises any of them
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"--device {device}: cannot be used ({reason}); expected cpu or cuda") from None
+    return device, threads
 
 
 def configure(
@@ -103,102 +144,119 @@ def configure(
     """The preset, changed by the file, then by --set, then by the options."""
     changes = settings.read_yaml(config) if config is not None else {}
     changes.pop("data", None)  # a stored configuration says which data it was for; the command says which it is for now
-    default = "paper" if torch.cuda.is_available() else "quick"
-    name = given.get("preset") or changes.get("preset") or default
-    chosen = recipes.preset(str(name), dataset)
-    chosen = settings.update(chosen, changes)
+    if "model" not in given and is_foreign(str(changes.get("model", ""))):
+        raise settings.SettingError(f"{config}: a file may not name code to run; give --model {changes['model']} too")
     for text in assignments:
         assignment = settings.parse_assignment(text)
         if "data" in assignment:
             raise settings.SettingError(f"--set {text}: the data is given by DATA, --size and --skip-bad")
-        chosen = settings.update(chosen, assignment)
-    chosen = settings.update(chosen, given)
+        changes = merge(changes, assignment)
+    changes = merge(changes, given)
+    name = changes.get("preset") or ("paper" if torch.cuda.is_available() else "quick")
+    chosen = settings.update(recipes.preset(str(name), dataset), changes)  # at once: settings may need one another
     learn.start_policy(chosen, dataset)  # an unknown transformation in `exclude` is found here, not later
     return chosen
 
 
-def announce(console: Console, dataset: Dataset, config: RunConfig, device: str) -> None:
+def merge(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    """Nested dictionaries; the second wins."""
+    both = {key: merge(first[key], then[key]) for key in first.keys() & then.keys()
+            if isinstance(first[key], dict) and isinstance(then[key], dict)}  # fmt: skip
+    return first | then | both
+
+
+def is_foreign(model: str) -> bool:
+    """Whether a name stands for a user's own code: module:callable."""
+    return foreign.is_reference(model) and model.partition(":")[0] not in ("timm", "torchvision")
+
+
+def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
     """What is about to be done, and what it will cost."""
     height, width = dataset.image_size
     flip = dataset.flip if config.flip is None else config.flip
-    console.print(
+    work.say(
         f"{dataset.name}: {len(dataset.train.labels):,} training images of {width} x {height} pixels, "
-        f"{dataset.n_classes} classes; {len(dataset.test.labels):,} test images, which the search does not see",
-        highlight=False,
+        f"{dataset.n_classes} classes; {len(dataset.test.labels):,} test images, which the search does not see"
     )
     for note in dataset.notes:
-        console.print(note, highlight=False, markup=False)
-    console.print(
+        work.say(note)
+    work.say(
         f"mirror flips are {'on' if flip else 'off'} ({'--no-flip' if flip else '--flip'} changes that); "
-        f"space {config.space}, network {config.model}, preset {config.preset}, on {device}",
-        highlight=False,
+        f"space {config.space}, network {config.model}, preset {config.preset}, on {work.device}"
     )
-    seconds = learn.step_seconds(config, dataset, device)
-    console.print(f"this search takes about {duration(seconds)} here, measured over a few steps", highlight=False)
+    seconds = learn.step_seconds(config, dataset, work.device)
+    work.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
 
 
-def go_on(data: str, folder: Path, time_limit: float | None, device: str, console: Console) -> SearchResult:
+def go_on(work: Work, model: str | None) -> SearchResult:
     """Resume a run from its newest checkpoint, or from its start where there is none."""
-    run = Run.open(folder)
-    try:
-        stored = read_config(folder)
-        dataset = load(data, size=stored.data.size, skip_bad=stored.data.skip_bad)
+    stored = read_config(work.folder)
+    if model != (stored.model if is_foreign(stored.model) else None):  # a file alone may not name code to run
+        expected = f"give --model {stored.model}" if is_foreign(stored.model) else "do not give --model"
+        raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
+    with writing(work, stored), closing(Run(work.folder)) as run:
+        dataset = load(work.data, size=stored.data.size, skip_bad=stored.data.skip_bad)
         if dataset.fingerprint != stored.data.fingerprint:
             raise DataError(
-                f"{data}: is not the data of this run (another fingerprint than that of {stored.data.source})"
+                f"{work.data}: is not the data of this run (another fingerprint than that of {stored.data.source})"
             )
-        learner = Learner(stored, dataset, device)
         saved, remarks = run.load_checkpoint()
         for remark in remarks:
-            console.print(remark, highlight=False, markup=False)
+            work.say(remark)
+        learner = Learner(stored, dataset, work.device)
         if saved is None:
-            console.print("no checkpoint yet: starting again with the stored configuration", highlight=False)
+            work.say("no checkpoint yet: starting again with the stored configuration")
             run.cut_metrics(0)
-            return conduct(run, learner, console, time_limit, 0.0)
+            return conduct(work, run, learner, 0.0)
         learner.set_state(saved)
         run.cut_metrics(saved["metrics_size"])
         if learner.is_finished:
-            console.print(f"{folder}: this search is finished; its policy is {folder / 'policy.json'}", highlight=False)
-            return SearchResult(Policy.load(folder / "policy.json"), folder)
-        return conduct(run, learner, console, time_limit, saved["seconds"])
-    finally:
-        run.close()
+            policy_file = work.folder / "policy.json"
+            work.say(f"{work.folder}: this search is finished; its policy is {policy_file}")
+            return SearchResult(Policy.load(policy_file), work.folder)
+        return conduct(work, run, learner, saved["seconds"])
 
 
 def read_config(folder: Path) -> RunConfig:
+    if not (folder / "config.yaml").is_file():
+        raise RunError(f"{folder}: holds no run to resume (no config.yaml)")
     document = settings.read_yaml(folder / "config.yaml")
     return settings.update(RunConfig(preset="", model="small", space="cifar"), document)
 
 
-def conduct(
-    run: Run, learner: Learner, console: Console, time_limit: float | None, seconds_before: float
-) -> SearchResult:
-    limit = math.inf if time_limit is None else seconds_before + time_limit
+@contextmanager
+def writing(work: Work, config: RunConfig) -> Iterator[None]:
+    """What goes wrong with the folder of the run becomes one message, which says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        has_run = (work.folder / "config.yaml").is_file()
+        again = work.resume_command(config) if has_run else "run the same command again"
+        raise RuntimeError(
+            f"{error.filename or work.folder}: cannot be written ({error.strerror or error}); what is saved is whole. "
+            f"When that is mended: {again}"
+        ) from error
+
+
+def conduct(work: Work, run: Run, learner: Learner, seconds_before: float) -> SearchResult:
+    limit = math.inf if work.time_limit is None else seconds_before + work.time_limit
     policy_file = run.path / "policy.json"
-    resume = f"slackaug search {learner.config.data.source} -o {run.path} --resume"
-    with signals() as caught, Display(console, run.path / "search.log") as display:
-        try:
-            ending = learn.execute(
-                learner, run, display.show, lambda: bool(caught), seconds_before=seconds_before, time_limit=limit
-            )
-        except OSError as error:
-            raise RuntimeError(
-                f"{error.filename or run.path}: cannot be written ({error.strerror or error}); what is saved is whole. "
-                f"When that is mended: {resume}"
-            ) from error
+    to_go_on = f"To go on: {work.resume_command(learner.config)}"
+    with signals() as caught, Display(work.console, run.path / "search.log") as display:
+        ending = learn.execute(
+            learner, run, display.show, lambda: bool(caught), seconds_before=seconds_before, time_limit=limit
+        )
     if ending is Ending.STOPPED:
-        raise Stopped(f"stopped; everything is saved. To go on: {resume}", caught[0])
+        raise Stopped(f"stopped; everything is saved. {to_go_on}", caught[0])
     if not policy_file.exists():
         raise RuntimeError(
-            f"the time limit came before the end of the first round, so there is no policy yet. To go on: {resume}"
+            f"the time limit came before the end of the first round, so there is no policy yet. {to_go_on}"
         )
     policy = Policy.load(policy_file)
     if ending is Ending.TIME_LIMIT:
         rounds, planned = policy.learned["rounds"], learner.config.search.n_rounds
-        console.print(
-            f"time limit: the policy is that of round {rounds} of {planned}. To go on: {resume}", highlight=False
-        )
-    console.print(f"the policy is {policy_file}; look at it with: slackaug show {policy_file}", highlight=False)
+        work.say(f"time limit: the policy is that of round {rounds} of {planned}. {to_go_on}")
+    work.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
     return SearchResult(policy, run.path)
 
 

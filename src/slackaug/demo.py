@@ -35,6 +35,10 @@ def run(out: str, console: Console) -> None:
     for baseline in ("none", "uniform"):
         sentence = evaluate.verdict("the learned policy", baseline, accuracies["learned"], accuracies[baseline])
         console.print(sentence, highlight=False)
+    console.print(
+        f"{EVALUATION.epochs} epochs on easy digits say little about your images: slackaug search FOLDER -o runs/mine",
+        highlight=False,
+    )
     console.print(f"\nall files are in {out}; the policy is {Path(out) / 'policy.json'}", highlight=False)
 
 

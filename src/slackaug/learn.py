@@ -137,7 +137,8 @@ class Learner:
         self.begin_search()
         assert self.engine is not None
         self.engine.set_state(saved["engine"])
-        self.state = slack.from_tensors(saved["search"], self.phi)
+        state = slack.from_tensors(saved["search"], self.phi)
+        self.state = state._replace(theta_momentum=state.theta_momentum.to(self.engine.theta.device))
 
 
 def to_device(split: Split, device: str) -> Split:
@@ -179,14 +180,13 @@ def execute(
         round_ended = progress.round > 0 and progress.step == progress.n_steps
         if round_ended:
             save_policy(run, learner, clock())
-        if round_ended or time.monotonic() - saved_at > CHECKPOINT_SECONDS or should_stop() or clock() > time_limit:
+        stop, too_long = should_stop(), clock() > time_limit  # asked once: what is acted upon is saved
+        if round_ended or stop or too_long or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
             save()
         if learner.is_finished:
             break
-        if should_stop():
-            return Ending.STOPPED
-        if clock() > time_limit:
-            return Ending.TIME_LIMIT
+        if stop or too_long:
+            return Ending.STOPPED if stop else Ending.TIME_LIMIT
     return Ending.FINISHED
 
 
@@ -207,7 +207,7 @@ def check_finite(progress: Progress, config: RunConfig) -> None:
     where = f"round {progress.round}, step {progress.step}" if progress.round else f"step {progress.step}"
     raise Diverged(
         f"the loss is no longer a number ({progress.stage}, {where}); the last checkpoint is from before. "
-        f"Try a lower rate: --set {setting}={value / 4:g}"
+        f"Try a lower rate, from the start: --overwrite --set {setting}={value / 4:g}"
     )
 
 

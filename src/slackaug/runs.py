@@ -10,7 +10,6 @@ import io
 import json
 import os
 import platform
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,18 @@ from . import __version__
 
 DIGEST = 32  # bytes of the checksum at the head of a checkpoint
 KEPT = 2  # checkpoints
-OWN = ("config.yaml", "env.json", "search.log", "metrics.jsonl", "policy.json", "policies", "checkpoints", "eval")
+OWN = (  # beside config.yaml
+    "env.json", "search.log", "metrics.jsonl", "policy.json", "policies/round_*.json", "checkpoints/[0-9]*.pt",
+    "report.html", "eval/results.json", "eval/results.csv",
+)  # fmt: skip
+BEFORE_A_RUN = {".lock", ".config.yaml.tmp"}  # what a process leaves that dies before it has written anything
+
+
+def temporary_name(name: str) -> str:
+    return f".{name}.tmp"
+
+
+START_ANEW = "start anew with --overwrite, or choose another -o"
 
 
 class RunError(ValueError):
@@ -29,7 +39,7 @@ class RunError(ValueError):
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Either the old content or the new, whatever happens in between."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(temporary_name(path.name))
     try:
         with temporary.open("wb") as file:
             file.write(content)
@@ -51,6 +61,7 @@ class Run:
 
     def __init__(self, path: Path):
         self.path = path
+        self.n_saved = 0  # checkpoints, up to the newest whole one
         self.lock = (path / ".lock").open("w")
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # goes with the process, even a killed one
@@ -61,41 +72,29 @@ class Run:
             ) from None
 
     @classmethod
-    def create(cls, path: Path, *, overwrite: bool = False) -> "Run":
-        """A new run in a folder that is empty, or that held a run and may be replaced."""
-        if path.exists() and not path.is_dir():
-            raise RunError(f"{path}: is a file, expected a folder for the run")
-        if path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
-            if not overwrite:
-                raise RunError(
-                    f"{path}: is not empty; go on with --resume, start anew with --overwrite, or choose another -o"
-                )
-            if not (path / "config.yaml").is_file():
-                raise RunError(
-                    f"{path}: is not empty and holds no run, so --overwrite does not touch it; choose another -o"
-                )
+    def create(cls, path: Path, config: str, *, overwrite: bool = False) -> "Run":
+        """A new run in a folder that is empty, or that held a run and may be replaced; files not ours stay."""
+        refuse(path, overwrite=overwrite)
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path)
-        for name in OWN:
-            if (path / name).is_dir():
-                shutil.rmtree(path / name)
-            else:
-                (path / name).unlink(missing_ok=True)
-        for folder in ("policies", "checkpoints"):
-            (path / folder).mkdir()
+        try:
+            run.write("config.yaml", config)  # first: from here on the folder holds a run, whatever happens
+            for own in map(Path, OWN):
+                for pattern in (own, own.with_name(temporary_name(own.name))):
+                    for old in path.glob(str(pattern)):
+                        old.unlink()
+        except OSError:
+            run.close()
+            raise
         return run
-
-    @classmethod
-    def open(cls, path: Path) -> "Run":
-        if not (path / "config.yaml").is_file():
-            raise RunError(f"{path}: holds no run to resume (no config.yaml)")
-        return cls(path)
 
     def close(self) -> None:
         self.lock.close()
 
-    def write(self, name: str, content: str) -> None:
-        write_atomically(self.path / name, content.encode())
+    def write(self, name: str, content: str | bytes) -> None:
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, content.encode() if isinstance(content, str) else content)
 
     # --- metrics ------------------------------------------------------------------------------------------------------
 
@@ -106,6 +105,14 @@ class Run:
     def metrics_size(self) -> int:
         path = self.path / "metrics.jsonl"
         return path.stat().st_size if path.exists() else 0
+
+    def synced_metrics_size(self) -> int:
+        """Of what is on disk for certain, for a checkpoint to refer to."""
+        if not self.metrics_size():
+            return 0
+        with (self.path / "metrics.jsonl").open("rb") as file:
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno()).st_size
 
     def cut_metrics(self, size: int) -> None:
         """Forget what was written after a checkpoint: it will be written again."""
@@ -119,25 +126,57 @@ class Run:
         return sorted((self.path / "checkpoints").glob("[0-9]*.pt"))
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
-        existing = self.checkpoints()
-        number = int(existing[-1].stem) + 1 if existing else 0
         buffer = io.BytesIO()
-        torch.save(state | {"metrics_size": self.metrics_size()}, buffer)
+        torch.save(state | {"metrics_size": self.synced_metrics_size(), "config": self.config_digest()}, buffer)
         content = buffer.getvalue()
-        write_atomically(self.path / "checkpoints" / f"{number:06d}.pt", hashlib.sha256(content).digest() + content)
-        for old in existing[: 1 - KEPT]:
-            old.unlink()
+        self.write(f"checkpoints/{self.n_saved:06d}.pt", hashlib.sha256(content).digest() + content)
+        self.n_saved += 1
+        for path in self.checkpoints():
+            if not self.n_saved - KEPT <= int(path.stem) < self.n_saved:
+                path.unlink()
 
     def load_checkpoint(self) -> tuple[dict[str, Any] | None, list[str]]:
-        """The newest checkpoint that is whole, and a remark on each that is not."""
-        remarks: list[str] = []
+        """The newest checkpoint that is whole, and a remark on each that is not; None where there is no checkpoint."""
+        damaged: list[Path] = []
         for path in reversed(self.checkpoints()):
-            content = path.read_bytes()
-            if hashlib.sha256(content[DIGEST:]).digest() == content[:DIGEST]:
-                state: dict[str, Any] = torch.load(io.BytesIO(content[DIGEST:]), weights_only=True)
-                return state, remarks
-            remarks.append(f"{path}: damaged, going back to the checkpoint before it")
-        return None, remarks
+            state = read_checkpoint(path)
+            if state is None:
+                damaged.append(path)
+                continue
+            if state["config"] != self.config_digest():
+                raise RunError(f"{self.path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
+            self.n_saved = int(path.stem) + 1
+            return state, [f"{path}: damaged, going back to the checkpoint before it" for path in damaged]
+        if damaged:
+            raise RuntimeError(f"{', '.join(map(str, damaged))}: damaged, no checkpoint can be read; {START_ANEW}")
+        return None, []
+
+    def config_digest(self) -> str:
+        return hashlib.sha256((self.path / "config.yaml").read_bytes()).hexdigest()
+
+
+def refuse(path: Path, *, overwrite: bool) -> None:
+    """Where a new run may not be written to."""
+    if path.exists() and not path.is_dir():
+        raise RunError(f"{path}: is a file, expected a folder for the run")
+    if not path.is_dir() or {entry.name for entry in path.iterdir()} <= BEFORE_A_RUN:
+        return
+    if not overwrite:
+        raise RunError(f"{path}: is not empty; go on with --resume, start anew with --overwrite, or choose another -o")
+    if not (path / "config.yaml").is_file():
+        raise RunError(f"{path}: is not empty and holds no run, so --overwrite does not touch it; choose another -o")
+
+
+def read_checkpoint(path: Path) -> dict[str, Any] | None:
+    """None where the file is not what was once written, or more than tensors and plain values."""
+    content = path.read_bytes()
+    if hashlib.sha256(content[DIGEST:]).digest() != content[:DIGEST]:
+        return None
+    try:
+        state = torch.load(io.BytesIO(content[DIGEST:]), map_location="cpu", weights_only=True)
+    except Exception:  # torch raises nearly anything on a file that is not its own
+        return None
+    return state if isinstance(state, dict) and "config" in state else None
 
 
 def environment() -> dict[str, Any]:

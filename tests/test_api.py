@@ -1,0 +1,300 @@
+"""`slackaug search` and `slackaug.search`: what they refuse, say and return."""
+
+import io
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from rich.console import Console
+
+import slackaug
+import tiny
+from slackaug import api, learn, recipes
+
+pytestmark = pytest.mark.usefixtures("quick_search")
+
+
+def folder(root, counts, size=(8, 8)):
+    """Class folders with so many images each."""
+    random = np.random.default_rng(0)
+    root.mkdir()
+    for name, count in counts.items():
+        (root / name).mkdir()
+        for n in range(count):
+            pixels = random.integers(0, 256, (*size, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{n}.png")
+    return root
+
+
+def npz(root, **changes):
+    root.mkdir()
+    arrays = tiny.arrays() | changes
+    np.savez(root / "x.npz", **{key: value for key, value in arrays.items() if value is not None})
+    return root / "x.npz"
+
+
+def two_sizes(root):
+    folder(root, {"a": 4, "b": 4})
+    Image.new("RGB", (9, 9)).save(root / "a" / "large.png")
+    return root
+
+
+def with_bad_files(root):
+    folder(root, {"a": 8, "b": 8})
+    (root / "a" / "text.png").write_text("hello")
+    content = (root / "b" / "0.png").read_bytes()
+    (root / "b" / "cut.png").write_bytes(content[: len(content) // 2])
+    return root
+
+
+def without_labels(root):
+    folder(root, {})
+    Image.new("RGB", (8, 8)).save(root / "x.png")
+    return root
+
+
+BAD_DATA = {
+    "nothing there": (lambda root: root, "no such file or folder"),
+    "empty folder": (lambda root: folder(root, {}), "no images"),
+    "empty classes": (lambda root: folder(root, {"a": 0, "b": 0}), "no images"),
+    "no images in npz": (
+        lambda root: npz(root, train_images=np.zeros((0, 8, 8, 3), np.uint8), train_labels=np.zeros(0, int)),
+        "no images",
+    ),
+    "one class": (lambda root: folder(root, {"a": 9}), "only one class"),
+    "a class with one image": (lambda root: folder(root, {"a": 9, "b": 1}), "at least 2 training images"),
+    "too few for a split": (lambda root: folder(root, {"a": 2, "b": 2}), "too few images to hold one out"),
+    "labels missing": (lambda root: npz(root, train_labels=None), "train_labels missing"),
+    "no class folders": (without_labels, "labels missing"),
+    "several labels": (lambda root: npz(root, train_labels=np.zeros((24, 2), int)), "2 labels for each image"),
+    "two sizes": (two_sizes, "images of different sizes"),
+    "bad files": (with_bad_files, "2 of 18 files cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("make", "says"), BAD_DATA.values(), ids=BAD_DATA)
+def test_bad_data(make, says, command, tmp_path):
+    refused(command, tmp_path, make(tmp_path / "data"), [], says)
+
+
+def refused(command, tmp_path, data, more, says):
+    """One message, exit code 2, and nothing written."""
+    out = tmp_path / "runs" / "new"
+    done = command(*tiny.arguments(data, out, *more))
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+    assert not out.parent.exists()
+
+
+def test_all_bad_files_are_listed_and_may_be_skipped(command, tmp_path):
+    data = with_bad_files(tmp_path / "data")
+    done = command(*tiny.arguments(data, tmp_path / "run"))
+    assert "a/text.png" in done.stderr
+    assert "b/cut.png" in done.stderr
+    assert "--skip-bad" in done.stderr
+    done = command(*tiny.arguments(data, tmp_path / "run", "--skip-bad", pretrain__epochs=1, search__n_rounds=1))
+    assert done.returncode == 0
+    assert "left out 2 of 18 files" in done.stdout
+    assert command(*tiny.resume(data, tmp_path / "run")).returncode == 0
+
+
+def test_different_sizes_with_a_size(command, tmp_path):
+    assert command(*tiny.arguments(two_sizes(tmp_path / "data"), tmp_path / "run", "--size", 8)).returncode == 0
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["data"]["size"] == 8
+
+
+BAD_OPTIONS = {
+    "an option": (["--sede", "1"], "--seed"),
+    "a setting": (["--set", "search.n_round=5"], "did you mean 'search.n_rounds'"),
+    "a part": (["--set", "serach.n_rounds=5"], "did you mean 'search'"),
+    "no value": (["--set", "search.n_rounds"], "expected NAME=VALUE"),
+    "a wrong kind": (["--set", "search.n_rounds=many"], "search.n_rounds: expected int, got"),
+    "the data": (["--set", "data.size=8"], "the data is given by DATA, --size and --skip-bad"),
+    "a preset": (["--preset", "quik"], "did you mean 'quick'"),
+    "a model": (["--model", "resnet-18"], "did you mean 'resnet18'"),
+    "no such module": (["--model", "nowhere:Net"], "there is no module 'nowhere'"),
+    "a space": (["--ops", "cifr"], "did you mean 'cifar'"),
+    "a transformation": (["--exclude", "Invrt"], "did you mean 'Invert'"),
+    "nothing re-trained": (["--set", "search.n_retrain=0"], "search.n_retrain = 0 with a cold start"),
+    "no time": (["--time-limit", "0s"], "expected a time such as 90s, 20min or 2h"),
+    "a strange time": (["--time-limit", "soon"], "expected a time such as 90s, 20min or 2h"),
+    "a device": (["--device", "abacus"], "--device abacus: cannot be used"),
+    "no threads": (["--threads", "0"], "--threads 0: expected at least 1"),
+    "no pixels": (["--size", "0"], "size must be from 1"),
+    "a seed": (["--seed", "x"], "--seed"),
+    "a configuration": (["--config", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("more", "says"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_bad_options(more, says, command, tiny_npz, tmp_path):
+    refused(command, tmp_path, tiny_npz, more, says)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("search: [1, 2", "not valid YAML"),
+        ("just words", "expected settings such as"),
+        ("search: {n_round: 5}", "did you mean 'search.n_rounds'"),
+        ("preset: quik", "did you mean 'quick'"),
+        ("seed: !!python/object/apply:os.system ['echo hello']", "not valid YAML"),
+        ("model: tiny:arrays", "a file may not name code to run; give --model tiny:arrays too"),
+    ],
+)
+def test_bad_configuration_files(text, says, command, tiny_npz, tmp_path):
+    (tmp_path / "c.yaml").write_text(text)
+    refused(command, tmp_path, tiny_npz, ["--config", tmp_path / "c.yaml"], says)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_a_device_that_is_not_here(command, tiny_npz, tmp_path):
+    refused(command, tmp_path, tiny_npz, ["--device", "cuda"], "--device cuda: cannot be used")
+
+
+@pytest.mark.parametrize(("words", "says"), [([], "Missing argument"), (["digits"], "Missing option")])
+def test_data_and_folder_are_required(words, says, command):
+    done = command("search", *words)
+    assert (done.returncode, says in done.stderr) == (2, True)
+
+
+def test_settings_may_need_one_another(command, tiny_npz, tmp_path):
+    more = ["--set", "search.n_retrain=0", "--set", "search.cold_start=false"]
+    assert command(*tiny.arguments(tiny_npz, tmp_path / "run", *more)).returncode == 0
+
+
+def test_a_batch_larger_than_the_half(command, tiny_npz, tmp_path):
+    words = tiny.arguments(tiny_npz, tmp_path / "run", search__batch=1000, pretrain__batch=1000)
+    assert command(*words).returncode == 0
+
+
+def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp_path):
+    monkeypatch.setattr(learn, "step_seconds", lambda *_: 7260.0)
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--dry-run", "--exclude", "Invert,Solarize"))
+    assert done.returncode == 0
+    assert "this search takes about 2 h 01 min here" in done.stdout
+    printed = yaml.safe_load(done.stdout.partition("a few steps\n")[2])
+    assert printed["search"]["n_rounds"] == 2
+    assert printed["exclude"] == ["Invert", "Solarize"]
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_said_first(command, tiny_npz, tmp_path):
+    out = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--dry-run", "--no-flip")).stdout
+    assert "24 training images of 8 x 8 pixels, 3 classes; 6 test images, which the search does not see" in out
+    assert "mirror flips are off (--flip changes that); space cifar, network small, preset" in out
+
+
+def test_the_stored_configuration_reproduces_the_run(command, tiny_npz, finished, tmp_path):
+    config = finished / "config.yaml"
+    done = command("search", tiny_npz, "-o", tmp_path / "run", "--config", config)
+    assert done.returncode == 0
+    assert (tmp_path / "run" / "config.yaml").read_text() == config.read_text()
+    assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
+
+
+def test_the_option_wins_over_set_and_set_over_the_file(tiny_npz, tmp_path):
+    (tmp_path / "c.yaml").write_text("seed: 1\nmodel: resnet18\nsearch: {n_rounds: 3, batch: 7}")
+    data = slackaug.data.load(str(tiny_npz))
+    chosen = api.configure(data, {"seed": 3}, tmp_path / "c.yaml", ["seed=2", "search.n_rounds=4"])
+    assert (chosen.seed, chosen.search.n_rounds, chosen.search.batch, chosen.model) == (3, 4, 7, "resnet18")
+
+
+def test_merge_leaves_its_arguments_alone():
+    first = {"a": {"x": 1, "y": 2}, "b": 1}
+    assert api.merge(first, {"a": {"y": 3}, "b": {"z": 4}}) == {"a": {"x": 1, "y": 3}, "b": {"z": 4}}
+    assert first == {"a": {"x": 1, "y": 2}, "b": 1}
+
+
+OWN_MODEL = """
+from torch import nn
+
+def net(n_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, n_classes))
+"""
+
+
+def test_own_code_is_named_on_the_command_line_only(command, monkeypatch, tiny_npz, tmp_path):
+    (tmp_path / "own_model.py").write_text(OWN_MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(learn, "Clock", lambda before: lambda: before + 1)  # the limit is over at once
+    words = tiny.arguments(tiny_npz, tmp_path / "run", "--model", "own_model:net", "--time-limit", "0.5")
+    done = command(*words)
+    assert done.stderr.rstrip().endswith("--resume --model own_model:net")
+    done = command(*tiny.resume(tiny_npz, tmp_path / "run"))
+    assert (done.returncode, "give --model own_model:net with --resume" in done.stderr) == (2, True)
+    assert command(*tiny.resume(tiny_npz, tmp_path / "run", "--model", "own_model:net")).returncode == 0
+    done = command("search", tiny_npz, "-o", tmp_path / "other", "--config", tmp_path / "run" / "config.yaml")
+    assert (done.returncode, "a file may not name code to run" in done.stderr) == (2, True)
+    sys.modules.pop("own_model", None)
+
+
+def test_the_resume_command_keeps_what_no_configuration_knows():
+    work = api.Work("my data", Path("runs/x"), "meta", 3, None, Console())
+    config = recipes.cifar10("own_model:net")
+    assert work.resume_command(config) == (
+        "slackaug search 'my data' -o runs/x --resume --model own_model:net --device meta --threads 3"
+    )
+
+
+# --- in Python --------------------------------------------------------------------------------------------------------
+
+
+def test_search_returns_the_policy_and_the_folder(tiny_npz, finished, tmp_path, capsys):
+    result = slackaug.search(str(tiny_npz), out=str(tmp_path / "run"), set=tiny.assignments())
+    assert result.run == tmp_path / "run"
+    assert result.policy.to_dict() == slackaug.Policy.load(result.run / "policy.json").to_dict()
+    assert result.policy.learned["rounds"] == 2
+    assert slackaug.search(str(tiny_npz), tmp_path / "run", resume=True).policy.to_dict() == result.policy.to_dict()
+    assert slackaug.search(str(tiny_npz), tmp_path / "dry", set=tiny.assignments(), dry_run=True) is None
+    assert capsys.readouterr() == ("", "")  # a function is quiet
+
+
+def test_search_in_a_thread(tiny_npz, finished, tmp_path):
+    """Signals belong to the main thread."""
+    thread = threading.Thread(
+        target=slackaug.search, args=(str(tiny_npz), tmp_path / "run"), kwargs={"set": tiny.assignments()}
+    )
+    thread.start()
+    thread.join()
+    assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
+
+
+def test_an_error_in_python_is_an_exception_and_frees_the_folder(tiny_npz, tmp_path):
+    with pytest.raises(RuntimeError, match="no longer a number"):
+        slackaug.search(str(tiny_npz), tmp_path / "run", set=[*tiny.assignments(), "pretrain.lr=1e30"])
+    with pytest.raises(ValueError, match="is not empty"):
+        slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments())
+    assert slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(), overwrite=True) is not None
+
+
+def test_names_are_not_taken_for_markup_and_commands_not_cut(tiny_npz, tmp_path):
+    """A terminal of 40 columns, and a folder whose name looks like a colour."""
+    screen = io.StringIO()
+    out = tmp_path / "[red] a rather long name, longer than the terminal is wide"
+    console = Console(file=screen, width=40)
+    slackaug.search(str(tiny_npz), out, set=tiny.assignments(), console=console)
+    assert f"slackaug show '{out / 'policy.json'}'\n" in screen.getvalue()
+
+
+def test_signal_handlers_are_put_back():
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    with api.signals() as caught:
+        signal.raise_signal(signal.SIGTERM)
+    assert caught == [signal.SIGTERM]
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_a_second_interrupt_is_at_once():
+    with api.signals():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

@@ -1,0 +1,22 @@
+"""A whole search on data with a known answer: what destroys the label must become rarer."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import planted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", planted.PROBLEMS, ids=lambda problem: problem.source)
+def test_what_destroys_the_label_becomes_rarer(problem):
+    """One seed; over five seeds the fall is 51 ± 3 and 45 ± 10 % (docs/results.md), and 15 % is asserted."""
+    from slackaug import Policy
+
+    names = Policy.uniform("domainnet").space.names
+    last = planted.search(problem.source, seed=0)["rounds"][-1]
+    learned = sum(last["pi"][names.index(name)] for name in problem.destroying)
+    assert learned < 0.85 * len(problem.destroying) / len(names)
+    assert last["entropy"] > 0.8

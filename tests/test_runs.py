@@ -1,0 +1,451 @@
+"""The folder of a run: killed, resumed, full, read-only, damaged, shared and replaced."""
+
+import errno
+import hashlib
+import io
+import json
+import os
+import pickle
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tiny
+from slackaug import runs
+from slackaug.runs import Run, RunError, write_atomically
+
+pytestmark = pytest.mark.usefixtures("quick_search")
+PRETRAINING = [("pre-training", 0, step) for step in (1, 6)]
+RETRAINING = [("re-training", 1, 1), ("re-training", 2, 2)]
+UNROLLED = [("policy", 1, 6), ("policy", 2, 5)]
+
+
+def copy(run, out):
+    return Path(shutil.copytree(run, out))
+
+
+def checkpoints(run):
+    """From the oldest to the newest."""
+    return sorted((run / "checkpoints").glob("*.pt"))
+
+
+# --- killed and resumed -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "moment", [*PRETRAINING, *RETRAINING, *UNROLLED], ids=lambda moment: "-".join(map(str, moment))
+)
+def test_killed_and_resumed_equals_uninterrupted(moment, command, tiny_npz, finished, tmp_path):
+    out = tmp_path / "run"
+    assert tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", moment) == -signal.SIGKILL
+    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
+    assert tiny.outcome(out) == tiny.outcome(finished)
+
+
+@pytest.mark.parametrize("n", [10, 16])  # a checkpoint, policy.json
+def test_killed_while_writing(n, command, tiny_npz, finished, tmp_path):
+    out = tmp_path / "run"
+    assert tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", ("replace", n, 0)) == -signal.SIGKILL
+    assert list(out.rglob(".*.tmp"))
+    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
+    assert tiny.outcome(out) == tiny.outcome(finished)
+
+
+def test_killed_before_anything_was_written(command, tiny_npz, finished, tmp_path):
+    out, words = tmp_path / "run", tiny.arguments(tiny_npz, tmp_path / "run")
+    assert tiny.run_until(words, tmp_path / "log", ("replace", 1, 0)) == -signal.SIGKILL
+    done = command(*tiny.resume(tiny_npz, out))
+    assert (done.returncode, "holds no run" in done.stderr) == (2, True)
+    assert command(*words).returncode == 0
+    assert tiny.outcome(out) == tiny.outcome(finished)
+
+
+def test_killed_again_and_again(command, tiny_npz, finished, tmp_path):
+    out, words = tmp_path / "run", tiny.arguments(tiny_npz, tmp_path / "run")
+    for moment in [("pre-training", 0, 3), ("re-training", 2, 1), ("policy", 2, 4)]:
+        assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
+        words = tiny.resume(tiny_npz, out)
+    assert command(*words).returncode == 0
+    assert tiny.outcome(out) == tiny.outcome(finished)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", ['"pre-training"', '"re-training", "round": 2', '"policy", "round": 2'])
+def test_the_command_killed_from_outside(wanted, tmp_path):
+    """`python -m slackaug` as users have it, killed when a line of metrics shows up."""
+    settings = {"pretrain__epochs": 6, "pretrain__batch": 32, "search__n_retrain": 40, "search__n_unrolled": 40}
+    words = tiny.arguments("digits", tmp_path / "whole", **settings)
+    killed = [*words[:3], str(tmp_path / "killed"), *words[4:]]
+    program = [sys.executable, "-m", "slackaug"]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([*program, *words], check=True, env=env, capture_output=True)
+    process = subprocess.Popen([*program, *killed], env=env, stdout=subprocess.DEVNULL)
+    metrics = tmp_path / "killed" / "metrics.jsonl"
+    while process.poll() is None and not (metrics.exists() and wanted in metrics.read_text()):
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    subprocess.run([*program, *tiny.resume("digits", tmp_path / "killed")], check=True, env=env, capture_output=True)
+    assert tiny.outcome(tmp_path / "killed") == tiny.outcome(tmp_path / "whole")
+
+
+def test_a_finished_run_is_left_as_it_is(command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    before = tiny.contents(out)
+    done = command(*tiny.resume(tiny_npz, out))
+    assert done.returncode == 0
+    assert "this search is finished" in done.stdout
+    assert tiny.contents(out) == before
+
+
+def test_died_before_its_first_checkpoint(command, tiny_npz, finished, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+    shutil.copy(finished / "config.yaml", out)
+    (out / "metrics.jsonl").write_text('{"stage": "pre-training", "rou')
+    done = command(*tiny.resume(tiny_npz, out))
+    assert done.returncode == 0
+    assert "no checkpoint yet: starting again with the stored configuration" in done.stdout
+    assert tiny.outcome(out) == tiny.outcome(finished)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--seed", "1"], "--resume takes all settings from the run"),
+        (["--set", "search.n_rounds=3"], "--resume takes all settings from the run"),
+        (["--config", "x.yaml"], "--resume takes all settings from the run"),
+        (["--overwrite"], "--resume takes all settings from the run"),
+        (["--dry-run"], "--resume takes all settings from the run"),
+        (["--model", "resnet18"], "the model of this run is small"),
+    ],
+)
+def test_resume_with_other_settings_is_refused(more, says, command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    before = tiny.contents(out)
+    done = command(*tiny.resume(tiny_npz, out, *more))
+    assert (done.returncode, says in done.stderr) == (2, True)
+    assert tiny.contents(out) == before
+
+
+def test_resume_with_a_changed_configuration_is_refused(command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    config = (out / "config.yaml").read_text()
+    (out / "config.yaml").write_text(config.replace("n_rounds: 2", "n_rounds: 3"))
+    done = command(*tiny.resume(tiny_npz, out))
+    assert (done.returncode, "was changed after the run began" in done.stderr) == (2, True)
+
+
+def test_resume_with_other_data_is_refused(command, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
+    done = command(*tiny.resume(tmp_path / "other.npz", out))
+    assert (done.returncode, "is not the data of this run" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_resume_without_a_run_is_refused(exists, command, tiny_npz, tmp_path):
+    out = tmp_path / "run"
+    if exists:
+        out.mkdir()
+    done = command(*tiny.resume(tiny_npz, out))
+    assert (done.returncode, "holds no run to resume" in done.stderr) == (2, True)
+    assert not exists or not list(out.iterdir())
+
+
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "moment"),
+    [(signal.SIGINT, 130, ("pre-training", 0, 2)), (signal.SIGTERM, 143, ("policy", 2, 5))],
+)
+def test_a_signal_saves_and_says_how_to_go_on(number, code, moment, command, finished, tmp_path):
+    data, out, log = tmp_path / "my data" / "tiny.npz", tmp_path / "it's a run [1]", tmp_path / "log"
+    data.parent.mkdir()
+    np.savez(data, **tiny.arrays())
+    assert tiny.run_until(tiny.arguments(data, out), log, moment, number) == code
+    line = log.read_text().splitlines()[-1]
+    assert line.startswith("slackaug: stopped; everything is saved. To go on: slackaug search ")
+    assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["step"] == moment[2]
+    assert runs.read_checkpoint(checkpoints(out)[-1])["metrics_size"] == (out / "metrics.jsonl").stat().st_size
+    words = shlex.split(line.partition("To go on: ")[2])
+    assert command(*words[1:]).returncode == 0
+    assert tiny.outcome(out) == tiny.outcome(finished)
+
+
+# --- disks ------------------------------------------------------------------------------------------------------------
+
+
+class Failing:
+    """Fails at the n-th time that something is written: a file opened, brought to disk or renamed."""
+
+    def __init__(self, patch, n, number=errno.ENOSPC):
+        self.n, self.count, self.error = n, 0, OSError(number, os.strerror(number))
+        self.open = Path.open
+        patch.setattr(Path, "open", lambda path, mode="r", *a, **k: self.opened(path, mode, *a, **k))
+        for name in ("fsync", "replace"):
+            patch.setattr(runs.os, name, self.checked(getattr(os, name)))
+
+    def tick(self):
+        self.count += 1
+        if self.count == self.n:
+            raise self.error
+
+    def checked(self, function):
+        return lambda *arguments: (self.tick(), function(*arguments))[1]
+
+    def opened(self, path, mode, *a, **k):
+        if mode[0] in "wa":
+            self.tick()
+        return self.open(path, mode, *a, **k)
+
+
+SHORTEST = {
+    "pretrain__epochs": 1,
+    "pretrain__batch": 12,
+    "search__n_rounds": 1,
+    "search__n_retrain": 0,
+    "search__n_unrolled": 1,
+}
+
+
+def test_full_at_every_write_in_turn(command, monkeypatch, tiny_npz, tmp_path):
+    assert command(*tiny.arguments(tiny_npz, tmp_path / "whole", **SHORTEST)).returncode == 0
+    expected, n = tiny.outcome(tmp_path / "whole"), 0
+    while True:
+        n, out = n + 1, tmp_path / f"run{n}"
+        words = tiny.arguments(tiny_npz, out, **SHORTEST)
+        with monkeypatch.context() as patch:
+            failing = Failing(patch, n)
+            done = command(*words)
+        if failing.count < n:
+            break
+        assert done.returncode == 1
+        assert "cannot be written (No space left on device); what is saved is whole" in done.stderr
+        assert "Traceback" not in done.stderr
+        has_run = (out / "config.yaml").exists()
+        assert ("--resume" in done.stderr) == has_run
+        for path in out.rglob("*.json"):
+            json.loads(path.read_text())
+        assert not list(out.rglob(".*.tmp"))
+        assert command(*tiny.resume(tiny_npz, out) if has_run else words).returncode == 0
+        assert tiny.outcome(out) == expected
+        shutil.rmtree(out)
+    assert done.returncode == 0
+    assert n > 20
+
+
+def test_a_full_disk_does_not_cost_the_run_that_was_to_be_replaced(command, monkeypatch, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    before = tiny.contents(out)
+    with monkeypatch.context() as patch:
+        Failing(patch, 2)  # the lock, then config.yaml
+        assert command(*tiny.arguments(tiny_npz, out, "--overwrite", "--seed", 1)).returncode == 1
+    assert tiny.contents(out) == before
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A tmpfs of 1 MB: less than two checkpoints."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a file system needs root")
+    yield path
+    subprocess.run(["umount", path], check=True)
+
+
+def test_a_disk_that_is_really_full(command, tiny_npz, finished, small_disk, tmp_path):
+    done = command(*tiny.arguments(tiny_npz, small_disk / "run"))
+    assert (done.returncode, "(No space left on device)" in done.stderr) == (1, True)
+    subprocess.run(["mount", "-o", "remount,size=100m", small_disk], check=True)
+    out = small_disk / "run"
+    assert (out / "policies" / "round_01.json").exists()
+    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
+    assert tiny.outcome(out) == tiny.outcome(finished)
+
+
+def test_a_disk_that_is_really_read_only(command, tiny_npz, small_disk):
+    shutil.copy(tiny_npz, small_disk)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    done = command(*tiny.arguments(tiny_npz, small_disk / "run"))
+    assert done.returncode == 1
+    assert f"{small_disk / 'run'}: cannot be written (Read-only file system)" in done.stderr
+
+
+def test_a_folder_without_the_right_to_write(command, monkeypatch, tiny_npz, finished, tmp_path):
+    """Rights do not bind root, so the refusal is played."""
+    out = copy(finished, tmp_path / "run")
+    before = tiny.contents(out)
+    with monkeypatch.context() as patch:
+        Failing(patch, 1, errno.EACCES)
+        done = command(*tiny.resume(tiny_npz, out))
+    assert (done.returncode, "cannot be written (Permission denied)" in done.stderr) == (1, True)
+    assert tiny.contents(out) == before
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGES = {
+    "half written": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "empty": lambda path: path.write_bytes(b""),
+    "one bit": flip_a_bit,
+    "not ours": lambda path: path.write_bytes(hashlib.sha256(b"hello").digest() + b"hello"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_costs_only_itself(damage, command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    newest = checkpoints(out)[-1]
+    damage(newest)
+    done = command(*tiny.resume(tiny_npz, out))
+    assert done.returncode == 0
+    assert f"{newest}: damaged, going back to the checkpoint before it" in done.stdout
+    assert tiny.outcome(out) == tiny.outcome(finished)
+    assert all(runs.read_checkpoint(path) for path in checkpoints(out))  # the damaged one has been replaced
+
+
+def test_no_checkpoint_can_be_read(command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    for path in checkpoints(out):
+        flip_a_bit(path)
+    before = tiny.contents(out)
+    done = command(*tiny.resume(tiny_npz, out))
+    assert done.returncode == 1
+    assert "no checkpoint can be read; start anew with --overwrite" in done.stderr
+    assert tiny.contents(out) == before
+
+
+class Malicious:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("save", [lambda x: pickle.dumps(x), lambda x: torch_bytes({"stage": x})])
+def test_a_checkpoint_never_runs_code(save, command, tiny_npz, finished, tmp_path):
+    out, trace = copy(finished, tmp_path / "run"), tmp_path / "it ran"
+    content = save(Malicious(trace))
+    for path in checkpoints(out):
+        path.write_bytes(hashlib.sha256(content).digest() + content)
+    done = command(*tiny.resume(tiny_npz, out))
+    assert (done.returncode, "no checkpoint can be read" in done.stderr) == (1, True)
+    assert not trace.exists()
+
+
+def torch_bytes(state):
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def test_two_checkpoints_are_kept(tmp_path):
+    with closing(Run.create(tmp_path / "run", "x: 1\n")) as run:
+        for n in range(5):
+            run.save_checkpoint({"n": n})
+        assert [path.name for path in run.checkpoints()] == ["000003.pt", "000004.pt"]
+        assert run.load_checkpoint()[0]["n"] == 4
+
+
+# --- who may use a folder ---------------------------------------------------------------------------------------------
+
+
+def test_one_process_at_a_time(command, tiny_npz, finished, tmp_path):
+    out = tmp_path / "run"
+    first = tiny.start(tiny.arguments(tiny_npz, out), tmp_path / "log", ("policy", 1, 5), signal.SIGSTOP)
+    while '"policy"' not in ((out / "metrics.jsonl").read_text() if (out / "metrics.jsonl").exists() else ""):
+        assert first.is_alive()
+        time.sleep(0.01)
+    for words in (tiny.resume(tiny_npz, out), tiny.arguments(tiny_npz, out, "--overwrite")):
+        done = command(*words)
+        assert (done.returncode, "another process is working on this run" in done.stderr) == (2, True)
+    first.kill()
+    first.join()
+    first.close()
+    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
+    assert tiny.outcome(out) == tiny.outcome(finished)
+
+
+def test_a_folder_in_use_is_refused(command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    before = tiny.contents(out)
+    done = command(*tiny.arguments(tiny_npz, out))
+    assert (done.returncode, "is not empty; go on with --resume, start anew with --overwrite" in done.stderr) == (
+        2,
+        True,
+    )
+    assert tiny.contents(out) == before
+
+
+def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    foreign = [out / "notes.txt", out / "policies" / "mine.json", out / "eval" / "plot.svg"]
+    stale = [
+        out / "policies" / "round_07.json",
+        out / "report.html",
+        out / "eval" / "results.csv",
+        out / ".env.json.tmp",
+    ]
+    for path in (*foreign, *stale):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+    assert command(*tiny.arguments(tiny_npz, out, "--overwrite", "--seed", 1)).returncode == 0
+    assert all(path.read_text() == "x" for path in foreign)
+    assert not any(path.exists() for path in stale)
+    foreign[1].unlink()
+    assert tiny.outcome(out)["policy.json"]["pi"] != tiny.outcome(finished)["policy.json"]["pi"]
+
+
+def test_overwrite_does_not_touch_a_folder_without_a_run(command, tiny_npz, tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    done = command(*tiny.arguments(tiny_npz, tmp_path, "--overwrite"))
+    assert (done.returncode, "holds no run, so --overwrite does not touch it" in done.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "x").write_text("x")
+    with pytest.raises(RunError, match="is a file, expected a folder"):
+        Run.create(tmp_path / "x", "")
+
+
+def test_what_a_run_writes(finished):
+    names = {path for path in tiny.contents(finished) if not path.startswith("checkpoints/")}
+    rounds = {"policies/round_01.json", "policies/round_02.json"}
+    assert names == {"config.yaml", "env.json", "search.log", "metrics.jsonl", "policy.json", ".lock", *rounds}
+    assert (finished / "policy.json").read_text() == (finished / "policies/round_02.json").read_text()
+    environment = json.loads((finished / "env.json").read_text())
+    assert environment["torch"] == torch.__version__
+    assert len((finished / "search.log").read_text().splitlines()) == 2  # one for each round
+
+
+def test_a_failed_write_leaves_the_old_content(monkeypatch, tmp_path):
+    path = tmp_path / "x"
+    write_atomically(path, b"old")
+    for n in (1, 2, 3):  # open, fsync, rename
+        with monkeypatch.context() as patch:
+            Failing(patch, n)
+            with pytest.raises(OSError, match="No space left"):
+                write_atomically(path, b"new")
+        assert tiny.contents(tmp_path) == {"x": b"old"}
