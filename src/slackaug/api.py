@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +57,7 @@ def search(
     skip_bad: bool = False,
     device: str | None = None,
     threads: int | None = None,
+    tensorboard: bool = False,
     console: Console | None = None,
 ) -> SearchResult | None:
     """Learn a policy for the images in `data` and write the run to the folder `out`.
@@ -65,7 +67,7 @@ def search(
     """
     console = console or Console(stderr=True, quiet=True)
     folder = Path(out)
-    work = Work(data, folder, *machine(device, threads), time_limit, console)
+    work = Work(data, folder, *machine(device, threads), time_limit, tensorboard, console)
     given = {
         "preset": preset,
         "model": model,
@@ -79,6 +81,8 @@ def search(
         if given.keys() - {"model"} or config or set or size or skip_bad or overwrite or dry_run:
             raise RunError("--resume takes all settings from the run; give only the data, -o and --time-limit with it")
         return go_on(work, model)
+    if tensorboard and find_spec("tensorboard") is None:
+        raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
     if not dry_run:
         runs.refuse(folder, overwrite=overwrite)  # before the data is read, which may take long
     dataset = load(data, size=size, skip_bad=skip_bad)
@@ -103,6 +107,7 @@ class Work(NamedTuple):
     device: str
     threads: int | None
     time_limit: float | None
+    tensorboard: bool
     console: Console
 
     def say(self, text: str) -> None:
@@ -116,6 +121,8 @@ class Work(NamedTuple):
             words += ["--device", self.device]
         if self.threads is not None:
             words += ["--threads", str(self.threads)]
+        if self.tensorboard:
+            words.append("--tensorboard")
         return shlex.join(words)
 
 
@@ -242,6 +249,9 @@ def conduct(work: Work, run: Run, learner: Learner, seconds_before: float) -> Se
     limit = math.inf if work.time_limit is None else seconds_before + work.time_limit
     policy_file = run.path / "policy.json"
     to_go_on = f"To go on: {work.resume_command(learner.config)}"
+    if work.tensorboard:
+        folder, n_steps = run.path / "tensorboard", learner.config.search.n_steps
+        run.loggers.append(runs.tensorboard(folder, learner.phi.space.names, n_steps))
     with signals() as caught, Display(work.console, run.path / "search.log") as display:
         ending = learn.execute(
             learner, run, display.show, lambda: bool(caught), seconds_before=seconds_before, time_limit=limit

@@ -65,6 +65,7 @@ def search(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")] = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; the default is what is there.")] = None,
     threads: Annotated[int | None, typer.Option(help="Of the CPU.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write scalars for TensorBoard, too.")] = False,
 ) -> None:
     """Learn an augmentation policy for your images. Test images are never looked at."""
     from . import api
@@ -89,6 +90,7 @@ def search(
         skip_bad=skip_bad,
         device=device,
         threads=threads,
+        tensorboard=tensorboard,
         console=Console(width=None if sys.stdout.isatty() else 1000),
     )
 

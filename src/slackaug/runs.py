@@ -10,6 +10,7 @@ import io
 import json
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ class Run:
     def __init__(self, path: Path):
         self.path = path
         self.n_saved = 0  # checkpoints, up to the newest whole one
+        self.loggers: list[Callable[[dict[str, Any]], None]] = []  # see the metrics, too
         self.lock = (path / ".lock").open("w")
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # goes with the process, even a killed one
@@ -101,6 +103,8 @@ class Run:
     def add_metrics(self, metrics: dict[str, Any]) -> None:
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(metrics) + "\n")
+        for log in self.loggers:
+            log(metrics)
 
     def metrics_size(self) -> int:
         path = self.path / "metrics.jsonl"
@@ -177,6 +181,28 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
     except Exception:  # torch raises nearly anything on a file that is not its own
         return None
     return state if isinstance(state, dict) and "config" in state else None
+
+
+def tensorboard(folder: Path, names: list[str], n_steps: int) -> Callable[[dict[str, Any]], None]:
+    """A logger that writes scalars for TensorBoard; rounds of `n_steps` follow one another."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(folder))
+
+    def log(metrics: dict[str, Any]) -> None:
+        step = max(metrics["round"] - 1, 0) * n_steps + metrics["step"]
+        stage = "search" if metrics["round"] else "pre-training"
+        scalars = {f"{stage}/{key}": metrics[key] for key in ("train_loss", "val_loss") if key in metrics}
+        if "pi" in metrics:
+            scalars["search/entropy"] = sum(metrics["entropy"]) / len(metrics["entropy"])
+            means = (sum(column) / len(column) for column in zip(*metrics["pi"], strict=True))
+            scalars |= {f"pi/{name}": mean for name, mean in zip(names, means, strict=True)}
+            scalars |= {f"mu/{name}": mu for name, mu in zip(names, metrics["mu"], strict=True)}
+        for tag, value in scalars.items():
+            writer.add_scalar(tag, value, step)
+        writer.flush()
+
+    return log
 
 
 def environment() -> dict[str, Any]:
