@@ -89,7 +89,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def quick_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of metrics at every step; the cost is not measured."""
     monkeypatch.setattr(learn, "METRICS_EVERY", 1)
-    monkeypatch.setattr(learn, "step_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
 
 
 @pytest.fixture(scope="session")

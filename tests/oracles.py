@@ -268,8 +268,8 @@ def slack_round(model, pi: Tensor, mu: Tensor, space, config, draw_step: Callabl
         schedule.step()
         if step >= config.n_retrain:
             v = val_gradient(model, norm(drawn.val_images), drawn.val_labels)
-            if config.clip is not None:
-                v = [g * min(1.0, config.clip / max(g.norm().item(), 1e-12)) for g in v]
+            if config.val_clip is not None:
+                v = [g * min(1.0, config.val_clip / max(g.norm().item(), 1e-12)) for g in v]
             objective = config.kl_weight * categorical_kl(pi, anchor)
             for a, g in enumerate(clipped):
                 w = sum((x.double() * y.double()).sum() for x, y in zip(v, g, strict=True))

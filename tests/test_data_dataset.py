@@ -6,7 +6,7 @@ import torch
 
 from slackaug import rng
 from slackaug.data import DataError, Split, build, load
-from slackaug.data.dataset import fingerprint, moments, rebuild
+from slackaug.data.dataset import classes_note, fingerprint, moments, rebuild
 
 
 def random_split(n=12, n_classes=3, size=(4, 5), seed=0):
@@ -28,6 +28,17 @@ def test_build_measures_the_training_images_only():
     assert (dataset.mean, dataset.std) == moments(train.images)
     assert dataset.fingerprint == build("x", train, random_split(seed=2), "abc").fingerprint
     assert (dataset.n_classes, dataset.image_size, dataset.notes) == (3, (4, 5), ())
+
+
+def test_build_takes_statistics_that_are_agreed_upon():
+    statistics = (0.1, 0.2, 0.3), (0.4, 0.5, 0.6)
+    dataset = build("x", random_split(), random_split(), "abc", statistics=statistics)
+    assert (dataset.mean, dataset.std) == statistics
+
+
+def test_the_note_on_classes_names_eight():
+    assert classes_note("abcdefgh") == "classes: a, b, c, d, e, f, g, h (8)"
+    assert classes_note([str(i) for i in range(37)]) == "classes: 0, 1, 2, 3, 4, 5, 6, 7, ... (37)"
 
 
 def test_fingerprint_changes_with_a_pixel_a_label_and_the_shape():

@@ -26,7 +26,8 @@ def test_a_folder_of_class_folders(tmp_path):
     assert dataset.train.labels.bincount().tolist() == [8, 8]
     assert dataset.test.labels.bincount().tolist() == [2, 2]
     assert ((dataset.train.images[:, 0, 0, 0] % 10) == dataset.train.labels).all()
-    assert "held out" in dataset.notes[0]
+    assert dataset.notes[0] == "classes: cat, dog (2)"
+    assert "held out" in dataset.notes[1]
     assert dataset.flip
 
 
@@ -37,6 +38,7 @@ def test_train_val_and_test(tmp_path):
     dataset = load(str(tmp_path))
     assert (len(dataset.train.labels), len(dataset.test.labels)) == (10, 8)
     assert dataset.notes == (
+        "classes: cat, dog (2)",
         "folders beside train/ and test/ are not read: extra",
         "val joined train: a search splits it anew",
     )
@@ -54,8 +56,83 @@ def test_images_may_lie_deeper_and_other_files_are_counted(tmp_path):
     picture(tmp_path / "stray.png")
     dataset = load(str(tmp_path))
     assert len(dataset.train.labels) + len(dataset.test.labels) == 21
-    assert "1 images" in dataset.notes[0]
-    assert "1 files" in dataset.notes[1]
+    assert "1 images" in dataset.notes[1]
+    assert "1 files" in dataset.notes[2]
+
+
+def test_what_systems_leave_behind_is_no_data(tmp_path):
+    classes(tmp_path)
+    expected = load(str(tmp_path))
+    for name in ("__pycache__", "__MACOSX", ".git", "cat/__pycache__", "cat/.thumbnails", "dog/@eaDir"):
+        picture(tmp_path / name / "x.png", 99)
+    for name in (".DS_Store", "Thumbs.db", "desktop.ini", "._x.png"):
+        for place in (tmp_path, tmp_path / "cat"):
+            (place / name).write_bytes(b"")
+    dataset = load(str(tmp_path))
+    assert (dataset.notes, dataset.fingerprint) == (expected.notes, expected.fingerprint)
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "test"),
+    [("Train", "Val", "TEST"), ("training", "validation", "testing"), ("TRAIN", "Valid", "Testing")],
+)
+def test_parts_by_other_names(train, val, test, tmp_path):
+    for part, n in ((train, 3), (val, 2), (test, 4)):
+        classes(tmp_path / part, n=n)
+    dataset = load(str(tmp_path))
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (10, 8)
+    assert dataset.class_names == ("cat", "dog")
+    assert dataset.notes[1:] == (f"{val} joined train: a search splits it anew",)
+
+
+def test_two_folders_for_one_part_are_refused(tmp_path):
+    for part in ("train", "training", "test"):
+        classes(tmp_path / part)
+    refused(tmp_path, "several folders for one part .test, train, training.; join them")
+
+
+@pytest.mark.parametrize("names", [("train", "test"), ("Train", "VAL", "Testing"), ("train",)])
+def test_parts_without_classes_are_no_classes(names, tmp_path):
+    refused(classes(tmp_path, names), f"labels missing.*like parts of a data set.*{tmp_path}/.*/CLASS/image.png.*csv")
+
+
+def test_test_without_train_in_any_case(tmp_path):
+    classes(tmp_path / "Test")
+    classes(tmp_path)
+    refused(tmp_path, "has Test/ with class folders, but no train/")
+
+
+def test_several_data_sets_are_not_taken_for_classes(tmp_path):
+    for domain in ("photo", "sketch"):
+        for part in ("Train", "test"):
+            classes(tmp_path / "domains" / domain / part)
+    expected = f"several data sets; give one of them: {tmp_path}/domains/photo, {tmp_path}/domains/sketch"
+    refused(tmp_path / "domains", expected)
+    refused(tmp_path, expected)  # from one folder higher
+    assert load(str(tmp_path / "domains" / "photo")).class_names == ("cat", "dog")
+    refused(tmp_path / "domains" / "photo" / "..", "several data sets")
+
+
+def test_one_data_set_below_a_folder_is_suggested(tmp_path):
+    for part in ("train", "test"):
+        classes(tmp_path / "photo" / part)
+    refused(tmp_path, f"looks like a folder above a data set; give: {tmp_path}/photo$")
+
+
+def test_parts_inside_of_classes_are_refused(tmp_path):
+    for name in ("cat", "dog"):
+        classes(tmp_path / name, ("train", "test"))
+    refused(tmp_path, f"divided into train and test.*{tmp_path}/cat.*put the parts above.*{tmp_path}/train/CLASS")
+    for part in ("train", "test"):
+        classes(tmp_path / "more" / part)
+    picture(tmp_path / "more" / "train" / "cat" / "test" / "x.png")
+    refused(tmp_path / "more", "divided into train and test")
+
+
+def test_a_single_folder_with_class_folders_is_suggested(tmp_path):
+    classes(tmp_path / "archive")
+    refused(tmp_path, f"only one class .'archive'.*if these are the classes, give {tmp_path}/archive$")
+    assert load(str(tmp_path / "archive")).class_names == ("cat", "dog")
 
 
 def refused(source, message, **options):
@@ -101,7 +178,7 @@ def test_all_bad_files_are_listed_and_can_be_left_out(tmp_path):
     assert message.endswith("and 5 more")
     dataset = load(str(tmp_path), skip_bad=True)
     assert len(dataset.train.labels) + len(dataset.test.labels) == 19
-    assert dataset.notes[0].startswith("left out 25 of 44 files that cannot be read")
+    assert dataset.notes[1].startswith("left out 25 of 44 files that cannot be read")
 
 
 def test_only_bad_files(tmp_path):
@@ -183,7 +260,38 @@ def test_csv_with_splits(tmp_path):
     rows = [f"{row},{part}" for row, part in zip(ROWS, parts, strict=True)]
     dataset = load(str(table(tmp_path, rows, "path, label, split")))
     assert (len(dataset.train.labels), len(dataset.test.labels)) == (12, 8)
-    assert dataset.notes == ("val joined train: a search splits it anew",)
+    assert dataset.notes == ("classes: cat, dog (2)", "val joined train: a search splits it anew")
+
+
+def test_csv_with_splits_by_other_names(tmp_path):
+    parts = ["Train", "VALID", "Testing", "training", "TEST"] * 4
+    rows = [f"{row},{part}" for row, part in zip(ROWS, parts, strict=True)]
+    dataset = load(str(table(tmp_path, rows, "path,label,split")))
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (12, 8)
+    assert dataset.notes[1:] == ("val joined train: a search splits it anew",)
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "; "])
+def test_csv_with_other_separators(separator, tmp_path):
+    expected = load(str(table(tmp_path, ROWS)))
+    rows = [row.replace(",", separator) for row in ROWS]
+    for header in (
+        f"path{separator}label",
+        f'"path"{separator.strip(" ")}"label"',
+        f"path{separator}label{separator}a,b,c,d",
+    ):
+        assert load(str(table(tmp_path, rows, header))).fingerprint == expected.fingerprint
+
+
+def test_absolute_paths_in_a_csv_may_lie_anywhere(tmp_path):
+    classes(tmp_path / "elsewhere")
+    rows = [f"{tmp_path}/elsewhere/{row.removeprefix('files/')}" for row in ROWS]
+    assert load(str(table(tmp_path / "here", rows))).class_names == ("cat", "dog")
+    link = tmp_path / "here" / "files" / "link.png"
+    link.symlink_to(tmp_path / "elsewhere" / "cat" / "0.png")
+    refused(table(tmp_path / "here", [*rows[1:], "files/link.png,cat"]), "outside.*link.png")
+    refused(table(tmp_path / "here", [*rows[1:], "../elsewhere/cat/0.png,cat"]), "outside.*absolute paths: .*0.png")
+    refused(table(tmp_path / "here", [*rows, rows[0]]), "more than once: 0.png")
 
 
 @pytest.mark.parametrize(
@@ -191,6 +299,8 @@ def test_csv_with_splits(tmp_path):
     [
         (ROWS, "file,label", r"missing \['path'\], found file, label"),
         ([], "", "found none"),
+        (ROWS, "file;label", r"missing \['path'\], found file, label .separated by a semicolon.; known separators"),
+        (ROWS, "path|label", r"found path\|label; known separators: a comma, a semicolon, a tab"),
         ([], "path,label", "no images"),
         ([*ROWS, "files/cat/0.png,"], "path,label", "line 22: label missing"),
         ([*ROWS, "files/cat/0.png"], "path,label", "line 22: label missing"),
@@ -199,7 +309,7 @@ def test_csv_with_splits(tmp_path):
         ([*ROWS, "files/cat/../cat/0.png,cat"], "path,label", "more than once.*0.png"),
         ([f"{row},exam" for row in ROWS], "path,label,split", "line 2: split 'exam', expected train, val"),
         ([*ROWS, "../x.png,cat"], "path,label", r"outside.*\.\./x.png"),
-        ([*ROWS, "/etc/x.png,cat"], "path,label", "outside.*/etc/x.png"),
+        ([*ROWS, "/etc/x.png,cat"], "path,label", "1 of 21 files.*/etc/x.png: no such file"),
         ([*ROWS, "files/cat/77.png,cat"], "path,label", "1 of 21 files.*77.png: no such file"),
         ([*ROWS, "files/\0.png,cat"], "path,label", "line 22: not a path"),
         ([*ROWS, '"unfinished'], "path,label", "not a csv"),

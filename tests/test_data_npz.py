@@ -27,7 +27,7 @@ def test_medmnist_keys(shape, tmp_path):
     assert (len(dataset.train.labels), len(dataset.test.labels)) == (24, 8)
     assert dataset.image_size == (6, 5)
     assert dataset.class_names == ("0", "1")
-    assert dataset.notes == ("val joined train: a search splits it anew",)
+    assert dataset.notes == ("classes: 0, 1 (2)", "val joined train: a search splits it anew")
     images = np.concatenate([train["train_images"], val["val_images"]])
     channel = {(6, 5): images, (3, 6, 5): images[:, 2]}.get(shape)
     assert np.array_equal(dataset.train.images[:, 2].numpy(), images[..., -1] if channel is None else channel)
@@ -38,7 +38,8 @@ def test_without_a_test_set_and_with_names_and_a_size(tmp_path):
     dataset = load(saved(tmp_path, **arrays), size=8)
     assert dataset.class_names == ("benign", "malign")
     assert dataset.image_size == (8, 8)
-    assert "held out" in dataset.notes[0]
+    assert dataset.notes[0] == "classes: benign, malign (2)"
+    assert "held out" in dataset.notes[1]
 
 
 def test_labels_with_gaps_flat_labels_and_text_labels(tmp_path):

@@ -8,6 +8,8 @@ import pytest
 from PIL import Image
 
 from slackaug.data import DataError, Split, build, load
+from slackaug.data.dataset import moments
+from slackaug.policy import CIFAR_MEAN, CIFAR_STD
 
 
 def refused(source, message, **options):
@@ -108,6 +110,14 @@ class ByTrain(Examples):
         super().__init__(20 if train else 8)
 
 
+class CIFAR10(ByTrain):
+    pass
+
+
+class CIFAR100(ByTrain):
+    pass
+
+
 class BySplit(Examples):
     def __init__(self, root, split="train"):
         super().__init__({"train": 20, "test": 8}[split], "L", np.int64)
@@ -135,7 +145,7 @@ class Detection(Examples):
 
 @pytest.fixture
 def torchvision(monkeypatch):
-    classes = (ByTrain, BySplit, Flowers102, Whole, NotThere, Detection)
+    classes = (ByTrain, CIFAR10, CIFAR100, BySplit, Flowers102, Whole, NotThere, Detection)
     names = {c.__name__: c for c in classes}
     inject(monkeypatch, "torchvision")
     inject(monkeypatch, "torchvision.datasets", **names, __all__=[*names, "helper"])
@@ -146,6 +156,14 @@ def test_torchvision(name, n_train, n_test, torchvision, tmp_path):
     dataset = load(f"torchvision:{name}", root=tmp_path)
     assert (len(dataset.train.labels), len(dataset.test.labels)) == (n_train, n_test)
     assert dataset.class_names == (("cat", "dog") if name == "ByTrain" else ("0", "1"))
+
+
+@pytest.mark.parametrize("name", ["CIFAR10", "CIFAR100"])
+def test_cifar_has_the_statistics_of_the_paper_and_others_are_measured(name, torchvision):
+    dataset, other = load(f"torchvision:{name}"), load("torchvision:ByTrain")
+    assert (dataset.mean, dataset.std) == (CIFAR_MEAN, CIFAR_STD)
+    assert (dataset.mean, dataset.std) == ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
+    assert (other.mean, other.std) == moments(other.train.images)
 
 
 def test_torchvision_without_parts_and_with_a_size(torchvision):

@@ -13,7 +13,7 @@ from slackaug.engine import Normalise, Plain
 from slackaug.policy import Policy
 from slackaug.spaces import augment
 
-STREAMS = ("train data", "val data", "policy", "transform")
+STREAMS = ("train data", "val data", "policy", "transform", "model")
 A, B = 3, 8
 
 
@@ -36,7 +36,7 @@ PHI = Policy.uniform("cifar")
 
 
 def engine(seed: int = 0, phi: Policy = PHI, batch: int = B) -> Plain:
-    return Plain(net(), phi, TRAIN, VAL, batch, rng.streams(seed, STREAMS))
+    return Plain(net(), phi, TRAIN, VAL, batch, {name: rng.generator(seed, name) for name in STREAMS})
 
 
 def test_each_composite_is_a_pass_of_its_own():
@@ -48,7 +48,7 @@ def test_each_composite_is_a_pass_of_its_own():
     assert losses.shape == (A,)
     assert not losses.requires_grad
 
-    streams, model = rng.streams(0, STREAMS), net().train()
+    streams, model = {name: rng.generator(0, name) for name in STREAMS}, net().train()
     images, labels = TRAIN.take(Batches(len(TRAIN.labels), B, streams["train data"]).next())
     all_images = augment(images.repeat(A, 1, 1, 1), tau.repeat(B), streams["transform"], flip=True, fill=PHI.fill)
     for a, part in enumerate(all_images.view(A, B, 3, 12, 12)):
@@ -92,7 +92,9 @@ def test_val_pass_has_train_mode_statistics_and_leaves_the_running_ones_alone():
     twin = copy.deepcopy(plain.model).train()
     v, loss = plain.val_gradient()
     assert all(torch.equal(value, before[name]) for name, value in plain.model.state_dict().items())
-    images, labels = VAL.take(Batches(len(VAL.labels), B, rng.streams(0, STREAMS)["val data"]).next())
+    images, labels = VAL.take(
+        Batches(len(VAL.labels), B, {name: rng.generator(0, name) for name in STREAMS}["val data"]).next()
+    )
     expected = cross_entropy(twin(Normalise(PHI)(images)), labels)  # as they are: no composite, no flip
     expected.backward()
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)

@@ -17,7 +17,7 @@ from slackaug.fit import Fit, FitConfig, decaying, score
 from slackaug.policy import Policy
 from slackaug.spaces import augment
 
-STREAMS = ("train data", "policy", "transform")
+STREAMS = ("train data", "policy", "transform", "model")
 PHI = Policy.uniform("cifar")
 
 
@@ -39,12 +39,12 @@ TRAIN = split()
 
 
 def fit(config: FitConfig, seed: int = 0) -> Fit:
-    return Fit(net(), PHI, TRAIN, config, rng.streams(seed, STREAMS))
+    return Fit(net(), PHI, TRAIN, config, {name: rng.generator(seed, name) for name in STREAMS})
 
 
 def reference(config: FitConfig, n_steps: int) -> tuple[nn.Module, list[float]]:
     """torch.optim.SGD with two groups, torch's clip, and the draws that Fit makes."""
-    model, streams, losses = net().train(), rng.streams(0, STREAMS), []
+    model, streams, losses = net().train(), {name: rng.generator(0, name) for name in STREAMS}, []
     groups = [
         {"params": [p for m in model for p in m.parameters() if not isinstance(m, nn.BatchNorm2d)]},
         {"params": list(model[1].parameters()), "weight_decay": 0.0},
@@ -198,7 +198,9 @@ def test_it_learns_the_digits():
     policy = replace(Policy.uniform("cifar", mean=digits.mean, std=digits.std, flip=digits.flip))
     policy = replace(policy, mu=torch.full_like(policy.mu, 0.3))  # mild, for so short a training
     model = models.build("small", digits.n_classes, digits.image_size, rng.generator(0, "model"))
-    ours = Fit(model, policy, digits.train, FitConfig(epochs=3, batch=32), rng.streams(0, STREAMS))
+    ours = Fit(
+        model, policy, digits.train, FitConfig(epochs=3, batch=32), {name: rng.generator(0, name) for name in STREAMS}
+    )
     start = time.perf_counter()
     while ours.done < ours.n_steps:
         ours.step()

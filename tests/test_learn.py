@@ -1,5 +1,6 @@
 """A whole search: what it depends on, what it writes, and when it stops."""
 
+import copy
 import json
 import math
 
@@ -9,8 +10,9 @@ import torch
 
 import slackaug
 import tiny
-from slackaug import learn, recipes, settings
+from slackaug import learn, models, recipes, rng, settings
 from slackaug.data import load
+from slackaug.learn import Learner
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 KEYS = {"stage", "round", "step", "train_loss"}
@@ -100,7 +102,8 @@ def test_metrics(finished):
         assert math.isfinite(row["train_loss"])
     last, policy = found[-1], slackaug.Policy.load(finished / "policy.json")
     torch.testing.assert_close(torch.tensor(last["pi"]).double(), policy.probabilities, atol=1e-6, rtol=0)
-    torch.testing.assert_close(torch.tensor(last["mu"]).double(), policy.mu, atol=1e-6, rtol=0)
+    learned = [mu if t.span else None for mu, t in zip(policy.mu.tolist(), policy.space, strict=True)]
+    assert last["mu"] == pytest.approx(learned, abs=1e-6)
 
 
 def test_progress_goes_from_0_to_1(tiny_npz):
@@ -164,7 +167,7 @@ def test_the_limit_is_on_work_not_on_waiting():
 def test_the_cost_grows_with_the_work(monkeypatch, tiny_npz):
     monkeypatch.undo()
     data = load(str(tiny_npz))
-    one, many = (learn.step_seconds(tiny_config(data, search__n_rounds=n), data, "cpu") for n in (1, 1000))
+    one, many = (learn.search_seconds(tiny_config(data, search__n_rounds=n), data, "cpu") for n in (1, 1000))
     assert 0 < 20 * one < many
 
 
@@ -177,7 +180,7 @@ def test_the_cost_grows_with_the_work(monkeypatch, tiny_npz):
 def test_a_loss_that_is_no_number_stops_the_search(setting, where, command, tiny_npz, tmp_path):
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--set", f"{setting}=1e30", search__n_retrain=5))
     assert done.returncode == 1
-    assert f"the loss is no longer a number ({where}" in done.stderr
+    assert f"the loss or the model is no longer a number ({where}" in done.stderr
     assert f"--overwrite --set {setting}=2.5e+29" in done.stderr
     assert "Traceback" not in done.stderr
     assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
@@ -188,9 +191,8 @@ def test_divergence_keeps_the_last_good_checkpoint(command, monkeypatch, tiny_np
     """At the first step of round 2 the loss becomes NaN; round 1 stays, and without that the run goes on."""
     real = learn.check_finite
 
-    def poisoned(progress, config):
-        bad = progress.round == 2
-        real(progress._replace(train_loss=torch.tensor(math.nan)) if bad else progress, config)
+    def poisoned(learner, run, progress, values):
+        real(learner, run, progress, [torch.tensor(math.nan)] if progress.round == 2 else values)
 
     with monkeypatch.context() as patch:
         patch.setattr(learn, "check_finite", poisoned)
@@ -199,3 +201,49 @@ def test_divergence_keeps_the_last_good_checkpoint(command, monkeypatch, tiny_np
     assert (tmp_path / "run" / "policies" / "round_01.json").exists()
     assert command(*tiny.resume(tiny_npz, tmp_path / "run")).returncode == 0
     assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
+
+
+class Dropping(torch.nn.Module):
+    """A model that draws random numbers of its own."""
+
+    def __init__(self, n_classes):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.LazyLinear(n_classes))
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+def test_dropout_does_not_spoil_the_seed_or_the_resumption(tiny_npz, monkeypatch):
+    monkeypatch.setattr(models, "build", lambda name, n, size, generator: fixed(Dropping(n), size))
+    data = load(str(tiny_npz))
+    config = tiny_config(data)
+    whole = last(Learner(config, data))
+    torch.rand(7)  # whatever others draw
+    first = Learner(config, data)
+    steps = learn.work(first)
+    for _ in range(first.fit.n_steps + 3):
+        next(steps)
+    second = Learner(config, data)
+    second.set_state(copy.deepcopy(first.get_state()))
+    assert torch.equal(last(second).pi, whole.pi)
+
+
+def fixed(model, size):
+    with rng.as_default(rng.generator(0)):
+        model(torch.zeros(2, 3, *size))
+    return model
+
+
+def last(learner):
+    for progress in learn.work(learner):
+        phi = progress.phi
+    return phi
+
+
+def test_a_model_that_ends_its_pretraining_as_nan_is_found_there(command, tiny_npz, tmp_path):
+    settings = ("--set", "pretrain.lr=1e30", "--set", "pretrain.epochs=1")
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", *settings))
+    assert done.returncode == 1
+    assert "(pre-training, step" in done.stderr
+    assert "there was no checkpoint yet" in done.stderr

@@ -148,7 +148,7 @@ def test_epochs_for():
 
 def test_presets_are_listed_and_an_unknown_one_is_not():
     small = dataset(n=4, size=8)
-    assert list(recipes.PRESETS) == ["quick", "paper"]
+    assert list(recipes.PRESETS) == ["quick", "paper", "demo"]
     assert all(recipes.preset(name, small).preset == name for name in recipes.PRESETS)
     with pytest.raises(ValueError, match="unknown preset 'quik'; did you mean 'quick'"):
         recipes.preset("quik", small)

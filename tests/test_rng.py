@@ -24,13 +24,13 @@ def test_seeds_mean_the_same_on_every_machine():
 
 
 def test_drawing_for_one_purpose_does_not_shift_another():
-    a, b = rng.streams(0), rng.streams(0)
-    rng.uniform((1000,), a["data"])
+    a, b = rng.streams(0, "search"), rng.streams(0, "search")
+    rng.uniform((1000,), a["train data"])
     assert torch.equal(rng.uniform((8,), a["transform"]), rng.uniform((8,), b["transform"]))
 
 
 def test_state_round_trip():
-    streams = rng.streams(0)
+    streams = rng.streams(0, "search")
     state = rng.get_state(streams)
     first = {purpose: rng.normal((8,), stream) for purpose, stream in streams.items()}
     rng.set_state(streams, state)
@@ -38,9 +38,20 @@ def test_state_round_trip():
 
 
 def test_state_of_other_streams_is_refused():
-    state = rng.get_state(rng.streams(0, ("data",)))
-    with pytest.raises(ValueError, match=r"for the streams \['data'\], expected \['data', 'policy', 'transform'\]"):
-        rng.set_state(rng.streams(0), state)
+    state = rng.get_state({"data": rng.generator(0)})
+    with pytest.raises(ValueError, match=r"for the streams \['data'\], expected \['model', 'policy', 'train data'"):
+        rng.set_state(rng.streams(0, "search"), state)
+
+
+def test_a_stream_can_stand_in_for_the_default_one():
+    outside = torch.get_rng_state()
+    with rng.as_default(rng.generator(3)):
+        first = torch.rand(4), torch.rand(4)
+    stream = rng.generator(3)
+    for expected in first:  # in two visits, as in one
+        with rng.as_default(stream):
+            assert torch.equal(torch.rand(4), expected)
+    assert torch.equal(torch.get_rng_state(), outside)
 
 
 def test_uniform_and_normal_follow_their_laws():

@@ -24,7 +24,7 @@ from slackaug.slack import SearchConfig, State
 from slackaug.spaces import SPACES, Parameters, Space, draw
 
 GOLDEN = Path(__file__).parent / "golden" / "search.json"
-STREAMS = ("train data", "val data", "policy", "transform")
+STREAMS = ("train data", "val data", "policy", "transform", "model")
 SPACE = Space(
     "test*",
     tuple(SPACES["cifar"][name] for name in ("Rotate", "Invert", "Solarize", "Brightness", "Cutout", "RandomCrop")),
@@ -32,7 +32,7 @@ SPACE = Space(
 INVERT = SPACE.index("Invert")
 CONFIG = SearchConfig(
     n_rounds=2, n_retrain=3, n_unrolled=3, n_composites=3, batch=6, model_lr=0.4, policy_lr=20.0, kl_weight=0.02,
-    weight_decay=1e-2, clip=0.5,
+    weight_decay=1e-2, clip=0.5, val_clip=0.5,
 )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def uniform(space: Space = SPACE, **settings) -> Policy:
 
 
 def make_engine(phi: Policy | None = None, batch: int = CONFIG.batch, seed: int = 0) -> Plain:
-    return Plain(tiny_net(), phi or uniform(), TRAIN, VAL, batch, rng.streams(seed, STREAMS))
+    return Plain(tiny_net(), phi or uniform(), TRAIN, VAL, batch, {name: rng.generator(seed, name) for name in STREAMS})
 
 
 def run(config: SearchConfig, engine: Plain | None = None, phi: Policy | None = None) -> list[State]:
@@ -90,7 +90,12 @@ class Chance:
     """What a step draws, in the order in which an engine does; val batches only where one is used."""
 
     def __init__(self, phi: Policy, config: SearchConfig):
-        self.phi, self.config, self.streams, self.step = phi, config, rng.streams(0, STREAMS), 0
+        self.phi, self.config, self.streams, self.step = (
+            phi,
+            config,
+            {name: rng.generator(0, name) for name in STREAMS},
+            0,
+        )
         self.train = Batches(len(TRAIN.labels), config.batch, self.streams["train data"])
         self.val = Batches(len(VAL.labels), config.batch, self.streams["val data"])
 
@@ -111,7 +116,8 @@ class Chance:
     "changes",
     [
         {},
-        {"clip": None},
+        {"clip": None, "val_clip": 2.0},
+        {"val_clip": None},
         {"clip": 5.0, "kl_weight": 0.0},
         {"kl_weight": 2.0, "policy_lr": 0.5, "mu_divisor": 0.5},
         {"momentum": 0.0, "weight_decay": 0.0},
@@ -166,7 +172,7 @@ class Recorder(Plain):
 
 def recorded(config: SearchConfig) -> tuple[Recorder, list[State]]:
     phi = uniform()
-    engine = Recorder(tiny_net(), phi, TRAIN, VAL, config.batch, rng.streams(0, STREAMS))
+    engine = Recorder(tiny_net(), phi, TRAIN, VAL, config.batch, {name: rng.generator(0, name) for name in STREAMS})
     return engine, run(config, engine, phi)
 
 
@@ -294,7 +300,7 @@ def test_entropy_stays_high_with_kl_and_cold_start():
     train, val = source.halves(0)
     config = SearchConfig(n_retrain=4, n_unrolled=8, n_composites=4, batch=16, model_lr=0.1, weight_decay=5e-4)
     phi = Policy.uniform("domainnet", mean=source.mean, std=source.std)
-    engine = Plain(tiny_net_for(4), phi, train, val, config.batch, rng.streams(0, STREAMS))
+    engine = Plain(tiny_net_for(4), phi, train, val, config.batch, {name: rng.generator(0, name) for name in STREAMS})
     *_, (state, _) = slack.search(slack.start(phi, engine), engine, config)
     entropy = state.phi.entropy()
     assert state.round == 10
@@ -386,9 +392,10 @@ def test_must_be_positive(name, value):
 
 
 @pytest.mark.parametrize("value", [0.0, -5.0, math.nan])
-def test_clip_must_be_positive(value):
-    with pytest.raises(ValueError, match=rf"^search\.clip must be positive, or null for none, got {value}$"):
-        SearchConfig(clip=value)
+def test_clips_must_be_positive(value):
+    for name in ("clip", "val_clip"):
+        with pytest.raises(ValueError, match=rf"^search\.{name} must be positive, or null for none, got {value}$"):
+            SearchConfig(**{name: value})
     assert SearchConfig(clip=None).clip is None
 
 
@@ -427,7 +434,7 @@ def golden_steps() -> Iterator[tuple[State, slack.Report]]:
     config = SearchConfig(n_rounds=2, n_retrain=1, n_unrolled=2, n_composites=2, batch=8, model_lr=0.1)
     phi = Policy.uniform("domainnet", mean=source.mean, std=source.std)
     model = models.build("small", source.n_classes, source.image_size, rng.generator(0, "model")).double()
-    engine = Plain(model, phi, train, val, config.batch, rng.streams(0, STREAMS))
+    engine = Plain(model, phi, train, val, config.batch, {name: rng.generator(0, name) for name in STREAMS})
     engine.normalise.double()
     yield from slack.search(slack.start(phi, engine), engine, config)
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shlex
 import signal
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,8 @@ from .progress import Display, duration
 from .recipes import DataConfig, RunConfig
 from .runs import Run, RunError
 
+LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
+
 
 class Stopped(RuntimeError):
     """The search was asked to stop; everything is saved."""
@@ -38,14 +41,14 @@ class SearchResult(NamedTuple):
 
 
 def search(
-    data: str,
+    data: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
     preset: str | None = None,
     model: str | None = None,
     ops: str | None = None,
     exclude: Sequence[str] = (),
-    time_limit: float | None = None,
+    time_limit: float | str | None = None,
     config: str | os.PathLike[str] | None = None,
     set: Sequence[str] = (),
     seed: int | None = None,
@@ -62,10 +65,16 @@ def search(
 ) -> SearchResult | None:
     """Learn a policy for the images in `data` and write the run to the folder `out`.
 
-    `data` is whatever the command takes: a folder of class folders, a file, a name. `time_limit` is in seconds. Returns
-    the policy and the folder; None after a dry run. With `resume`, all settings are those of the run.
+    `data` is whatever the command takes: a folder of class folders, a file, a name. `time_limit` is in seconds, or a
+    text such as 20min. Progress goes to stderr, or to `console`. Returns the policy and the folder; None after a dry
+    run. With `resume`, all settings are those of the run.
     """
-    console = console or Console(stderr=True, quiet=True)
+    console = console or Console(stderr=True)
+    data = os.fspath(data)
+    if isinstance(exclude, str) or isinstance(set, str):
+        raise TypeError("exclude and set take lists of texts, such as ['Invert', 'Solarize']")
+    if isinstance(time_limit, str):
+        time_limit = duration_seconds(time_limit)
     folder = Path(out)
     work = Work(data, folder, *machine(device, threads), time_limit, tensorboard, console)
     given = {
@@ -160,7 +169,10 @@ def configure(
         changes = merge(changes, assignment)
     changes = merge(changes, given)
     name = changes.get("preset") or ("paper" if torch.cuda.is_available() else "quick")
-    chosen = settings.update(recipes.preset(str(name), dataset), changes)  # at once: settings may need one another
+    model = settings.checked(changes.get("model"), str | None, "model")
+    chosen = settings.update(
+        recipes.preset(str(name), dataset, model), changes
+    )  # at once: settings may need one another
     learn.start_policy(chosen, dataset)  # an unknown transformation in `exclude` is found here, not later
     return chosen
 
@@ -181,6 +193,7 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
     """What is about to be done, and what it will cost."""
     height, width = dataset.image_size
     flip = dataset.flip if config.flip is None else config.flip
+    row = f" (the row of {recipes.paper_row(dataset)})" if config.preset == "paper" else ""
     work.say(
         f"{dataset.name}: {len(dataset.train.labels):,} training images of {width} x {height} pixels, "
         f"{dataset.n_classes} classes; {len(dataset.test.labels):,} test images, which the search does not see"
@@ -189,9 +202,9 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
         work.say(note)
     work.say(
         f"mirror flips are {'on' if flip else 'off'} ({'--no-flip' if flip else '--flip'} changes that); "
-        f"space {config.space}, network {config.model}, preset {config.preset}, on {work.device}"
+        f"space {config.space}, network {config.model}, preset {config.preset}{row}, on {work.device}"
     )
-    seconds = learn.step_seconds(config, dataset, work.device)
+    seconds = learn.search_seconds(config, dataset, work.device)
     work.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
 
 
@@ -221,6 +234,8 @@ def go_on(work: Work, model: str | None) -> SearchResult:
             policy_file = work.folder / "policy.json"
             work.say(f"{work.folder}: this search is finished; its policy is {policy_file}")
             return SearchResult(Policy.load(policy_file), work.folder)
+        left = saved["seconds"] * (1 - learner.share_done()) / max(learner.share_done(), 1e-9)
+        work.say(f"going on after {learner.share_done():.0%} of the search; about {duration(left)} left")
         return conduct(work, run, learner, saved["seconds"])
 
 
@@ -266,8 +281,22 @@ def conduct(work: Work, run: Run, learner: Learner, seconds_before: float) -> Se
     if ending is Ending.TIME_LIMIT:
         rounds, planned = policy.learned["rounds"], learner.config.search.n_rounds
         work.say(f"time limit: the policy is that of round {rounds} of {planned}. {to_go_on}")
+    share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
+    if share < LOW_ENTROPY:
+        work.say(
+            f"the policy has collapsed to {share:.0%} of the highest entropy, which rarely helps: "
+            "try a lower search.policy_lr or a higher search.kl_weight"
+        )
     work.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
     return SearchResult(policy, run.path)
+
+
+def duration_seconds(text: str) -> float:
+    """90, 90s, 20min, 2h."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h)?", text.strip())
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(f"--time-limit {text}: expected a time such as 90s, 20min or 2h")
+    return float(match[1]) * {"h": 3600, "m": 60, "min": 60}.get(match[2], 1)
 
 
 @contextmanager

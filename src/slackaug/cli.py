@@ -1,7 +1,6 @@
 """The command line. Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 and 143 stopped by a signal."""
 
 import io
-import re
 import sys
 from typing import Annotated
 
@@ -77,8 +76,8 @@ def search(
         preset=preset,
         model=model,
         ops=ops,
-        exclude=exclude.split(",") if exclude else (),
-        time_limit=None if time_limit is None else seconds(time_limit),
+        exclude=[name.strip() for name in exclude.split(",")] if exclude else (),
+        time_limit=time_limit,
         config=config,
         set=settings or (),
         seed=seed,
@@ -93,14 +92,6 @@ def search(
         tensorboard=tensorboard,
         console=Console(width=None if sys.stdout.isatty() else 1000),
     )
-
-
-def seconds(text: str) -> float:
-    """90, 90s, 20min, 2h."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h)?", text.strip())
-    if match is None or float(match[1]) <= 0:
-        raise typer.BadParameter(f"--time-limit {text}: expected a time such as 90s, 20min or 2h")
-    return float(match[1]) * {"h": 3600, "m": 60, "min": 60}.get(match[2], 1)
 
 
 @app.command()

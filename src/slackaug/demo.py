@@ -11,43 +11,47 @@ from .fit import FitConfig
 from .policy import Policy
 
 SEEDS = 4
-SETTINGS = ("pretrain.epochs=12", "search.n_rounds=4", "search.n_retrain=20", "search.n_unrolled=40")
-EVALUATION = FitConfig(epochs=8, batch=64)
 
 
 def run(out: str, console: Console) -> None:
     """Search, then train with three policies and several seeds each, then judge."""
     console.print("[bold]1. Learn a policy[/bold]")
-    result = api.search("digits", out, preset="quick", set=SETTINGS, overwrite=True, console=console)
+    result = api.search("digits", out, preset="demo", overwrite=is_demo(Path(out)), console=console)
     assert result is not None
     policy = result.policy
+    config = api.read_config(result.run).evaluate
     show.show(console, "the learned policy", policy)
     console.print(
-        f"\n[bold]2. Does it help?[/bold] {SEEDS} seeds each, {EVALUATION.epochs} epochs, accuracy on the test images"
+        f"\n[bold]2. Does it help?[/bold] {SEEDS} seeds each, {config.epochs} epochs, accuracy on the test images"
     )
     candidates = {
         "none": evaluate.no_augmentation(policy),
         "uniform": Policy.uniform(policy.space, flip=policy.flip, mean=policy.mean, std=policy.std),
         "learned": policy,
     }
-    accuracies = train_all(candidates, console)
+    accuracies = train_all(candidates, config, console)
     console.print(results_table(accuracies))
     for baseline in ("none", "uniform"):
         sentence = evaluate.verdict("the learned policy", baseline, accuracies["learned"], accuracies[baseline])
         console.print(sentence, highlight=False)
     console.print(
-        f"{EVALUATION.epochs} epochs on easy digits say little about your images: slackaug search FOLDER -o runs/mine",
+        f"{config.epochs} epochs on easy digits say little about your images: slackaug search FOLDER -o runs/mine",
         highlight=False,
     )
     console.print(f"\nall files are in {out}; the policy is {Path(out) / 'policy.json'}", highlight=False)
 
 
-def train_all(candidates: dict[str, Policy], console: Console) -> dict[str, list[float]]:
+def is_demo(folder: Path) -> bool:
+    """Whether a folder holds an earlier demo, which may be replaced; any other run may not."""
+    return (folder / "config.yaml").is_file() and api.read_config(folder).preset == "demo"
+
+
+def train_all(candidates: dict[str, Policy], config: FitConfig, console: Console) -> dict[str, list[float]]:
     data = load("digits")
     accuracies: dict[str, list[float]] = {name: [] for name in candidates}
     for seed in range(SEEDS):
         for name, policy in candidates.items():
-            score = evaluate.train_and_test(data, policy, "small", EVALUATION, seed, "cpu", lambda: None)
+            score = evaluate.train_and_test(data, policy, "small", config, seed, "cpu")
             accuracies[name].append(score.accuracy)
             console.print(f"seed {seed}, {name}: {100 * score.accuracy:.2f} %", highlight=False)
     return accuracies

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from . import hypergrad
+from . import hypergrad, rng
 from .data import Batches, Split
 from .policy import Policy
 from .spaces import Composites, augment
@@ -64,7 +64,8 @@ class Plain:
         self.model.train()
         gradients, losses = [], []
         for part in augmented.split(n_images):  # batch-norm sees one composite at a time
-            loss = cross_entropy(self.model(self.normalise(part)), labels)
+            with rng.as_default(self.streams["model"]):
+                loss = cross_entropy(self.model(self.normalise(part)), labels)
             gradients.append(hypergrad.gradient(loss, self.model))
             losses.append(loss.detach())
         return torch.stack(gradients), torch.stack(losses)
@@ -72,7 +73,7 @@ class Plain:
     def val_gradient(self) -> tuple[Tensor, Tensor]:
         images, labels = self.val.take(self.val_batches.next())
         self.model.train()
-        with hypergrad.unchanged_buffers(self.model):
+        with hypergrad.unchanged_buffers(self.model), rng.as_default(self.streams["model"]):
             loss = cross_entropy(self.model(self.normalise(images)), labels)
             return hypergrad.gradient(loss, self.model), loss.detach()
 
@@ -82,13 +83,11 @@ class Plain:
             "model": {name: value.clone() for name, value in self.model.state_dict().items()},
             "train_batches": self.train_batches.get_state(),
             "val_batches": self.val_batches.get_state(),
-            "policy": self.streams["policy"].get_state(),
-            "transform": self.streams["transform"].get_state(),
+            "streams": rng.get_state(self.streams),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.train_batches.set_state(state["train_batches"])
         self.val_batches.set_state(state["val_batches"])
-        for name in ("policy", "transform"):
-            self.streams[name].set_state(state[name])
+        rng.set_state(self.streams, state["streams"])

@@ -1,7 +1,7 @@
 """Does a policy help? Training with each policy under one protocol, and honest intervals (SPEC section 4)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scipy import stats
@@ -10,7 +10,7 @@ from . import models, rng
 from .data import Dataset
 from .elementary import TRANSFORMS
 from .fit import Fit, FitConfig, Score, score
-from .learn import STREAMS, to_device
+from .learn import to_device
 from .policy import Policy
 from .spaces import Space
 
@@ -41,16 +41,13 @@ def no_augmentation(like: Policy) -> Policy:
     return Policy.uniform(nothing, n_composed=1, flip=like.flip, mean=like.mean, std=like.std)
 
 
-def train_and_test(
-    data: Dataset, policy: Policy, model: str, config: FitConfig, seed: int, device: str, on_step: Callable[[], None]
-) -> Score:
+def train_and_test(data: Dataset, policy: Policy, model: str, config: FitConfig, seed: int, device: str) -> Score:
     """Train on all of the training images; the accuracy of the last epoch on the test images."""
-    streams = {name: rng.generator(seed, "evaluation", name) for name in STREAMS}
+    streams = rng.streams(seed, "evaluation")
     network = models.build(model, data.n_classes, data.image_size, rng.generator(seed, "evaluation", "model"))
     fit = Fit(network.to(device), policy, to_device(data.train, device), config, streams)
     while fit.done < fit.n_steps:
         fit.step()
-        on_step()
     return score(fit.model, fit.normalise, to_device(data.test, device))
 
 

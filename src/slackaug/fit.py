@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from . import hypergrad
+from . import hypergrad, rng
 from .data import Batches, Split
 from .engine import Normalise
 from .policy import Policy
@@ -80,7 +80,8 @@ class Fit:
         tau = self.policy.sample(len(labels), self.streams["policy"], self.done / self.n_steps)
         images = augment(images, tau, self.streams["transform"], flip=self.policy.flip, fill=self.policy.fill)
         self.model.train()
-        loss = cross_entropy(self.model(self.normalise(images)), labels)
+        with rng.as_default(self.streams["model"]):
+            loss = cross_entropy(self.model(self.normalise(images)), labels)
         g = hypergrad.clip(hypergrad.gradient(loss, self.model), self.config.clip) + self.decay * self.theta
         self.momentum.mul_(self.config.momentum).add_(g)
         g = g + self.config.momentum * self.momentum if self.config.nesterov else self.momentum
@@ -94,8 +95,7 @@ class Fit:
             "model": {name: value.clone() for name, value in self.model.state_dict().items()},
             "momentum": self.momentum.clone(),
             "batches": self.batches.get_state(),
-            "policy": self.streams["policy"].get_state(),
-            "transform": self.streams["transform"].get_state(),
+            "streams": rng.get_state(self.streams),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -103,8 +103,7 @@ class Fit:
         self.model.load_state_dict(state["model"])
         self.momentum.copy_(state["momentum"])
         self.batches.set_state(state["batches"])
-        for name in ("policy", "transform"):
-            self.streams[name].set_state(state[name])
+        rng.set_state(self.streams, state["streams"])
 
 
 class Score(NamedTuple):

@@ -1,6 +1,7 @@
 """A whole search, from the data to the policy: pre-training, rounds, and the files of the run."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,7 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from . import models, rng, slack
 from .data import Dataset, Split
@@ -21,7 +22,6 @@ from .spaces import get_space
 
 CHECKPOINT_SECONDS = 120.0
 METRICS_EVERY = 10  # steps
-STREAMS = ("train data", "val data", "policy", "transform")
 
 
 class Diverged(RuntimeError):
@@ -66,17 +66,16 @@ class Learner:
         self.model = models.build(
             config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model")
         ).to(device)
-        self.fit = Fit(self.model, self.phi, self.train, config.pretrain, self.streams("pre-training"))
+        self.fit = Fit(self.model, self.phi, self.train, config.pretrain, rng.streams(config.seed, "pre-training"))
         self.engine: Plain | None = None  # from the end of pre-training on, which settles theta_0
         self.state: slack.State | None = None
-
-    def streams(self, stage: str) -> dict[str, Generator]:
-        return {name: rng.generator(self.config.seed, stage, name) for name in STREAMS}
 
     def begin_search(self) -> None:
         """theta_0 is what the model has become."""
         search = self.config.search
-        self.engine = Plain(self.model, self.phi, self.train, self.val, search.batch, self.streams("search"))
+        self.engine = Plain(
+            self.model, self.phi, self.train, self.val, search.batch, rng.streams(self.config.seed, "search")
+        )
         self.state = slack.start(self.phi, self.engine)
 
     def pretrain(self) -> Iterator[Progress]:
@@ -113,6 +112,10 @@ class Learner:
         done = 0 if self.state is None else self.state.round * search.n_steps + self.state.step
         total = self.fit.n_steps + weight * search.n_rounds * search.n_steps
         return (self.fit.done + weight * done) / total
+
+    @property
+    def theta(self) -> Tensor:
+        return self.fit.theta if self.engine is None else self.engine.theta
 
     @property
     def is_finished(self) -> bool:
@@ -168,21 +171,22 @@ def execute(
     clock = Clock(seconds_before)
     saved_at = time.monotonic()
 
-    def save() -> None:
+    def save(progress: Progress) -> None:
         nonlocal saved_at
+        check_finite(learner, run, progress, [learner.theta, progress.phi.pi, progress.phi.mu])
+        if progress.round and progress.step == progress.n_steps:
+            save_policy(run, learner, clock())  # first: a checkpoint that ends a search says that it is there
         run.save_checkpoint(learner.get_state() | {"seconds": clock()})
         saved_at = time.monotonic()
 
     for progress in work(learner):
-        check_finite(progress, learner.config)
-        record(run, progress, learner.config)
+        check_finite(learner, run, progress, [progress.train_loss, progress.val_loss])
+        record(run, progress)
         on_step(progress, clock())
-        round_ended = progress.round > 0 and progress.step == progress.n_steps
-        if round_ended:
-            save_policy(run, learner, clock())
+        stage_ended = progress.step == progress.n_steps
         stop, too_long = should_stop(), clock() > time_limit  # asked once: what is acted upon is saved
-        if round_ended or stop or too_long or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
-            save()
+        if stage_ended or stop or too_long or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+            save(progress)
         if learner.is_finished:
             break
         if stop or too_long:
@@ -197,21 +201,22 @@ def work(learner: Learner) -> Iterator[Progress]:
     yield from learner.search()
 
 
-def check_finite(progress: Progress, config: RunConfig) -> None:
-    losses = [progress.train_loss] + ([] if progress.val_loss is None else [progress.val_loss])
-    if all(math.isfinite(loss.item()) for loss in losses):
+def check_finite(learner: Learner, run: Run, progress: Progress, values: list[Tensor | None]) -> None:
+    """Of every step the losses, and of what is about to be saved the model and the policy."""
+    if all(value is None or torch.isfinite(value).all().item() for value in values):
         return
-    setting, value = (
-        ("search.model_lr", config.search.model_lr) if progress.round else ("pretrain.lr", config.pretrain.lr)
-    )
+    config = learner.config
+    lr = {"search.model_lr": config.search.model_lr} if progress.round else {"pretrain.lr": config.pretrain.lr}
     where = f"round {progress.round}, step {progress.step}" if progress.round else f"step {progress.step}"
+    kept = "the last checkpoint is from before" if run.checkpoints() else "there was no checkpoint yet"
+    advice = " ".join(f"--set {setting}={value / 4:g}" for setting, value in lr.items())
     raise Diverged(
-        f"the loss is no longer a number ({progress.stage}, {where}); the last checkpoint is from before. "
-        f"Try a lower rate, from the start: --overwrite --set {setting}={value / 4:g}"
+        f"the loss or the model is no longer a number ({progress.stage}, {where}); {kept}. "
+        f"Try a lower rate, from the start: --overwrite {advice}"
     )
 
 
-def record(run: Run, progress: Progress, config: RunConfig) -> None:
+def record(run: Run, progress: Progress) -> None:
     """A line of metrics.jsonl, every few steps."""
     if progress.step % METRICS_EVERY and progress.step != progress.n_steps:
         return
@@ -225,7 +230,8 @@ def record(run: Run, progress: Progress, config: RunConfig) -> None:
         metrics["val_loss"] = progress.val_loss.item()
         metrics["entropy"] = progress.phi.entropy().tolist()
         metrics["pi"] = [[round(p, 6) for p in row] for row in progress.phi.probabilities.tolist()]
-        metrics["mu"] = [round(m, 6) for m in progress.phi.mu.tolist()]
+        bounds = zip(progress.phi.space, progress.phi.mu.tolist(), strict=True)
+        metrics["mu"] = [None if transform.span is None else round(mu, 6) for transform, mu in bounds]
     run.add_metrics(metrics)
 
 
@@ -245,7 +251,7 @@ def save_policy(run: Run, learner: Learner, seconds: float) -> None:
     run.write("policy.json", text)
 
 
-def step_seconds(config: RunConfig, data: Dataset, device: str) -> float:
+def search_seconds(config: RunConfig, data: Dataset, device: str) -> float:
     """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
     learner = Learner(config, data, device)
     fit_seconds = timed(lambda: learner.fit.step())
@@ -270,4 +276,4 @@ def timed(step: Callable[[], object]) -> float:
         times.append(time.perf_counter() - start)
         if sum(times) > 5:
             break
-    return min(times)
+    return statistics.median(times[1:] or times)

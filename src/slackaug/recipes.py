@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from .data import Dataset
 from .fit import FitConfig
@@ -60,12 +61,12 @@ def epochs_for(n_steps: int, n_images: int, batch: int) -> int:
 # --- presets: a function of the data ----------------------------------------------------------------------------------
 
 
-def quick(data: Dataset) -> RunConfig:
+def quick(data: Dataset, model: str | None = None) -> RunConfig:
     """A small network and short rounds: minutes on a laptop. Its settings are those of `benchmarks/planted.py`."""
     n_train = len(data.train.labels)
     return RunConfig(
         preset="quick",
-        model="small",
+        model=model or "small",
         space=default_space(data),
         pretrain=FitConfig(epochs=epochs_for(500, n_train // 2, 32), batch=32, nesterov=False),
         search=SearchConfig(
@@ -75,10 +76,28 @@ def quick(data: Dataset) -> RunConfig:
     )
 
 
-def paper(data: Dataset) -> RunConfig:
+def demo(data: Dataset, model: str | None = None) -> RunConfig:
+    """What `slackaug demo` does: `quick`, shorter still."""
+    base = quick(data, model)
+    return replace(
+        base,
+        preset="demo",
+        pretrain=replace(base.pretrain, epochs=12),
+        search=replace(base.search, n_rounds=3, n_retrain=20, n_unrolled=40),
+        evaluate=replace(base.evaluate, epochs=6),
+    )
+
+
+def paper(data: Dataset, model: str | None = None) -> RunConfig:
     """The paper's row for this data, and its CIFAR-100 row for data that it does not have (SPEC section 3)."""
-    row = {"cifar10": cifar10, "cifar100": cifar100}.get(data.name.rpartition(":")[2].lower(), cifar100)
-    return replace(row(), space=default_space(data))
+    row = {"cifar10": cifar10, "cifar100": cifar100}[paper_row(data)]
+    return replace(row(model or "wrn-40-2"), space=default_space(data))
+
+
+def paper_row(data: Dataset) -> str:
+    """Which row of the paper's table `paper` takes, by the name of the data."""
+    name = Path(data.name.rpartition(":")[2]).stem.lower()
+    return name if name in ("cifar10", "cifar100") else "cifar100"
 
 
 def cifar10(model: str = "wrn-40-2") -> RunConfig:
@@ -146,13 +165,13 @@ def domainnet(domain: str) -> RunConfig:
     )
 
 
-PRESETS: dict[str, Callable[[Dataset], RunConfig]] = {"quick": quick, "paper": paper}
+PRESETS: dict[str, Callable[[Dataset, str | None], RunConfig]] = {"quick": quick, "paper": paper, "demo": demo}
 
 
-def preset(name: str, data: Dataset) -> RunConfig:
+def preset(name: str, data: Dataset, model: str | None = None) -> RunConfig:
     if name not in PRESETS:
         raise ValueError(unknown("preset", name, list(PRESETS)))
-    return PRESETS[name](data)
+    return PRESETS[name](data, model)
 
 
 # --- the paper's variants of a search, each of any configuration ------------------------------------------------------

@@ -2,11 +2,14 @@
 
 import hashlib
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Generator, Tensor
 
-PURPOSES = ("data", "policy", "transform")  # order of the images; draws of tau; directions, crops, boxes and flips
+# Order of the images; draws of tau; directions, crops, boxes and flips; what layers such as dropout draw.
+PURPOSES = ("train data", "val data", "policy", "transform", "model")
 
 
 def generator(seed: int, *purpose: str | int) -> Generator:
@@ -15,9 +18,9 @@ def generator(seed: int, *purpose: str | int) -> Generator:
     return Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
 
 
-def streams(seed: int, purposes: tuple[str, ...] = PURPOSES) -> dict[str, Generator]:
+def streams(seed: int, stage: str) -> dict[str, Generator]:
     """One generator per purpose, so that drawing more for one never shifts another."""
-    return {purpose: generator(seed, purpose) for purpose in purposes}
+    return {purpose: generator(seed, stage, purpose) for purpose in PURPOSES}
 
 
 def get_state(streams: dict[str, Generator]) -> dict[str, Tensor]:
@@ -29,6 +32,18 @@ def set_state(streams: dict[str, Generator], state: dict[str, Tensor]) -> None:
         raise ValueError(f"the state is for the streams {sorted(state)}, expected {sorted(streams)}")
     for purpose, stream in streams.items():
         stream.set_state(state[purpose])
+
+
+@contextmanager
+def as_default(stream: Generator) -> Iterator[None]:
+    """Inside, torch's default CPU stream is this one: for layers such as dropout, which know no other."""
+    outside = torch.get_rng_state()
+    torch.set_rng_state(stream.get_state())
+    try:
+        yield
+    finally:
+        stream.set_state(torch.get_rng_state())
+        torch.set_rng_state(outside)
 
 
 def uniform(shape: tuple[int, ...], generator: Generator | None) -> Tensor:

@@ -22,7 +22,7 @@ DIGEST = 32  # bytes of the checksum at the head of a checkpoint
 KEPT = 2  # checkpoints
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", "policy.json", "policies/round_*.json", "checkpoints/[0-9]*.pt",
-    "report.html", "eval/results.json", "eval/results.csv",
+    "report.html", "eval/results.json", "eval/results.csv", "tensorboard/events.*",
 )  # fmt: skip
 BEFORE_A_RUN = {".lock", ".config.yaml.tmp"}  # what a process leaves that dies before it has written anything
 
@@ -197,7 +197,7 @@ def tensorboard(folder: Path, names: list[str], n_steps: int) -> Callable[[dict[
             scalars["search/entropy"] = sum(metrics["entropy"]) / len(metrics["entropy"])
             means = (sum(column) / len(column) for column in zip(*metrics["pi"], strict=True))
             scalars |= {f"pi/{name}": mean for name, mean in zip(names, means, strict=True)}
-            scalars |= {f"mu/{name}": mu for name, mu in zip(names, metrics["mu"], strict=True)}
+            scalars |= {f"mu/{name}": mu for name, mu in zip(names, metrics["mu"], strict=True) if mu is not None}
         for tag, value in scalars.items():
             writer.add_scalar(tag, value, step)
         writer.flush()

@@ -28,7 +28,8 @@ class SearchConfig:
     kl_weight: float = 0.02  # lambda
     weight_decay: float = 2e-4
     momentum: float = 0.9  # of theta and of phi
-    clip: float | None = 5.0  # global norm of each g_a; norm of each tensor of v
+    clip: float | None = 5.0  # global norm of each g_a
+    val_clip: float | None = 5.0  # norm of each tensor of v
     mu_divisor: float = 40.0  # mu's gradient is divided by this
     cold_start: bool = True  # theta returns to theta_0 at each round
     learn_pi: bool = True
@@ -44,8 +45,9 @@ class SearchConfig:
         for name in ("model_lr", "mu_divisor"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"search.{name} must be positive, got {getattr(self, name)}")
-        if self.clip is not None and not 0 < self.clip < math.inf:
-            raise ValueError(f"search.clip must be positive, or null for none, got {self.clip}")
+        for name in ("clip", "val_clip"):
+            if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"search.{name} must be positive, or null for none, got {getattr(self, name)}")
         if not (self.learn_pi or self.learn_mu):
             raise ValueError("search.learn_pi and search.learn_mu are both false: there is nothing to learn")
         if self.cold_start and self.n_retrain == 0 and self.n_rounds > 1:
@@ -103,7 +105,7 @@ class Report(NamedTuple):
 
 
 def start(phi: Policy, engine: Engine) -> State:
-    """1-2: phi uniform and theta_0 pre-trained, before the first round."""
+    """The state before the first step of a round: phi is its own anchor, nothing has momentum."""
     zeros = torch.zeros_like
     return State(0, 0, phi, phi, zeros(engine.theta), zeros(phi.pi), zeros(phi.mu))
 
@@ -115,13 +117,10 @@ def search(state: State, engine: Engine, config: SearchConfig) -> Iterator[tuple
             if config.cold_start:
                 engine.cold_start()  # 4
             state = start(state.phi, engine)._replace(round=state.round)  # 5: the anchor is phi; new optimisers
-        while state.step < config.n_steps:  # 6
-            state, report = take_step(state, engine, config)
-            if state.step == config.n_steps:
-                state = state._replace(round=state.round + 1, step=0)
-                yield state, report
-                break
-            yield state, report
+        state, report = take_step(state, engine, config)  # 6
+        if state.step == config.n_steps:
+            state = state._replace(round=state.round + 1, step=0)
+        yield state, report
 
 
 def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State, Report]:
@@ -133,7 +132,7 @@ def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State
     state = state._replace(step=state.step + 1)
     if state.step > config.n_retrain:  # 9
         grad_val, val_loss = engine.val_gradient()
-        weight = hypergrad.alignment(hypergrad.clip_each(grad_val, engine.sizes, config.clip), grad_train)
+        weight = hypergrad.alignment(hypergrad.clip_each(grad_val, engine.sizes, config.val_clip), grad_train)
         state = update_phi(state, config, *policy_gradient(state, config, tau, weight))  # 10, 11
         report = report._replace(val_loss=val_loss, weight=weight)
     return state, report

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from .dataset import DataError, Dataset, Options, Split, build, listing
+from .dataset import RGB, DataError, Dataset, Options, Split, build, listing
 
 Array = NDArray[Any]
 
@@ -21,8 +21,9 @@ def from_arrays(
     options: Options,
     class_names: Sequence[str] | None = None,
     notes: Sequence[str] = (),
+    statistics: tuple[RGB, RGB] | None = None,
 ) -> Dataset:
-    """A data set out of (images, labels) arrays."""
+    """A data set out of (images, labels) arrays; `statistics` as in `build`."""
     parts = {"train": train} if test is None else {"train": train, "test": test}
     images = {part: to_images(pair[0], options.size, f"{name}: {part} images") for part, pair in parts.items()}
     labels = {part: to_labels(pair[1], len(images[part]), f"{name}: {part} labels") for part, pair in parts.items()}
@@ -32,7 +33,7 @@ def from_arrays(
     else:
         values = np.arange(len(class_names))
     splits = {part: Split(images[part], encode(labels[part], values, f"{name}: {part} labels")) for part in parts}
-    return build(name, splits["train"], splits.get("test"), class_names, notes=notes)
+    return build(name, splits["train"], splits.get("test"), class_names, notes=notes, statistics=statistics)
 
 
 def to_images(array: Any, size: int | None, where: str) -> Tensor:

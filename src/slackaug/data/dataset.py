@@ -17,6 +17,7 @@ from . import splits
 RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
 MAX_LISTED = 20
+MAX_NAMED = 8  # classes in a note
 MAX_SIZE = 4096
 
 
@@ -82,8 +83,12 @@ def build(
     *,
     flip: bool = True,
     notes: Sequence[str] = (),
+    statistics: tuple[RGB, RGB] | None = None,
 ) -> Dataset:
-    """Check the images and labels, hold out a test set where there is none, and measure the training images."""
+    """Check the images and labels and hold out a test set where there is none.
+
+    `statistics` are mean and std where they are agreed upon; otherwise the training images are measured.
+    """
     notes = list(notes)
     for part, split in (("train", train), ("test", test)):
         if split is not None:
@@ -98,7 +103,7 @@ def build(
             f"{name}: the training images are {sizes[0]} pixels, the test images {sizes[1]}; give a size (--size), "
             "and both are resized to it"
         )
-    mean, std = moments(train.images)
+    mean, std = statistics or moments(train.images)
     for channel, deviation in zip(("red", "green", "blue"), std, strict=True):
         if deviation < MIN_STD:
             notes.append(f"the {channel} channel hardly changes: its deviation is taken as 1/255")
@@ -182,6 +187,12 @@ def fingerprint(split: Split) -> str:
     for part in (*split.images.split(1024), split.labels):
         digest.update(part.contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def classes_note(class_names: Sequence[str]) -> str:
+    """What the classes were taken to be, so that a folder that is none is seen."""
+    more = ", ..." if len(class_names) > MAX_NAMED else ""
+    return f"classes: {', '.join(class_names[:MAX_NAMED])}{more} ({len(class_names)})"
 
 
 def listing(entries: Sequence[str], separator: str = ", ") -> str:

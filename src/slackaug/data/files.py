@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from . import decode
-from .dataset import DataError, Dataset, Options, Split, build, listing
+from .dataset import DataError, Dataset, Options, Split, build, classes_note, listing
 
 MAX_BYTES = 32 * 1024**3  # of decoded images in memory
-PARTS = {"train": "train", "val": "train", "valid": "train", "validation": "train", "test": "test"}  # val joins train
+PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
+         "training": "train", "testing": "test"}  # fmt: skip
 
 
 class Item(NamedTuple):
@@ -23,14 +24,13 @@ class Item(NamedTuple):
 
 
 def from_files(name: str, root: Path, items: Sequence[Item], options: Options, notes: Sequence[str] = ()) -> Dataset:
-    """Decode the files; `root` is the folder that they must lie in."""
+    """Decode the files; `root` is the folder that their names are shown relative to."""
     if not items:
         raise DataError(f"{name}: no images; known are files that end in {' '.join(decode.SUFFIXES)}")
-    refuse_outside(name, root, items)
     images, readable, bad = decode_all(name, items, options)
     notes = list(notes)
     if bad:
-        lines = [f"{os.path.relpath(path, root)}: {reason}" for path, reason in bad.items()]
+        lines = [f"{shown(path, root)}: {reason}" for path, reason in bad.items()]
         if not options.skip_bad:
             raise DataError(
                 f"{name}: {len(bad)} of {len(items)} files cannot be read; repair or remove them, or leave them out "
@@ -43,6 +43,7 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     strangers = sorted(set(class_names) - {item.label for item in items if item.part == "train"})
     if strangers:
         raise DataError(f"{name}: classes in the test set that have no training images: {listing(strangers)}")
+    notes.insert(0, classes_note(class_names))
     number = {label: i for i, label in enumerate(class_names)}
     labels = torch.tensor([number[item.label] for item in readable])
     is_test = torch.tensor([item.part == "test" for item in readable])
@@ -52,19 +53,33 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     return build(name, train, test, class_names, notes=notes)
 
 
+def part_of(name: str) -> str | None:
+    """The part of a data set, train, val or test, that a folder or an entry of a csv names, in any case."""
+    return PARTS.get(name.lower())
+
+
+def split_of(name: str) -> str:
+    """Where such a part goes: val joins train, for a search splits it anew."""
+    return "test" if part_of(name) == "test" else "train"
+
+
+def shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
 def real(path: Path) -> Path:
     """Without links and .. ; unlike Path.resolve, a circle of links is no error here (it cannot be opened later)."""
     return Path(os.path.realpath(path))
 
 
 def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
-    """Paths with .., absolute ones and links may not lead out of the data's folder."""
+    """Paths with .. and links may not lead out of the data's folder."""
     inside = real(root)
     outside = [str(item.path) for item in items if not real(item.path).is_relative_to(inside)]
     if outside:
         raise DataError(
             f"{name}: files outside of {root} are not read, neither by a path nor by a link; "
-            f"copy them, or make hard links: {listing(outside)}"
+            f"copy them, make hard links, or list them in a csv by absolute paths: {listing(outside)}"
         )
 
 

@@ -1,38 +1,100 @@
-"""A folder of class folders, with or without train/, val/ and test/ above them."""
+"""A folder of class folders, with or without train/, val/ and test/ above them (in any case; training/ and so on too).
 
+A layout that could put test images into training is refused: parts without classes, and parts inside of classes.
+"""
+
+from collections import Counter
 from pathlib import Path
 
 from .dataset import DataError, Dataset, Options, listing
 from .decode import SUFFIXES
-from .files import PARTS, Item, from_files
+from .files import Item, from_files, part_of, refuse_outside, split_of
+
+LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
 
 
 def folder(location: str, options: Options) -> Dataset:
     """The names of the class folders are the labels; images may lie deeper inside them."""
     root = Path(location)
     notes: list[str] = []
-    parts = {root: "train"}
-    if is_split(root):
-        parts = {path: PARTS[path.name] for path in folders(root) if path.name in PARTS}
-        others = [path.name for path in folders(root) if path.name not in PARTS]
-        if others:
-            notes.append(f"folders beside train/ and test/ are not read: {listing(others)}")
-        joined = [path.name for path in parts if PARTS[path.name] != path.name]
-        if joined:
-            notes.append(f"{' and '.join(joined)} joined train: a search splits it anew")
-    elif any(path.name == "test" and folders(path) for path in folders(root)):
-        raise DataError(f"{root}: has test/ with class folders, but no train/ with class folders")
-    items = [item for path, part in parts.items() for item in items_in(path, part, notes)]
+    parts = find_parts(root, notes)
+    items = [item for path, split in parts.items() for item in items_in(path, split, notes)]
+    refuse_outside(str(root), root, items)
+    if items and root in parts:
+        refuse_folder_above(root)
     return from_files(str(root), root, items, options, notes)
 
 
-def is_split(root: Path) -> bool:
-    """Whether train/ holds class folders; if it holds images, it is a class of its own (of trains, say)."""
-    train = root / "train"
-    return train.is_dir() and bool(folders(train)) and not any(is_image(path) for path in train.iterdir())
+def find_parts(root: Path, notes: list[str]) -> dict[Path, str]:
+    """The folders that hold class folders, and whether they go to train or to test."""
+    found = folders(root)
+    parts = [path for path in found if part_of(path.name)]
+    if any(part_of(path.name) == "train" and holds_classes(path) for path in parts):
+        counts = Counter(part_of(path.name) for path in parts)
+        if max(counts.values()) > 1:
+            raise DataError(f"{root}: several folders for one part ({names(parts)}); join them or move one elsewhere")
+        others = [path for path in found if path not in parts]
+        if others:
+            notes.append(f"folders beside train/ and test/ are not read: {names(others)}")
+        joined = [path.name for path in parts if part_of(path.name) == "val"]
+        if joined:
+            notes.append(f"{' and '.join(joined)} joined train: a search splits it anew")
+        return {path: split_of(path.name) for path in parts}
+    for path in parts:
+        if part_of(path.name) == "test" and folders(path):
+            raise DataError(
+                f"{root}: has {path.name}/ with class folders, but no train/ with class folders; add it, and leave no "
+                "images directly in it"
+            )
+    if parts and parts == found:
+        raise DataError(
+            f"{root}: labels missing: its folders are named like parts of a data set ({names(parts)}), not like "
+            f"classes. Put every image into a class folder inside of its part: {parts[0] / 'CLASS' / 'image.png'}; or "
+            "list the images in a csv with the columns path,label,split"
+        )
+    return {root: "train"}
 
 
-def items_in(root: Path, part: str, notes: list[str]) -> list[Item]:
+def refuse_nested_parts(root: Path, items: list[Item]) -> None:
+    """train/ and test/ inside of class folders would all be read as one."""
+    above: dict[Path, bool] = {}  # the folders that hold train/ or test/, and whether there are class folders in these
+    for item in items:
+        inner = item.path.relative_to(root).parts  # class, ..., file
+        depth = next((i for i in range(1, len(inner) - 1) if part_of(inner[i]) in ("train", "test")), None)
+        if depth is not None:
+            path = root.joinpath(*inner[:depth])
+            above[path] = above.get(path, False) or len(inner) > depth + 2
+    data_sets = [str(path) for path, has_classes in sorted(above.items()) if has_classes]
+    if data_sets:
+        several = "several data sets; give one of them" if len(data_sets) > 1 else "a folder above a data set; give"
+        raise DataError(
+            f"{root}: train/ or test/ lies inside of what would be a class folder. This looks like {several}: "
+            f"{listing(data_sets)}"
+        )
+    if above:
+        raise DataError(
+            f"{root}: the class folders are divided into train and test ({listing([str(p) for p in sorted(above)])}); "
+            f"put the parts above the classes, {root / 'train' / 'CLASS'} and {root / 'test' / 'CLASS'}, or list the "
+            "images in a csv with the columns path,label,split"
+        )
+
+
+def refuse_folder_above(root: Path) -> None:
+    """A single folder with folders inside is often an archive's own folder, one level above the classes."""
+    found = folders(root)
+    if len(found) == 1 and holds_classes(found[0]):
+        raise DataError(
+            f"{root}: only one class ({found[0].name!r}); a classifier needs at least two. That folder holds folders "
+            f"itself; if these are the classes, give {found[0]}"
+        )
+
+
+def holds_classes(path: Path) -> bool:
+    """Whether there are folders and no images in it; train/ with images is a class of its own (of trains, say)."""
+    return bool(folders(path)) and not any(is_image(file) for file in path.iterdir())
+
+
+def items_in(root: Path, split: str, notes: list[str]) -> list[Item]:
     classes = folders(root)
     stray = [path for path in root.iterdir() if is_image(path)]
     if stray and not classes:
@@ -44,14 +106,13 @@ def items_in(root: Path, part: str, notes: list[str]) -> list[Item]:
         notes.append(f"{len(stray)} images in {root.name} lie outside of the class folders and are not read")
     items, n_ignored, empty = [], 0, []
     for path in classes:
-        files = sorted(
-            file for file in path.rglob("*") if (file.is_symlink() or not file.is_dir()) and not hidden(file, path)
-        )
+        files = sorted(file for file in path.rglob("*") if is_file(file) and not inside_litter(file, path))
         images = [file for file in files if is_image(file)]
-        items += [Item(file, path.name, part) for file in images]
+        items += [Item(file, path.name, split) for file in images]
         n_ignored += len(files) - len(images)
         if not images:
             empty.append(path.name)
+    refuse_nested_parts(root, items)
     if items and empty:
         raise DataError(f"{root}: class folders without images: {listing(empty)}; fill them or remove them")
     if n_ignored:
@@ -60,14 +121,26 @@ def items_in(root: Path, part: str, notes: list[str]) -> list[Item]:
 
 
 def folders(root: Path) -> list[Path]:
-    return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return sorted(path for path in root.iterdir() if path.is_dir() and not is_litter(path.name))
+
+
+def names(paths: list[Path]) -> str:
+    return listing([path.name for path in paths])
 
 
 def is_image(path: Path) -> bool:
     """By its name. A broken link counts, and is then found to be unreadable."""
-    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and not path.is_dir()
+    return path.suffix.lower() in SUFFIXES and not is_litter(path.name) and not path.is_dir()
 
 
-def hidden(file: Path, root: Path) -> bool:
-    """What systems leave behind: .DS_Store, __MACOSX."""
-    return any(part.startswith((".", "__MACOSX")) for part in file.relative_to(root).parts)
+def is_file(path: Path) -> bool:
+    return path.is_symlink() or not path.is_dir()
+
+
+def is_litter(name: str) -> bool:
+    """Hidden, or what systems leave behind: .DS_Store, __MACOSX, Thumbs.db."""
+    return name.startswith(".") or name.lower() in LITTER
+
+
+def inside_litter(file: Path, root: Path) -> bool:
+    return any(is_litter(part) for part in file.relative_to(root).parts)

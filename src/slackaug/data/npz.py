@@ -1,12 +1,13 @@
 """x.npz with MedMNIST's keys: train_images, train_labels, and the same with val_ and test_; perhaps class_names."""
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from .arrays import Array, from_arrays, to_labels
-from .dataset import DataError, Dataset, Options
+from .dataset import DataError, Dataset, Options, classes_note
 from .files import MAX_BYTES
 
 PARTS = ("train", "val", "test")
@@ -32,7 +33,8 @@ def npz(location: str, options: Options) -> Dataset:
     if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
         raise DataError(f"{path}: class_names must be a vector of texts, got {names.dtype} {names.shape}")
     class_names = None if names is None else [str(name) for name in names]
-    return from_arrays(str(path), pairs["train"], pairs.get("test"), options, class_names, notes)
+    dataset = from_arrays(str(path), pairs["train"], pairs.get("test"), options, class_names, notes)
+    return replace(dataset, notes=(classes_note(dataset.class_names), *dataset.notes))
 
 
 def read_arrays(path: Path) -> dict[str, Array]:

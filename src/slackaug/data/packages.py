@@ -10,11 +10,12 @@ import numpy as np
 from PIL import Image
 
 from .. import foreign
+from ..policy import CIFAR
 from ..schema import unknown
 from . import decode
 from .arrays import Array, from_arrays
 from .dataset import DataError, Dataset, Options, listing
-from .files import PARTS, one_size
+from .files import one_size, part_of, split_of
 
 Arguments = dict[str, Any]
 ROOT = Path("~/.cache/slackaug")
@@ -30,6 +31,8 @@ TORCHVISION_PARTS: dict[str, dict[str, tuple[Arguments, ...]]] = {
     "Imagenette": {"train": ({"split": "train"},), "test": ({"split": "val"},)},
     "EMNIST": {"train": ({"split": "balanced", "train": True},), "test": ({"split": "balanced", "train": False},)},
 }
+
+STATISTICS = {"CIFAR10": CIFAR, "CIFAR100": CIFAR}  # SPEC section 4; all others are measured
 
 
 def torchvision(name: str, options: Options) -> Dataset:
@@ -56,7 +59,7 @@ def torchvision(name: str, options: Options) -> Dataset:
     if class_names is not None and len(class_names) <= max(int(labels.max()) for _, labels in pairs.values()):
         class_names = None  # not a name for each label
     names = None if class_names is None else [str(entry) for entry in class_names]
-    return from_arrays(source, pairs["train"], pairs.get("test"), options, names)
+    return from_arrays(source, pairs["train"], pairs.get("test"), options, names, statistics=STATISTICS.get(name))
 
 
 def torchvision_parts(parameters: Mapping[str, object]) -> dict[str, tuple[Arguments, ...]]:
@@ -81,14 +84,14 @@ def hf(name: str, options: Options) -> Dataset:
     image, label = find_columns(source, parts["train"].features, column)
     rows: dict[str, list[Any]] = {"train": [], "test": []}
     for part, data in parts.items():
-        if part in PARTS:
-            rows[PARTS[part]].append(data)
+        if part_of(part):
+            rows[split_of(part)].append(data)
     pairs = {
         part: stack(source, ((row[image], row[label]) for data in several for row in data), options)
         for part, several in rows.items()
         if several
     }
-    joined = [part for part in parts if part in PARTS and PARTS[part] != part]
+    joined = [part for part in parts if part_of(part) == "val"]
     notes = [f"{' and '.join(joined)} joined train: a search splits it anew"] if joined else []
     return from_arrays(source, pairs["train"], pairs.get("test"), options, parts["train"].features[label].names, notes)
 

@@ -1,30 +1,38 @@
-"""A csv file with the columns path and label, and perhaps split; paths are relative to the folder of the csv."""
+"""A csv file with the columns path and label, and perhaps split, separated by commas, semicolons or tabs.
+
+Relative paths start at the folder of the csv and may not lead out of it, neither by .. nor by a link: such a file may
+come with data from elsewhere. An absolute path is read wherever it points to: it names a place on this very machine.
+"""
 
 import csv
 from collections import Counter
 from pathlib import Path
 
 from .dataset import DataError, Dataset, Options, listing
-from .files import PARTS, Item, from_files, real
+from .files import PARTS, Item, from_files, part_of, real, refuse_outside, split_of
+
+SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 def table(location: str, options: Options) -> Dataset:
     path = Path(location)
     rows = read_rows(path)
-    problems = []
-    items = []
+    problems, items, relative = [], [], []
     for line, row in enumerate(rows, start=2):  # the header is line 1
         file, label, part = ((row.get(key) or "").strip() for key in ("path", "label", "split"))
         if not file or not label:
             problems.append(f"line {line}: {'path' if not file else 'label'} missing")
         elif "\0" in file:
             problems.append(f"line {line}: not a path")
-        elif "split" in row and part not in PARTS:
+        elif "split" in row and not part_of(part):
             problems.append(f"line {line}: split {part!r}, expected {', '.join(PARTS)}")
         else:
-            items.append(Item(path.parent / file, label, PARTS[part or "train"]))
+            items.append(Item(path.parent / file, label, split_of(part)))
+            if not Path(file).is_absolute():
+                relative.append(items[-1])
     if problems:
         raise DataError(f"{path}: {len(problems)} lines are not complete: {listing(problems, '; ')}")
+    refuse_outside(str(path), path.parent, relative)
     files = Counter(real(item.path) for item in items)  # the same file by another path is found too
     twice = [file.name for file, count in files.items() if count > 1]
     if twice:
@@ -34,22 +42,37 @@ def table(location: str, options: Options) -> Dataset:
 
 
 def is_val(row: dict[str, str]) -> bool:
-    return (row.get("split") or "").strip().startswith("val")
+    return part_of((row.get("split") or "").strip()) == "val"
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            columns = [column.strip() for column in reader.fieldnames or []]
-            reader.fieldnames = columns
-            rows = list(reader)
+            columns, separator = read_header(file.readline())
+            rows = list(csv.DictReader(file, columns, delimiter=separator, strict=True))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: not a csv file in UTF-8 ({error})") from error
     missing = [column for column in ("path", "label") if column not in columns]
     if missing:
-        found = listing(columns) or "none"
-        raise DataError(f"{path}: the first line must name the columns path,label; missing {missing}, found {found}")
+        known = ", ".join(SEPARATORS.values())
+        found = f"{listing(columns)} (separated by {SEPARATORS[separator]})" if len(columns) > 1 else listing(columns)
+        raise DataError(
+            f"{path}: the first line must name the columns path,label; missing {missing}, found {found or 'none'}; "
+            f"known separators: {known}"
+        )
     return rows
+
+
+def read_header(line: str) -> tuple[list[str], str]:
+    """The columns and what separates them: what makes path and label columns, or else most columns.
+
+    csv.Sniffer fails on a single column, and takes what occurs most often even where path and label say otherwise.
+    """
+    headers = {}
+    for separator in SEPARATORS:
+        fields = next(csv.reader([line], delimiter=separator), [])
+        headers[separator] = [field.strip() for field in fields]
+    best = max(headers, key=lambda separator: ({"path", "label"} <= {*headers[separator]}, len(headers[separator])))
+    return headers[best], best
