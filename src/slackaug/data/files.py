@@ -32,9 +32,10 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     if bad:
         lines = [f"{shown(path, root)}: {reason}" for path, reason in bad.items()]
         if not options.skip_bad:
+            every_one = "\n  ".join(lines)  # all of them: who repairs files needs the whole list
             raise DataError(
                 f"{name}: {len(bad)} of {len(items)} files cannot be read; repair or remove them, or leave them out "
-                f"with skip_bad (--skip-bad):\n  {listing(lines, chr(10) + '  ')}"
+                f"with skip_bad (--skip-bad):\n  {every_one}"
             )
         if not readable:
             raise DataError(f"{name}: none of the {len(items)} files can be read, for example {lines[0]}")
