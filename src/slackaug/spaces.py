@@ -177,7 +177,7 @@ def check_lengths(images: Tensor, parameters: Parameters) -> None:
 def paint_for(fill: tuple[int, ...], channels: int) -> tuple[int, ...]:
     """The colour for images of that many channels: a grey image is painted with the colour's luma."""
     red, green, blue = fill
-    return fill if channels == 3 else ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16,)
+    return fill if channels == 3 else (transforms.luma(red, green, blue),)
 
 
 def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:

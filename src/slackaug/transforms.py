@@ -10,6 +10,7 @@ applied in one pass (see `spaces`).
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -149,12 +150,20 @@ def blend(low: Tensor, high: Tensor, factor: Tensor) -> Tensor:
     return (low + (coarse * difference + fine * difference)).clamp(0, 255).to(torch.uint8)
 
 
+Level = TypeVar("Level", int, Tensor)
+
+
+def luma(red: Level, green: Level, blue: Level) -> Level:
+    """Pillow's weights in 16 bits, rounded."""
+    return (19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16
+
+
 def grey(images: Tensor) -> Tensor:
     """Pillow's convert("L"): (B, 1, H, W)."""
     if images.shape[1] == 1:
         return images
     red, green, blue = images.int().unbind(1)
-    return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).to(torch.uint8).unsqueeze(1)
+    return luma(red, green, blue).to(torch.uint8).unsqueeze(1)
 
 
 def mean_grey(images: Tensor) -> Tensor:
