@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackaug import spaces
-from slackaug.baselines import DeepAA, PBASchedule, SubPolicies
 from slackaug.policy import IMAGENET_MEAN, Policy
+from slackaug.prior import DeepAA, PBASchedule, SubPolicies
 from slackaug.published import DEEPAA_KIND, PBA_KIND, SUBPOLICY_KINDS, from_document, load
 from slackaug.schema import PolicyError
 from slackaug.spaces import SPACES, Composites

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from . import describe, schema
-from .baselines import PBASchedule
 from .policy import Policy
+from .prior import PBASchedule
 from .published import AnyPolicy, load
 from .schema import PolicyError
 from .spaces import SPACES

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from slackaug import describe, spaces
-from slackaug.baselines import (
+from slackaug.elementary import TRANSFORMS
+from slackaug.prior import (
     AUTOAUGMENT,
     AUTOAUGMENT_KAKAOBRAIN,
     AUTOAUGMENT_TORCHVISION,
@@ -23,7 +24,6 @@ from slackaug.baselines import (
     deepaa_transform,
     expected,
 )
-from slackaug.elementary import TRANSFORMS
 from slackaug.spaces import Composites, Space
 
 N_DRAWS = 20_000
