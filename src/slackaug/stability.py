@@ -1,0 +1,69 @@
+"""Do several searches find the same policy? How alike and how concentrated policies of one space are.
+
+Axes: K positions, N transformations. SPEC section 7 has the figures of the published policies, the stability to beat.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .policy import Policy
+
+DISCARDED = ("Invert", "Solarize")  # what every search discards: they alone make policies look alike
+CONSTANT = 1e-9  # deviation below which a vector is constant but for rounding
+
+
+class Stability(NamedTuple):
+    """Mean pairwise Pearson correlations; None with fewer than two policies, or where one of them is constant."""
+
+    n_policies: int
+    pi: float | None  # probabilities averaged over positions
+    pi_rest: float | None  # without Invert and Solarize, as far as the space has them
+    mu: float | None  # over the transformations with a magnitude
+    mu_rest: float | None  # without Solarize (Invert has no magnitude)
+    entropy: float  # nats, averaged over positions and policies
+    entropy_share: float | None  # of log N, that of the uniform policy; None for one transformation
+
+
+def stability(policies: Sequence[Policy]) -> Stability:
+    """How alike the policies of one space are; the spaces must have the same names in the same order."""
+    if not policies:
+        raise ValueError("expected at least one policy, got none")
+    space = policies[0].space
+    for policy in policies:
+        if policy.space.names != space.names:
+            raise ValueError(f"expected policies of one space, got {space.names} and {policy.space.names}")
+    pi = [policy.probabilities.detach().mean(0) for policy in policies]  # each (K, N) -> (N,)
+    mu = [policy.mu.detach() for policy in policies]
+    every = torch.ones(len(space), dtype=torch.bool)
+    rest = without(space.names, DISCARDED)
+    has_magnitude = space.has_magnitude
+    entropy = math.fsum(policy.entropy().mean().item() for policy in policies) / len(policies)
+    return Stability(
+        n_policies=len(policies),
+        pi=mean_correlation(pi, every),
+        pi_rest=mean_correlation(pi, rest),
+        mu=mean_correlation(mu, has_magnitude),
+        mu_rest=mean_correlation(mu, has_magnitude & rest),
+        entropy=entropy,
+        entropy_share=entropy / math.log(len(space)) if len(space) > 1 else None,
+    )
+
+
+def without(names: Sequence[str], left_out: Collection[str]) -> Tensor:
+    """(N,) bool: all but some."""
+    return torch.tensor([name not in left_out for name in names])
+
+
+def mean_correlation(vectors: Sequence[Tensor], chosen: Tensor) -> float | None:
+    """Mean over all pairs of Pearson's correlation of the chosen entries. It has no scale: pi need not sum to 1."""
+    kept = [vector[chosen.to(vector.device)].double().cpu() for vector in vectors]
+    if len(kept) < 2 or any(len(v) < 2 or v.std().item() < CONSTANT for v in kept):
+        return None
+    table = torch.corrcoef(torch.stack(kept))
+    pairs = [table[i, j].item() for i, j in combinations(range(len(kept)), 2)]
+    return math.fsum(pairs) / len(pairs)

@@ -1,0 +1,147 @@
+"""Agreement between policies: against numpy, in the corners, and (marked data) on the published policies."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from slackaug import published
+from slackaug.policy import Policy
+from slackaug.spaces import get_space
+from slackaug.stability import stability
+
+OFFICIAL = Path(__file__).parents[2] / "shared" / "reference" / "official_policies"
+
+
+def drawn(space: str = "cifar", n_composed: int = 3, seed: int = 0) -> Policy:
+    generator = torch.Generator().manual_seed(seed)
+    base = Policy.uniform(space, n_composed=n_composed)
+    pi = torch.randn(base.pi.shape, generator=generator, dtype=torch.float64)
+    mu = torch.rand(base.mu.shape, generator=generator, dtype=torch.float64).clamp(0.1)
+    return replace(base, pi=pi, mu=mu)
+
+
+def expected(policies: list[Policy], values: list[np.ndarray], left_out: set[str], magnitudes: bool) -> float:
+    chosen = [
+        i for i, t in enumerate(policies[0].space) if t.name not in left_out and (t.span is not None or not magnitudes)
+    ]
+    pairs = [(i, j) for i in range(len(values)) for j in range(i)]
+    return float(np.mean([np.corrcoef(values[i][chosen], values[j][chosen])[0, 1] for i, j in pairs]))
+
+
+@pytest.mark.parametrize("space", ["cifar", "imagenet", "domainnet"])
+@pytest.mark.parametrize("n", [2, 4])
+def test_is_numpys_correlation_over_all_pairs(space, n):
+    policies = [drawn(space, seed=seed) for seed in range(n)]
+    found = stability(policies)
+    pi, mu = ([f(p).numpy() for p in policies] for f in (lambda p: p.probabilities.mean(0), lambda p: p.mu))
+    discarded = {"Invert", "Solarize"}
+    assert found.n_policies == n
+    assert found.pi == pytest.approx(expected(policies, pi, set(), False))
+    assert found.pi_rest == pytest.approx(expected(policies, pi, discarded, False))
+    assert found.mu == pytest.approx(expected(policies, mu, set(), True))
+    assert found.mu_rest == pytest.approx(expected(policies, mu, discarded, True))
+    assert found.entropy == pytest.approx(np.mean([p.entropy().numpy() for p in policies]))
+    assert found.entropy_share == pytest.approx(found.entropy / math.log(len(policies[0].space)))
+
+
+def test_equal_policies_agree():
+    found = stability([drawn(), drawn()])
+    assert found[1:5] == pytest.approx((1, 1, 1, 1))
+
+
+def test_magnitudes_of_parameter_free_transformations_do_not_count():
+    a, b = drawn(seed=0), drawn(seed=1)
+    mu = torch.where(b.space.has_magnitude, b.mu, 1 - b.mu)
+    assert stability([a, b]).mu == stability([a, replace(b, mu=mu)]).mu
+
+
+def test_one_policy_has_no_agreement_but_an_entropy():
+    found = stability([Policy.uniform("cifar")])
+    assert found[:5] == (1, None, None, None, None)
+    assert found.entropy == pytest.approx(math.log(17))
+    assert found.entropy_share == pytest.approx(1)
+
+
+def test_a_constant_has_no_correlation():
+    """Uniform probabilities, and magnitudes that were not learned."""
+    learned = drawn()
+    start = Policy.uniform("cifar")
+    assert stability([learned, start])[1:5] == (None, None, None, None)
+    pi_only = [replace(drawn(seed=seed), mu=start.mu) for seed in range(2)]
+    assert stability(pi_only).pi is not None
+    assert stability(pi_only)[3:5] == (None, None)
+
+
+def test_only_the_discarded_differ():
+    """Equal probabilities but for Invert: alike with it, undefined without."""
+    pi = torch.zeros(3, 17, dtype=torch.float64)
+    pi[:, get_space("cifar").index("Invert")] = -1
+    found = stability([replace(drawn(seed=seed), pi=pi) for seed in range(2)])
+    assert found.pi == pytest.approx(1)
+    assert found.pi_rest is None
+
+
+def test_a_space_without_them_has_one_correlation():
+    space = get_space("cifar").exclude("Invert", "Solarize")
+    policies = []
+    for seed in range(2):
+        base = Policy.uniform(space)
+        generator = torch.Generator().manual_seed(seed)
+        pi = torch.randn(base.pi.shape, generator=generator, dtype=torch.float64)
+        policies.append(replace(base, pi=pi))
+    assert stability(policies).pi == stability(policies).pi_rest
+
+
+def test_refuses_no_policy_and_two_spaces():
+    with pytest.raises(ValueError, match="at least one policy, got none"):
+        stability([])
+    with pytest.raises(ValueError, match=r"expected policies of one space, got .*Invert.* and .*Hue"):
+        stability([drawn("cifar"), drawn("domainnet")])
+
+
+def test_the_number_of_positions_may_differ():
+    assert stability([drawn(n_composed=1), drawn(n_composed=4, seed=1)]).pi is not None
+
+
+# --- the published policies -------------------------------------------------------------------------------------------
+
+
+def official(name: str) -> list[Policy]:
+    if not OFFICIAL.is_dir():
+        pytest.skip(f"the published policies are not under {OFFICIAL}")
+    policies = [published.load(OFFICIAL / f"{name}_s{split}.json") for split in range(4)]
+    assert all(isinstance(policy, Policy) for policy in policies)
+    return policies
+
+
+@pytest.mark.data
+def test_published_cifar10():
+    found = stability(official("cifar10_wrn-40-2"))
+    assert found.pi == pytest.approx(0.70, abs=0.005)
+    assert found.pi_rest == pytest.approx(0.39, abs=0.005)
+
+
+@pytest.mark.data
+def test_published_policies_are_where_the_specification_has_them():
+    """SPEC section 7: 0.51 to 0.73, 0.10 to 0.69 without Invert and Solarize, 0.05 to 0.14 nats below uniform."""
+    if not OFFICIAL.is_dir():
+        pytest.skip(f"the published policies are not under {OFFICIAL}")
+    names = sorted({path.stem.rpartition("_s")[0] for path in OFFICIAL.glob("*_s?.json")})
+    assert len(names) == 11
+    policies = [official(name) for name in names]
+    found = [stability(four) for four in policies]
+    assert ranged(s.pi for s in found) == (0.51, 0.73)
+    assert ranged(s.pi_rest for s in found) == (0.10, 0.69)
+    assert ranged(math.log(len(four[0].space)) - s.entropy for four, s in zip(policies, found, strict=True)) == (
+        0.05,
+        0.14,
+    )
+
+
+def ranged(values) -> tuple[float, float]:
+    values = list(values)
+    return round(min(values), 2), round(max(values), 2)
