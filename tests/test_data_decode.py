@@ -9,13 +9,14 @@ import pytest
 from PIL import Image
 
 from slackaug.data import DataError, decode
+from slackaug.data.dataset import Options
 
 GREY = np.arange(0, 240, 20, dtype=np.uint8).reshape(3, 4)
 
 
 def read(image, tmp_path, suffix=".png", **options):
     image.save(tmp_path / f"image{suffix}", **options)
-    return decode.read(tmp_path / f"image{suffix}", None)
+    return decode.read(tmp_path / f"image{suffix}", Options())
 
 
 def rgb_of(grey):
@@ -75,7 +76,7 @@ def test_sixteen_bit_colour_is_scaled(tmp_path):
     pixel = zlib.compress(b"\0" + struct.pack(">HHH", 0, 257 * 100, 65535))
     png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixel) + chunk(b"IEND", b"")
     (tmp_path / "x.png").write_bytes(png)
-    assert decode.read(tmp_path / "x.png", None).tolist() == [[[0, 100, 255]]]
+    assert decode.read(tmp_path / "x.png", Options()).tolist() == [[[0, 100, 255]]]
 
 
 def test_cmyk(tmp_path):
@@ -100,13 +101,13 @@ def test_a_size_means_a_square_bicubic(tmp_path):
     image = Image.fromarray(rgb_of(GREY))
     image.save(tmp_path / "x.png")
     expected = np.asarray(image.resize((6, 6), Image.Resampling.BICUBIC))
-    assert np.array_equal(decode.read(tmp_path / "x.png", 6), expected)
+    assert np.array_equal(decode.read(tmp_path / "x.png", Options(size=6)), expected)
 
 
 def test_an_animation_is_its_first_frame(tmp_path):
     frames = [Image.new("RGB", (2, 2), colour) for colour in ("red", "blue")]
     frames[0].save(tmp_path / "x.gif", save_all=True, append_images=frames[1:])
-    assert decode.read(tmp_path / "x.gif", None)[0, 0].tolist() == [255, 0, 0]
+    assert decode.read(tmp_path / "x.gif", Options())[0, 0].tolist() == [255, 0, 0]
 
 
 def bad_file(kind):
@@ -125,12 +126,12 @@ def bad_file(kind):
 def test_what_cannot_be_read_is_an_error_with_a_reason(kind, tmp_path):
     (tmp_path / "x.png").write_bytes(bad_file(kind))
     with pytest.raises(DataError, match=r"\w"):
-        decode.read(tmp_path / "x.png", None)
+        decode.read(tmp_path / "x.png", Options())
 
 
 def test_missing_float_and_deep_images(tmp_path):
     with pytest.raises(DataError, match="no such file"):
-        decode.read(tmp_path / "x.png", None)
+        decode.read(tmp_path / "x.png", Options())
     with pytest.raises(DataError, match="floating-point"):
         read(Image.new("F", (2, 2)), tmp_path, ".tif")
     with pytest.raises(DataError, match="from -5 to -5"):

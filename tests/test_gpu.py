@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from slackaug import spaces
+from slackaug import prepare, spaces
 from slackaug.policy import Policy
 from slackaug.rng import generator
 from slackaug.spaces import SPACES, Parameters
@@ -60,3 +60,14 @@ def test_same_seed_and_phi_draw_the_same_composites():
     assert torch.equal(a.op, b.op.cpu())
     assert torch.allclose(a.magnitude, b.magnitude.cpu(), rtol=0, atol=1e-15)
     assert torch.allclose(cpu.log_prob(a), cuda.log_prob(b).cpu(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "preparation",
+    [prepare.window((28, 28)), prepare.padded_window((28, 28)), prepare.resize_crop((28, 28), 0.08, margin=None)],
+    ids=["window", "padded", "resize crop"],
+)
+def test_preparations_give_the_same_pixels(preparation):
+    images = noise(64, 3, 32, 32)
+    cpu, cuda = (preparation.train(x, generator(0, "transform")) for x in (images, images.cuda()))
+    assert torch.equal(cuda.cpu(), cpu)

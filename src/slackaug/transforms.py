@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 SMALL_SIDE = 3600  # below it, 16.16 fixed point fits into 32 bits for all strengths that `elementary` allows
 RESIZE_BITS = 22  # Pillow's resize keeps filter weights in fixed point with this many bits
-BICUBIC_TAPS = 5  # source pixels under the bicubic kernel when an image is enlarged
+BICUBIC_REACH = 2  # source pixels to either side of the bicubic kernel, when an image is enlarged
 
 
 def per_image(value: Tensor) -> Tensor:
@@ -361,16 +361,37 @@ def cutout(images: Tensor, box: Tensor, fill: tuple[int, ...]) -> Tensor:
     return torch.where(hole, colour, images)
 
 
-def bicubic_taps(start: Tensor, extent: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Where `size` output pixels read an enlarged stretch [start, start + extent): indices and fixed-point weights."""
+def crop(images: Tensor, left: Tensor, top: Tensor, height: int, width: int) -> Tensor:
+    """The window of one size that begins at `left` and `top` (B,); black where it reaches beyond the image."""
+    x = per_image(left) + torch.arange(width, device=images.device)  # (B, 1, 1, w)
+    y = per_image(top) + torch.arange(height, device=images.device).view(-1, 1)  # (B, 1, h, 1)
+    inside = (x >= 0) & (x < images.shape[3]) & (y >= 0) & (y < images.shape[2])
+    source = torch.where(inside, y * images.shape[3] + x, 0).flatten(2).expand(-1, images.shape[1], -1)
+    window = images.flatten(2).gather(2, source).view(*images.shape[:2], height, width)
+    return torch.where(inside, window, 0)
+
+
+def count_taps(length: int, size: int) -> int:
+    """Source pixels under the bicubic kernel when at most `length` of them become `size`."""
+    return 2 * math.ceil(BICUBIC_REACH * max(length / size, 1)) + 1
+
+
+def bicubic_taps(start: Tensor, extent: Tensor, size: int, n_taps: int) -> tuple[Tensor, Tensor]:
+    """Where `size` output pixels read a stretch [start, start + extent): indices and fixed-point weights.
+
+    A stretch that shrinks is smoothed by a kernel wider in proportion; `n_taps` is enough for the widest.
+    """
     extent = extent.view(-1, 1, 1)
-    centre = (torch.arange(size, device=start.device).view(-1, 1) + 0.5) * divide(extent, size)  # (B, size, 1)
-    first = (centre - 1.5).to(torch.int32).clamp(min=0)
-    past = torch.minimum((centre + 2.5).to(torch.int32), extent)
-    tap = first + torch.arange(BICUBIC_TAPS, dtype=torch.int32, device=start.device)  # (B, size, taps)
-    x = (tap - centre + 0.5).abs()
+    scale = divide(extent, size)  # (B, 1, 1)
+    widening = scale.clamp(min=1)
+    reach = BICUBIC_REACH * widening
+    centre = (torch.arange(size, device=start.device).view(-1, 1) + 0.5) * scale  # (B, size, 1)
+    first = (centre - reach + 0.5).to(torch.int32).clamp(min=0)
+    past = torch.minimum((centre + reach + 0.5).to(torch.int32), extent)
+    tap = first + torch.arange(n_taps, dtype=torch.int32, device=start.device)  # (B, size, taps)
+    x = ((tap - centre + 0.5) * divide(1, widening)).abs()
     near, far = (1.5 * x - 2.5) * x * x + 1, (((x - 5) * x + 8) * x - 4) * -0.5
-    weight = torch.where(x < 1, near, far) * ((x < 2) & (tap < past))
+    weight = torch.where(x < 1, near, far) * ((x < BICUBIC_REACH) & (tap < past))
     # Normalised by a sum from left to right, and rounded half away from zero, as Pillow does.
     weight = weight / weight.cumsum(-1)[..., -1:]
     fixed = torch.trunc(weight * 2**RESIZE_BITS + torch.copysign(torch.full_like(weight, 0.5), weight))
@@ -378,19 +399,28 @@ def bicubic_taps(start: Tensor, extent: Tensor, size: int) -> tuple[Tensor, Tens
     return materialise(index), materialise(fixed.to(torch.int32))  # 2 x (B, size, taps)
 
 
-def resample(images: Tensor, dim: int, start: Tensor, extent: Tensor) -> Tensor:
-    """Enlarge [start, start + extent) of one axis to the whole axis."""
-    index, weight = bicubic_taps(start, extent, images.shape[dim])
-    shape = [len(images), 1, 1, 1]
-    shape[dim] = images.shape[dim]
-    total = torch.full_like(images, 1, dtype=torch.int32) << (RESIZE_BITS - 1)
-    for tap in range(BICUBIC_TAPS):
-        source = index[..., tap].view(shape).expand_as(images).long()
-        total = total + images.gather(dim, source) * weight[..., tap].view(shape)
+def resample(images: Tensor, dim: int, start: Tensor, extent: Tensor, size: int) -> Tensor:
+    """Bring [start, start + extent) of one axis to `size` pixels."""
+    n_taps = count_taps(images.shape[dim], size)
+    index, weight = bicubic_taps(start, extent, size, n_taps)
+    per_pixel, out = [len(images), 1, 1, 1], list(images.shape)
+    per_pixel[dim] = out[dim] = size
+    total = torch.full(out, 1 << (RESIZE_BITS - 1), dtype=torch.int32, device=images.device)
+    for tap in range(n_taps):
+        source = index[..., tap].view(per_pixel).expand(out).long()
+        total = total + images.gather(dim, source) * weight[..., tap].view(per_pixel)
     return (total >> RESIZE_BITS).clamp(0, 255).to(torch.uint8)
 
 
+def resize_crop(images: Tensor, box: Tensor, height: int, width: int) -> Tensor:
+    """Bring `box` (B, 4; left, top, width, height; inside the image) to a size, by Pillow's bicubic.
+
+    The width first: so does every Pillow before 13, which takes the height first where that shrinks more.
+    """
+    left, top, box_width, box_height = box.unbind(1)
+    return resample(resample(images, 3, left, box_width, width), 2, top, box_height, height)
+
+
 def random_resize_crop(images: Tensor, box: Tensor) -> Tensor:
-    """Enlarge `box` (B, 4; left, top, width, height; inside the image) to the whole image, by Pillow's bicubic."""
-    left, top, width, height = box.unbind(1)
-    return resample(resample(images, 3, left, width), 2, top, height)
+    """Enlarge `box` to the whole image."""
+    return resize_crop(images, box, *images.shape[2:])

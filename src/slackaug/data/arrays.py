@@ -25,7 +25,7 @@ def from_arrays(
 ) -> Dataset:
     """A data set out of (images, labels) arrays; `statistics` as in `build`."""
     parts = {"train": train} if test is None else {"train": train, "test": test}
-    images = {part: to_images(pair[0], options.size, f"{name}: {part} images") for part, pair in parts.items()}
+    images = {part: to_images(pair[0], options, f"{name}: {part} images") for part, pair in parts.items()}
     labels = {part: to_labels(pair[1], len(images[part]), f"{name}: {part} labels") for part, pair in parts.items()}
     if class_names is None:
         values = np.unique(labels["train"])
@@ -36,7 +36,7 @@ def from_arrays(
     return build(name, splits["train"], splits.get("test"), class_names, notes=notes, statistics=statistics)
 
 
-def to_images(array: Any, size: int | None, where: str) -> Tensor:
+def to_images(array: Any, options: Options, where: str) -> Tensor:
     """Grey or RGB, with the channels last or first, of 8 or 16 bits or boolean -> (B, 3, H, W) uint8."""
     array = to_8_bits(np.asarray(array), where)
     shape = array.shape
@@ -48,8 +48,9 @@ def to_images(array: Any, size: int | None, where: str) -> Tensor:
         raise DataError(f"{where}: expected (B, H, W), (B, H, W, 1) or (B, H, W, 3), got {shape}; volumes are not read")
     if 0 in shape:
         raise DataError(f"{where}: no images in an array of shape {shape}")
+    size = options.stored_size
     if size is not None and array.shape[1:3] != (size, size):
-        array = np.stack([resize(image, size) for image in array])
+        array = np.stack([resize(image, options) for image in array])
     images = torch.from_numpy(np.ascontiguousarray(array.transpose(0, 3, 1, 2)))  # (B, H, W, C) -> (B, C, H, W)
     return images.expand(-1, 3, -1, -1).contiguous()
 
@@ -68,10 +69,23 @@ def to_8_bits(array: Array, where: str) -> Array:
     )
 
 
-def resize(image: Array, size: int) -> Array:
+def resize(image: Array, options: Options) -> Array:
     """(H, W, C) -> (size, size, C) by Pillow, bicubic."""
-    mode = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
-    return np.asarray(mode.resize((size, size), Image.Resampling.BICUBIC)).reshape(size, size, -1)
+    fitted = np.asarray(fit(Image.fromarray(image[..., 0] if image.shape[2] == 1 else image), options))
+    return fitted.reshape(*fitted.shape[:2], -1)
+
+
+def fit(image: Image.Image, options: Options) -> Image.Image:
+    """The image as it is to be stored: the whole of it in a square, or with a margin its centre, of its own aspect."""
+    size = options.stored_size
+    if size is None or image.size == (size, size):
+        return image
+    if not options.margin:
+        return image.resize((size, size), Image.Resampling.BICUBIC)
+    shorter = min(image.size)
+    width, height = (size * side // shorter for side in image.size)
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    return image.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + size, top + size))
 
 
 def to_labels(array: Any, n: int, where: str) -> Array:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..prepare import MARGIN, Size
 from . import splits
 
 RGB = tuple[float, float, float]
@@ -30,12 +31,20 @@ class Options:
     """What a user may say about any source."""
 
     size: int | None = None  # resize every image to size x size
+    margin: bool = False  # keep more of the image around that, for a random window in training: see `prepare`
     skip_bad: bool = False  # leave out what cannot be read, and say so
     root: Path | None = None  # where torchvision keeps its data sets
 
     def __post_init__(self) -> None:
         if self.size is not None and not 1 <= self.size <= MAX_SIZE:
             raise DataError(f"size must be from 1 to {MAX_SIZE} pixels, got {self.size}")
+        if self.margin and self.size is None:
+            raise DataError("a margin is around images of a given size: give a size (--size), for example 224")
+
+    @property
+    def stored_size(self) -> int | None:
+        """The side of the squares in memory; None: as they come."""
+        return round(MARGIN * self.size) if self.margin and self.size is not None else self.size
 
 
 class Split(NamedTuple):
@@ -57,6 +66,7 @@ class Dataset:
     mean: RGB  # of the training images, of values in [0, 1]
     std: RGB
     flip: bool = True  # whether a mirror image keeps its label
+    input_size: Size | None = None  # height and width for the network, where images are stored with a margin
     notes: tuple[str, ...] = ()  # what was done to the data, one line each, to be shown to the user
     fingerprint: str
 
@@ -66,8 +76,8 @@ class Dataset:
 
     @property
     def image_size(self) -> tuple[int, int]:
-        """Height and width."""
-        return self.train.images.shape[2], self.train.images.shape[3]
+        """Height and width of what a network sees."""
+        return self.input_size or (self.train.images.shape[2], self.train.images.shape[3])
 
     def halves(self, seed: int) -> tuple[Split, Split]:
         """The training images as train and val; the test set has no part in this."""
@@ -123,7 +133,27 @@ def build(
 def rebuild(dataset: Dataset) -> Dataset:
     """A data set that a user's own code made, checked as all others are; its mean and std are kept."""
     checked = build(dataset.name, dataset.train, dataset.test, dataset.class_names, flip=dataset.flip)
-    return replace(checked, mean=dataset.mean, std=dataset.std, notes=(*dataset.notes, *checked.notes))
+    stored = checked.image_size
+    if any(seen > have for seen, have in zip(dataset.image_size, stored, strict=True)):
+        raise DataError(f"{dataset.name}: input_size {dataset.input_size} exceeds its images, which are {stored}")
+    return replace(
+        checked,
+        mean=dataset.mean,
+        std=dataset.std,
+        input_size=dataset.input_size,
+        notes=(*dataset.notes, *checked.notes),
+    )
+
+
+def with_margin(dataset: Dataset, options: Options) -> Dataset:
+    """The data set whose images were stored with a margin, as one of smaller images."""
+    stored, size = tuple(dataset.train.images.shape[2:]), options.size
+    if size is None or stored != (options.stored_size, options.stored_size):
+        raise DataError(
+            f"{dataset.name}: its images are stored at {stored}; with a margin, images of {size} pixels are stored at "
+            f"{options.stored_size}"
+        )
+    return replace(dataset, input_size=(size, size))
 
 
 def check_split(split: Split, n_classes: int, where: str) -> None:

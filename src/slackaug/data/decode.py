@@ -2,7 +2,8 @@
 
 Transparent images are laid on white. 16-bit grey is scaled by the range of its type, 0..65535, so nothing wraps around
 and images keep their relative brightness. The orientation that a camera wrote is applied. Of an animation the
-first frame counts. A size means a square of size x size, bicubic: the whole image stays visible, its aspect does not.
+first frame counts. A size means a square of size x size, bicubic: the whole image stays visible, its aspect does not;
+with a margin its aspect stays, and what lies beyond the centre square does not.
 """
 
 import warnings
@@ -13,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from .arrays import Array, to_8_bits
-from .dataset import DataError
+from .arrays import Array, fit, to_8_bits
+from .dataset import DataError, Options
 
 # No EPS, PDF and the like: opening those runs other programs.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF", "JPEG2000")
@@ -55,18 +56,15 @@ def size_of(path: Path) -> tuple[int, int]:
         return (width, height) if image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8) else (height, width)
 
 
-def read(path: Path, size: int | None) -> Array:
+def read(path: Path, options: Options) -> Array:
     """(H, W, 3) uint8."""
     with opened(path) as image:
-        return pixels(image, size)
+        return pixels(image, options)
 
 
-def pixels(image: Image.Image, size: int | None) -> Array:
+def pixels(image: Image.Image, options: Options) -> Array:
     """(H, W, 3) uint8, of the given size if any."""
-    rgb = to_rgb(ImageOps.exif_transpose(image))
-    if size is not None and rgb.size != (size, size):
-        rgb = rgb.resize((size, size), Image.Resampling.BICUBIC)
-    return np.array(rgb)
+    return np.array(fit(to_rgb(ImageOps.exif_transpose(image)), options))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -5,6 +5,7 @@ https://doi.org/10.24432/C50P49, CC BY 4.0 (https://creativecommons.org/licenses
 the 8 x 8 images are spread over 0..255.
 """
 
+from dataclasses import replace
 from importlib import resources
 
 import numpy as np
@@ -22,5 +23,6 @@ def digits(options: Options) -> Dataset:
     with resources.files("slackaug.data").joinpath("digits.npz").open("rb") as file:
         stored = np.load(file, allow_pickle=False)
         images, labels = stored["images"], stored["labels"]  # (1797, 8, 8) and (1797,) uint8
-    split = Split(to_images(images, options.size or SIZE, "digits"), torch.from_numpy(labels.astype(np.int64)))
+    options = options if options.size else replace(options, size=SIZE)
+    split = Split(to_images(images, options, "digits"), torch.from_numpy(labels.astype(np.int64)))
     return build("digits", split, None, [str(digit) for digit in range(10)], flip=False)

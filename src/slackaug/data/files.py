@@ -93,7 +93,8 @@ def decode_all(name: str, items: Sequence[Item], options: Options) -> tuple[Tens
             sizes[decode.size_of(item.path)] += 1
         except DataError as error:
             bad[item.path] = str(error)
-    height, width = (options.size, options.size) if options.size else one_size(name, sizes)
+    size = options.stored_size
+    height, width = (size, size) if size else one_size(name, sizes)
     check_memory(name, len(items), height, width)
     images = torch.empty(len(items), 3, height, width, dtype=torch.uint8)
     readable: list[Item] = []
@@ -101,7 +102,7 @@ def decode_all(name: str, items: Sequence[Item], options: Options) -> tuple[Tens
         if item.path in bad:
             continue
         try:
-            pixels = decode.read(item.path, options.size)  # (H, W, 3)
+            pixels = decode.read(item.path, options)  # (H, W, 3)
         except DataError as error:
             bad[item.path] = str(error)
         else:

@@ -118,7 +118,7 @@ def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) ->
         for image, label in examples:
             if not isinstance(image, Image.Image):
                 raise DataError(f"expected an image, got {type(image).__name__}")
-            images.append(decode.pixels(image, options.size))
+            images.append(decode.pixels(image, options))
             labels.append(label)
     except Exception as error:  # the package decodes while it is iterated
         raise DataError(f"{source}: example {len(images)}: {error}") from error

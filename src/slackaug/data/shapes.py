@@ -27,14 +27,14 @@ ANGLE_JITTER = 12.0  # degrees to either side, of the 22.5 to the next class
 
 def colour(options: Options) -> Dataset:
     train, test = (
-        colour_split(n, options.size or SIZE, rng.generator(SEED, "shapes:colour", n)) for n in (N_TRAIN, N_TEST)
+        colour_split(n, options.stored_size or SIZE, rng.generator(SEED, "shapes:colour", n)) for n in (N_TRAIN, N_TEST)
     )
     return build("shapes:colour", train, test, ["red", "lime", "cyan", "violet"])
 
 
 def angle(options: Options) -> Dataset:
     train, test = (
-        angle_split(n, options.size or SIZE, rng.generator(SEED, "shapes:angle", n)) for n in (N_TRAIN, N_TEST)
+        angle_split(n, options.stored_size or SIZE, rng.generator(SEED, "shapes:angle", n)) for n in (N_TRAIN, N_TEST)
     )
     return build("shapes:angle", train, test, ["0 degrees", "45 degrees", "90 degrees", "135 degrees"], flip=False)
 

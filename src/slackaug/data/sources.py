@@ -7,7 +7,7 @@ from ..foreign import ForeignError, is_reference
 from ..schema import unknown
 from . import packages, shapes
 from .custom import custom
-from .dataset import DataError, Dataset, Options
+from .dataset import DataError, Dataset, Options, with_margin
 from .digits import digits
 from .folder import folder
 from .npz import npz
@@ -24,19 +24,28 @@ FILES = {".npz": npz, ".csv": table}
 FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "module:callable"]
 
 
-def load(source: str, *, size: int | None = None, skip_bad: bool = False, root: str | Path | None = None) -> Dataset:
+def load(
+    source: str,
+    *,
+    size: int | None = None,
+    margin: bool = False,
+    skip_bad: bool = False,
+    root: str | Path | None = None,
+) -> Dataset:
     """Read a data set: a name in DATASETS, a folder, an npz or csv file, or one of the other FORMS.
 
-    `size` resizes every image to that square; `skip_bad` leaves out unreadable files; `root` is where torchvision's
-    data sets are kept.
+    `size` resizes every image to that square; with `margin`, the shorter side becomes 8/7 of it, and the centre square
+    is kept for training on random windows of the size. `skip_bad` leaves out unreadable files; `root` is where
+    torchvision's data sets are kept.
     """
-    options = Options(size=size, skip_bad=skip_bad, root=None if root is None else Path(root))
+    options = Options(size=size, margin=margin, skip_bad=skip_bad, root=None if root is None else Path(root))
     try:
-        return find(source)(options)
+        dataset = find(source)(options)
     except ForeignError as error:
         raise DataError(str(error)) from error
     except OSError as error:
         raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
+    return with_margin(dataset, options) if margin else dataset
 
 
 def find(source: str) -> Callable[[Options], Dataset]:
