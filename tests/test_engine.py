@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from slackaug import models, rng
+from slackaug import models, prepare, rng
 from slackaug.data import Batches, Split
 from slackaug.engine import Normalise, Plain
 from slackaug.policy import Policy
@@ -60,6 +60,11 @@ def test_each_composite_is_a_pass_of_its_own():
     for name, value in model.state_dict().items():
         torch.testing.assert_close(plain.model.state_dict()[name], value, msg=name)
     assert int(plain.model[1].num_batches_tracked) == A
+
+
+def test_a_single_model_has_nothing_to_average():
+    gradient = torch.ones(2)
+    assert engine().average(gradient) is gradient
 
 
 def test_statistics_are_not_shared_between_composites():
@@ -156,3 +161,21 @@ def test_normalise_is_mean_zero_and_deviation_one(images):
     filled = torch.tensor(PHI.fill, dtype=torch.uint8).view(1, 3, 1, 1)
     assert Normalise(PHI)(filled).abs().max() < 0.5 / 255 / min(PHI.std) + 1e-6  # Cutout is 0 to within half a level
     assert list(Normalise(PHI).parameters()) == []
+
+
+def test_a_random_window_is_trained_on_and_the_centre_validated():
+    preparation = prepare.window((10, 10))
+    ours, twin = (
+        Plain(net(), PHI, TRAIN, VAL, B, {name: rng.generator(0, name) for name in STREAMS}, preparation)
+        for _ in range(2)
+    )
+    tau = ours.draw(PHI, A)
+    _, losses = ours.train_gradients(tau)
+    images, labels = TRAIN.take(twin.train_batches.next())
+    windows = preparation.train(images, twin.streams["transform"])  # once, and then every composite on the same
+    seen = augment(windows.repeat(A, 1, 1, 1), tau.repeat(B), twin.streams["transform"], flip=True, fill=PHI.fill)
+    first = cross_entropy(twin.model.train()(twin.normalise(seen[:B])), labels)
+    assert losses[0].item() == pytest.approx(first.item(), rel=1e-6)
+    images, labels = VAL.take(twin.val_batches.next())
+    expected = cross_entropy(copy.deepcopy(ours.model).train()(twin.normalise(images[:, :, 1:11, 1:11])), labels)
+    assert ours.val_gradient()[1].item() == pytest.approx(expected.item(), rel=1e-6)

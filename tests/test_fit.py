@@ -10,11 +10,12 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from slackaug import data, models, rng
+from slackaug import baselines, data, models, prepare, rng
 from slackaug.data import Batches, Split
 from slackaug.engine import Normalise
-from slackaug.fit import Fit, FitConfig, decaying, score
+from slackaug.fit import Fit, FitConfig, decaying, predict
 from slackaug.policy import Policy
+from slackaug.scoring import score
 from slackaug.spaces import augment
 
 STREAMS = ("train data", "policy", "transform", "model")
@@ -150,7 +151,7 @@ def test_score_is_computed_directly_and_changes_nothing():
     ours = fit(FitConfig(epochs=1, batch=10))
     ours.step()
     before = {name: value.clone() for name, value in ours.model.state_dict().items()}
-    result = score(ours.model, ours.normalise, TRAIN, batch=7)  # the last one incomplete
+    result = score(predict(ours.model, ours.normalise, TRAIN, batch=7), TRAIN.labels)  # the last one incomplete
     assert all(torch.equal(value, before[name]) for name, value in ours.model.state_dict().items())
     logits = ours.model.eval()(ours.normalise(TRAIN.images)).detach()
     right = [int(row.argmax()) == int(label) for row, label in zip(logits, TRAIN.labels, strict=True)]
@@ -204,5 +205,33 @@ def test_it_learns_the_digits():
     start = time.perf_counter()
     while ours.done < ours.n_steps:
         ours.step()
-    accuracy = score(model, ours.normalise, digits.test).accuracy
+    accuracy = score(predict(model, ours.normalise, digits.test), digits.test.labels).accuracy
     assert accuracy > 0.9, f"after {time.perf_counter() - start:.0f} s"
+
+
+def test_images_are_prepared_before_they_are_augmented():
+    """As if the windows had been the data."""
+    preparation, config = prepare.window((10, 10)), FitConfig(epochs=1, batch=8)
+    streams = {name: rng.generator(0, name) for name in STREAMS}
+    ours = Fit(net(), PHI, TRAIN, config, streams, preparation)
+    loss = ours.step()
+    streams = {name: rng.generator(0, name) for name in STREAMS}
+    images, labels = TRAIN.take(Batches(len(TRAIN.labels), 8, streams["train data"]).next())
+    tau = PHI.sample(8, streams["policy"])
+    windows = preparation.train(images, streams["transform"])
+    assert windows.shape == (8, 3, 10, 10)
+    seen = augment(windows, tau, streams["transform"], flip=PHI.flip, fill=PHI.fill)
+    assert loss.item() == pytest.approx(cross_entropy(net().train()(Normalise(PHI)(seen)), labels).item(), rel=1e-6)
+    centre = Split(TRAIN.images[:, :, 1:11, 1:11], TRAIN.labels)
+    logits = predict(ours.model, ours.normalise, TRAIN, preparation=preparation)
+    assert torch.equal(logits, predict(ours.model, ours.normalise, centre))
+
+
+@pytest.mark.parametrize("name", baselines.METHODS)
+def test_every_baseline_trains(name):
+    source = data.build("made up", TRAIN, TRAIN, ["a", "b", "c", "d"])
+    method = baselines.baseline(name, source, space="cifar", flip=True)
+    streams = {stream: rng.generator(0, stream) for stream in STREAMS}
+    ours = Fit(net(), method, source.train, FitConfig(epochs=1, batch=8), streams, method.preparation)
+    while ours.done < ours.n_steps:
+        assert ours.step().isfinite()

@@ -183,6 +183,12 @@ class Enumeration:
         loss = self.problem.val_loss(theta)
         return torch.autograd.grad(loss, theta)[0], loss.detach()
 
+    def average(self, gradient: Tensor) -> Tensor:
+        return gradient
+
+    def rate(self, lr: float) -> float:
+        return lr
+
     def cold_start(self) -> None:
         raise AssertionError("a single step starts nothing")
 

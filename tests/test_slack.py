@@ -367,6 +367,17 @@ def test_state_round_trip():
     assert (back.phi.space, back.phi.flip, back.phi.fill) == (SPACE, True, uniform().fill)
 
 
+def test_only_the_gradient_of_phi_is_averaged():
+    """An engine that halves it: theta of the first unrolled step is the same, and phi moves half as far."""
+    config = replace(CONFIG, n_rounds=1, n_unrolled=1, momentum=0.0)
+    plain, halved = make_engine(), make_engine()
+    halved.average = lambda gradient: gradient / 2
+    (*_, whole), (*_, half) = run(config, plain), run(config, halved)
+    assert torch.equal(plain.theta, halved.theta)
+    torch.testing.assert_close(2 * half.phi.pi, whole.phi.pi)
+    torch.testing.assert_close(2 * half.mu_momentum, whole.mu_momentum)
+
+
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """How a step is executed. `Plain` does what is written, pass after pass: the reference."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -7,8 +8,11 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from . import hypergrad, rng
+from .baselines import Method
 from .data import Batches, Split
 from .policy import Policy
+from .prepare import AS_STORED, Preparation
+from .slack import Report, SearchConfig, State, Step
 from .spaces import Composites, augment
 
 
@@ -18,7 +22,7 @@ class Normalise(nn.Module):
     scale: Tensor
     shift: Tensor
 
-    def __init__(self, policy: Policy):
+    def __init__(self, policy: Policy | Method):
         super().__init__()
         mean, std = (torch.tensor(channel).view(-1, 1, 1) for channel in (policy.mean, policy.std))
         self.register_buffer("scale", 1 / (255 * std))
@@ -28,13 +32,27 @@ class Normalise(nn.Module):
         return images * self.scale - self.shift
 
 
+def alone(gradient: Tensor) -> Tensor:
+    """The average over the models of an ensemble of one."""
+    return gradient
+
+
 class Plain:
     """One pass per composite, in float32, on the device of the data."""
 
     def __init__(
-        self, model: nn.Module, phi: Policy, train: Split, val: Split, batch: int, streams: dict[str, Generator]
+        self,
+        model: nn.Module,
+        phi: Policy,
+        train: Split,
+        val: Split,
+        batch: int,
+        streams: dict[str, Generator],
+        preparation: Preparation = AS_STORED,
+        average: Callable[[Tensor], Tensor] = alone,
     ):
         self.model = model
+        self.average = average  # of a gradient of phi, over the models of an ensemble
         self.theta = hypergrad.flatten_(model)
         self.sizes = [p.numel() for p in hypergrad.trainable(model)]
         self.theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
@@ -44,6 +62,13 @@ class Plain:
         self.val_batches = Batches(len(val.labels), batch, streams["val data"])
         self.streams = streams
         self.flip, self.fill = phi.flip, phi.fill
+        self.preparation = preparation
+
+    def execute(self, step: Step, state: State, config: SearchConfig) -> tuple[State, Report]:
+        return step(state, self, config)
+
+    def rate(self, lr: float) -> float | Tensor:
+        return lr
 
     def cold_start(self) -> None:
         self.model.load_state_dict(self.theta_0)
@@ -53,6 +78,7 @@ class Plain:
 
     def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
         images, labels = self.train.take(self.train_batches.next())
+        images = self.preparation.train(images, self.streams["transform"])  # once: all composites act on the same
         n_composites, n_images = len(tau.op), len(labels)
         augmented = augment(
             images.repeat(n_composites, 1, 1, 1),
@@ -74,7 +100,7 @@ class Plain:
         images, labels = self.val.take(self.val_batches.next())
         self.model.train()
         with hypergrad.unchanged_buffers(self.model), rng.as_default(self.streams["model"]):
-            loss = cross_entropy(self.model(self.normalise(images)), labels)
+            loss = cross_entropy(self.model(self.normalise(self.preparation.test(images))), labels)
             return hypergrad.gradient(loss, self.model), loss.detach()
 
     def get_state(self) -> dict[str, Any]:

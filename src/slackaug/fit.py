@@ -5,7 +5,7 @@ One composite per image, drawn anew each time. Axes: B images of a batch, P para
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -13,10 +13,12 @@ from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from . import hypergrad, rng
+from .baselines import Method
 from .data import Batches, Split
 from .engine import Normalise
 from .policy import Policy
-from .spaces import augment
+from .prepare import AS_STORED, Preparation
+from .spaces import Composites, Parameters, draw, execute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +58,16 @@ class Fit:
     """A training that goes on step by step and can be left and taken up again at any of them."""
 
     def __init__(
-        self, model: nn.Module, policy: Policy, train: Split, config: FitConfig, streams: dict[str, Generator]
+        self,
+        model: nn.Module,
+        policy: Policy | Method,
+        train: Split,
+        config: FitConfig,
+        streams: dict[str, Generator],
+        preparation: Preparation = AS_STORED,
     ):
         self.model, self.policy, self.train, self.config, self.streams = model, policy, train, config, streams
+        self.preparation = preparation
         self.theta = hypergrad.flatten_(model)
         self.decay = config.weight_decay * decaying(model)
         self.momentum = torch.zeros_like(self.theta)
@@ -76,18 +85,53 @@ class Fit:
 
     def step(self) -> Tensor:
         """One step of SGD; the loss before it."""
-        images, labels = self.train.take(self.batches.next())
-        tau = self.policy.sample(len(labels), self.streams["policy"], self.done / self.n_steps)
-        images = augment(images, tau, self.streams["transform"], flip=self.policy.flip, fill=self.policy.fill)
+        drawn = {name: value.to(self.theta.device, non_blocking=True) for name, value in self.draw().items()}
+        loss = self.move(**drawn)
+        self.done += 1
+        return loss
+
+    def draw(self) -> dict[str, Tensor]:
+        """All that chance and the schedule decide about the next step, on the CPU."""
+        index = self.batches.next()
+        height, width = self.train.images.shape[2:]
+        window = self.preparation.draw(len(index), (height, width), self.streams["transform"])
+        tau = self.policy.sample(len(index), self.streams["policy"], self.done / self.n_steps)
+        (op, magnitude, active, _), u, flip = draw(tau, self.streams["transform"], flip=self.policy.flip)
+        lr = torch.tensor(self.lr(), dtype=torch.float64)
+        return {"index": index, "window": window, "op": op, "magnitude": magnitude, "active": active, "u": u,
+                "flip": flip, "lr": lr}  # fmt: skip
+
+    def move(
+        self,
+        index: Tensor,
+        window: Tensor,
+        op: Tensor,
+        magnitude: Tensor,
+        active: Tensor,
+        u: Tensor,
+        flip: Tensor,
+        lr: Tensor,
+    ) -> Tensor:
+        """Take the images, augment them as was drawn, and move theta; on the device."""
+        images, labels = self.train.take(index)
+        images = self.preparation.apply(images, window)
+        parameters = Parameters(Composites(op, magnitude, active, self.policy.space), u, flip)
+        g, loss = self.gradient(self.augment(images, parameters), labels)
+        g = hypergrad.clip(g, self.config.clip) + self.decay * self.theta
+        self.momentum.mul_(self.config.momentum).add_(g)
+        g = g + self.config.momentum * self.momentum if self.config.nesterov else self.momentum
+        self.theta.sub_(lr * g)
+        return loss
+
+    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
+        return execute(images, parameters, self.policy.fill)
+
+    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(P,), and the loss."""
         self.model.train()
         with rng.as_default(self.streams["model"]):
             loss = cross_entropy(self.model(self.normalise(images)), labels)
-        g = hypergrad.clip(hypergrad.gradient(loss, self.model), self.config.clip) + self.decay * self.theta
-        self.momentum.mul_(self.config.momentum).add_(g)
-        g = g + self.config.momentum * self.momentum if self.config.nesterov else self.momentum
-        self.theta.sub_(g, alpha=self.lr())
-        self.done += 1
-        return loss.detach()
+        return hypergrad.gradient(loss, self.model), loss.detach()
 
     def get_state(self) -> dict[str, Any]:
         return {
@@ -106,18 +150,10 @@ class Fit:
         rng.set_state(self.streams, state["streams"])
 
 
-class Score(NamedTuple):
-    loss: float
-    accuracy: float
-
-
 @torch.no_grad()
-def score(model: nn.Module, normalise: Normalise, data: Split, batch: int = 500) -> Score:
-    """Mean cross-entropy and accuracy on images as they are, with the running statistics of batch-norm."""
+def predict(
+    model: nn.Module, normalise: Normalise, data: Split, batch: int = 500, preparation: Preparation = AS_STORED
+) -> Tensor:
+    """The logits (B, C) for images without augmentation, with the running statistics of batch-norm."""
     model.eval()
-    loss = correct = 0.0
-    for images, labels in zip(data.images.split(batch), data.labels.split(batch), strict=True):
-        logits = model(normalise(images))
-        loss += cross_entropy(logits, labels, reduction="sum").item()
-        correct += (logits.argmax(1) == labels).sum().item()
-    return Score(loss / len(data.labels), correct / len(data.labels))
+    return torch.cat([model(normalise(preparation.test(images))) for images in data.images.split(batch)])

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -125,7 +125,7 @@ class Policy:
         """log p_phi(tau), (n,): the sum over positions of log Cat(t_k) + log p(m_k | t_k)  (Eq. 1)."""
         log_pi = self.pi.log_softmax(-1).T.gather(0, tau.op)  # (N, K), (n, K) -> (n, K)
         log_m = SmoothedUniform(self.mu[tau.op], self.sigma).log_prob(tau.magnitude)
-        has_magnitude = self.space.has_magnitude.to(tau.op.device)[tau.op]
+        has_magnitude = magnitude_mask(self.space, tau.op.device)[tau.op]
         return (log_pi + torch.where(has_magnitude, log_m, 0.0)).sum(-1)
 
     def kl(self, anchor: "Policy") -> Tensor:
@@ -201,6 +201,12 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         Path(path).write_text(self.dumps(), encoding="utf-8")
+
+
+@lru_cache(maxsize=64)
+def magnitude_mask(space: Space, device: torch.device) -> Tensor:
+    """`space.has_magnitude` on a device, copied there once: a captured step must not wait for the host."""
+    return space.has_magnitude.to(device)
 
 
 REQUIRED_KEYS = (

@@ -18,9 +18,9 @@ def generator(seed: int, *purpose: str | int) -> Generator:
     return Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
 
 
-def streams(seed: int, stage: str) -> dict[str, Generator]:
+def streams(seed: int, *stage: str | int) -> dict[str, Generator]:
     """One generator per purpose, so that drawing more for one never shifts another."""
-    return {purpose: generator(seed, stage, purpose) for purpose in PURPOSES}
+    return {purpose: generator(seed, *stage, purpose) for purpose in PURPOSES}
 
 
 def get_state(streams: dict[str, Generator]) -> dict[str, Tensor]:

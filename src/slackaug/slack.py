@@ -4,7 +4,7 @@ Axes: A composites, B images of a batch, P parameters of the model, K positions,
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -78,8 +78,20 @@ class Engine(Protocol):
 
     def draw(self, phi: Policy, n: int) -> Composites: ...
 
+    def average(self, gradient: Tensor) -> Tensor:
+        """A gradient of phi, averaged over the models of an ensemble; as it is where there is one model."""
+        ...
+
     def cold_start(self) -> None:
         """theta <- theta_0, batch-norm statistics too."""
+        ...
+
+    def rate(self, lr: float) -> float | Tensor:
+        """The rate of theta in this step, as what it is multiplied by."""
+        ...
+
+    def execute(self, step: "Step", state: "State", config: SearchConfig) -> "tuple[State, Report]":
+        """Take a step with this engine."""
         ...
 
 
@@ -104,6 +116,9 @@ class Report(NamedTuple):
     tau: Composites
 
 
+Step = Callable[[State, Engine, SearchConfig], tuple[State, Report]]
+
+
 def start(phi: Policy, engine: Engine) -> State:
     """The state before the first step of a round: phi is its own anchor, nothing has momentum."""
     zeros = torch.zeros_like
@@ -117,7 +132,7 @@ def search(state: State, engine: Engine, config: SearchConfig) -> Iterator[tuple
             if config.cold_start:
                 engine.cold_start()  # 4
             state = start(state.phi, engine)._replace(round=state.round)  # 5: the anchor is phi; new optimisers
-        state, report = take_step(state, engine, config)  # 6
+        state, report = engine.execute(take_step, state, config)  # 6
         if state.step == config.n_steps:
             state = state._replace(round=state.round + 1, step=0)
         yield state, report
@@ -133,16 +148,22 @@ def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State
     if state.step > config.n_retrain:  # 9
         grad_val, val_loss = engine.val_gradient()
         weight = hypergrad.alignment(hypergrad.clip_each(grad_val, engine.sizes, config.val_clip), grad_train)
-        state = update_phi(state, config, *policy_gradient(state, config, tau, weight))  # 10, 11
+        grad_pi, grad_mu = policy_gradient(state, config, tau, weight)  # 10
+        state = update_phi(state, config, engine.average(grad_pi), engine.average(grad_mu))  # 11
         report = report._replace(val_loss=val_loss, weight=weight)
     return state, report
 
 
+def model_lr(step: int, config: SearchConfig) -> float:
+    """eta falls to zero over a round by a cosine."""
+    return config.model_lr * 0.5 * (1 + math.cos(math.pi * step / config.n_steps))
+
+
 def update_theta(state: State, engine: Engine, config: SearchConfig, g: Tensor) -> None:
-    """8: SGD with momentum and weight decay on all parameters, in place; the rate falls to zero over the round."""
-    lr = config.model_lr * 0.5 * (1 + math.cos(math.pi * state.step / config.n_steps))
+    """8: SGD with momentum and weight decay on all parameters, in place."""
+    lr = engine.rate(model_lr(state.step, config))
     state.theta_momentum.mul_(config.momentum).add_(g).add_(engine.theta, alpha=config.weight_decay)
-    engine.theta.sub_(state.theta_momentum, alpha=lr)
+    engine.theta.sub_(lr * state.theta_momentum)
 
 
 def policy_gradient(state: State, config: SearchConfig, tau: Composites, weight: Tensor) -> tuple[Tensor, Tensor]:

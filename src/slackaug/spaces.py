@@ -4,7 +4,7 @@ Axes: B images, L positions, N transformations of a space. `draw` settles all th
 `branch_free` then execute the same parameters to the same pixels, and `on_pil` does so for one PIL image.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -157,10 +157,15 @@ def augment(
 ) -> Tensor:
     """Apply to each of the images (B, C, H, W) uint8 its own composite; `fill` is the colour of Cutout."""
     parameters = draw(composites.to(images.device), generator, flip=flip)
+    return execute(images, parameters, fill)
+
+
+def execute(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
+    """In the way that suits where the images are."""
     if images.ndim != 4 or images.dtype != torch.uint8 or images.shape[1] not in (1, 3):
         raise ValueError(f"expected images (B, 1 or 3, H, W) uint8, got {tuple(images.shape)} {images.dtype}")
-    execute = grouped if images.device.type == "cpu" or not is_branch_free(composites.space) else branch_free
-    return execute(images, parameters, fill)
+    on_host = images.device.type == "cpu" or not is_branch_free(parameters.composites.space)
+    return (grouped if on_host else branch_free)(images, parameters, fill)
 
 
 def is_branch_free(space: Space) -> bool:
@@ -215,27 +220,47 @@ class Choice(NamedTuple):
     argument: Tensor  # (B,) or (B, 4)
 
 
-def branch_free(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
-    """Execute with static shapes and no question to the host: compute every choice, keep those that were drawn."""
+def branch_free(
+    images: Tensor,
+    parameters: Parameters,
+    fill: tuple[int, ...] = (0, 0, 0),
+    act: Callable[..., Tensor] | None = None,
+) -> Tensor:
+    """Execute with static shapes and no question to the host: compute every choice, keep those that were drawn.
+
+    `act` may be a compiled `act_at`: one position is then compiled once for all.
+    """
     check_lengths(images, parameters)
     (op, magnitude, active, space), u, flip = parameters
-
-    def choices(k: int, stage: Stage) -> list[Choice]:
-        return [
-            Choice(t, active[:, k] & (op[:, k] == n), t.argument(magnitude[:, k], u[:, k], *images.shape[2:]))
-            for n, t in enumerate(space)
-            if t.stage is stage and not t.changes_nothing
-        ]
-
-    positions = range(op.shape[1])
-    for k in positions:
-        images = keep_drawn(images, images, choices(k, Stage.FIRST))
-    for k in positions:
-        images = apply_position(images, choices(k, Stage.POSITION))
-    images = transforms.hflip(images, flip)
-    for k in positions:
-        images = keep_drawn(images, images, choices(k, Stage.LAST), paint_for(fill, images.shape[1]))
+    paint = paint_for(fill, images.shape[1])
+    for stage in Stage:
+        if stage is Stage.LAST:
+            images = transforms.hflip(images, flip)
+        if any(t.stage is stage for t in space):
+            for k in range(op.shape[1]):
+                images = (act or act_at)(images, stage, space, op[:, k], magnitude[:, k], active[:, k], u[:, k], paint)
     return images
+
+
+def act_at(
+    images: Tensor,
+    stage: Stage,
+    space: Space,
+    op: Tensor,
+    magnitude: Tensor,
+    active: Tensor,
+    u: Tensor,
+    paint: tuple[int, ...],
+) -> Tensor:
+    """One position: op, magnitude and active are (B,), u is (B, 4)."""
+    choices = [
+        Choice(t, active & (op == n), t.argument(magnitude, u, *images.shape[2:]))
+        for n, t in enumerate(space)
+        if t.stage is stage and not t.changes_nothing
+    ]
+    if stage is Stage.POSITION:
+        return apply_position(images, choices)
+    return keep_drawn(images, images, choices, *((paint,) if stage is Stage.LAST else ()))
 
 
 def apply_position(images: Tensor, choices: list[Choice]) -> Tensor:
