@@ -1,0 +1,249 @@
+"""The fast way: mixed precision, compiled passes, and every kind of step captured as one CUDA graph.
+
+The same numbers as the plain way within rounding, and the same draws. Axes: A composites of B images, P parameters.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from . import grouped, hypergrad, rng, slack, spaces
+from .engine import Normalise, Plain, alone
+from .fit import Fit
+from .graphs import Graphs, Outputs
+from .policy import Policy
+from .slack import Report, SearchConfig, State, Step
+from .spaces import Composites, Parameters
+
+N_REPEATED = 4  # blocks of one class that make it worth compiling the block instead of the whole model
+RECOMPILE_LIMIT = 64  # a block is compiled once for each shape that it meets
+
+
+def repeated_blocks(model: nn.Module) -> list[nn.Module]:
+    """The outermost modules of a class that the model has several of, such as a network's residual blocks."""
+    counts = Counter(type(module) for module in model.modules())
+    found: list[nn.Module] = []
+
+    def visit(module: nn.Module) -> None:
+        for child in module.children():
+            own = not type(child).__module__.startswith("torch.")
+            if own and counts[type(child)] >= N_REPEATED:
+                found.append(child)
+            else:
+                visit(child)
+
+    visit(model)
+    return found
+
+
+COMPILED: dict[type[nn.Module], type[nn.Module]] = {}  # by the class as it was written
+
+
+def compiled_class(kind: type[nn.Module]) -> type[nn.Module]:
+    """The class with its forward pass compiled, once for all of its objects."""
+    if kind not in COMPILED:
+        forward = torch.compile(kind.forward, dynamic=False)
+        COMPILED[kind] = type(f"Compiled{kind.__name__}", (kind,), {"forward": forward})
+    return COMPILED[kind]
+
+
+class Passes:
+    """Forward and backward passes of a model, in a precision, compiled or as they are written."""
+
+    def __init__(self, model: nn.Module, normalise: Normalise, precision: torch.dtype, *, compiled: bool):
+        self.model, self.normalise, self.precision = model, normalise, precision
+        self.is_groupable = grouped.is_groupable(model)
+        self.loss, self.losses, self.act = self.loss_of, self.losses_of, spaces.act_at
+        self.blocks: dict[nn.Module, type[nn.Module]] = {}
+        if compiled:
+            self.act = torch.compile(spaces.act_at, dynamic=False)
+            self.blocks = {block: compiled_class(type(block)) for block in repeated_blocks(model)}
+            if not self.blocks:
+                self.loss = torch.compile(self.loss_of, dynamic=False)
+                self.losses = torch.compile(self.losses_of, dynamic=False)
+
+    @contextmanager
+    def prepared(self, n_groups: int | None = None) -> Iterator[None]:
+        """For a pass: train mode, the model's compiled blocks, and layers that take groups if there are several."""
+        self.model.train()
+        kinds = self.blocks | ({} if n_groups is None else grouped.layers(self.model, n_groups))
+        with torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT), grouped.swapped(kinds):
+            yield
+
+    def loss_of(self, images: Tensor, labels: Tensor) -> Tensor:
+        device = images.device.type
+        with torch.autocast(device, self.precision, enabled=self.precision is not torch.float32):
+            x = self.normalise(images).contiguous(memory_format=torch.channels_last)
+            return cross_entropy(grouped.precise(self.model(x)), labels)
+
+    def losses_of(self, parameters: dict[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
+        x = self.normalise(images).to(self.precision).contiguous(memory_format=torch.channels_last)
+        return grouped.losses(self.model, parameters, x, labels)
+
+    def augment(self, images: Tensor, parameters: Parameters, fill: tuple[int, ...]) -> Tensor:
+        if not spaces.is_branch_free(parameters.composites.space):
+            return spaces.execute(images, parameters, fill)
+        (op, magnitude, active, space), u, flip = parameters
+        op, magnitude, active, u = map(columns, (op, magnitude, active, u))
+        return spaces.branch_free(images, Parameters(Composites(op, magnitude, active, space), u, flip), fill, self.act)
+
+    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(P,), and the loss."""
+        with self.prepared():
+            loss = self.loss(images, labels)
+            return hypergrad.gradient(loss, self.model), loss.detach()
+
+    def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Of each of the A groups in images (A * B, C, H, W): (A, P), and the losses (A,)."""
+        if not self.is_groupable:
+            pairs = [self.gradient(part, labels) for part in images.split(len(labels))]
+            return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
+        n_groups = len(images) // len(labels)
+        parameters = grouped.expanded(self.model, n_groups)
+        with self.prepared(n_groups):
+            losses = self.losses(parameters, images, labels)
+            return grouped.gradients(losses, parameters), losses.detach()
+
+
+def columns(value: Tensor) -> Tensor:
+    """The same (B, L, ...) with each position in one piece, which a compiled kernel can then read as it is."""
+    return value.transpose(0, 1).contiguous().transpose(0, 1)
+
+
+class FastFit(Fit):
+    """A training whose steps are captured."""
+
+    def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True):
+        super().__init__(*arguments)
+        self.passes = Passes(self.model, self.normalise, precision, compiled=compiled)
+        self.graphs = Graphs(self.theta.device)
+
+    def step(self) -> Tensor:
+        (loss,) = self.graphs.run("training", self.move_captured, self.draw(), self.changed)
+        self.done += 1
+        return loss.clone()
+
+    def move_captured(self, **drawn: Tensor) -> Outputs:
+        return (self.move(**drawn),)
+
+    def changed(self) -> list[Tensor]:
+        return [self.theta, self.momentum, *self.model.buffers()]
+
+    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
+        return self.passes.augment(images, parameters, self.policy.fill)
+
+    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return self.passes.gradient(images, labels)
+
+
+class Fast(Plain):
+    """All composites in one pass, and every step of a search captured."""
+
+    def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True, **options: Any):
+        super().__init__(*arguments, **options)
+        self.passes = Passes(self.model, self.normalise, precision, compiled=compiled)
+        self.graphs = Graphs(self.theta.device)
+        self.drawn: dict[str, Tensor] = {}  # what the host has sent for this step
+        self.state: State | None = None  # whose tensors keep their places
+
+    def execute(self, step: Step, state: State, config: SearchConfig) -> tuple[State, Report]:
+        is_unrolled = state.step >= config.n_retrain
+        kind, first = ("policy", config.n_retrain) if is_unrolled else ("re-training", 0)
+        drawn = self.draw_noise(state, config, is_unrolled)
+        own = self.adopt(state)._replace(step=first)
+        move = partial(self.move, step, config, own)
+        if is_unrolled and self.average is not alone:  # the processes of an ensemble talk in this step
+            train_loss, *rest = move(**{name: value.to(self.theta.device) for name, value in drawn.items()})
+        else:
+            train_loss, *rest = self.graphs.run(kind, move, drawn, self.changed)
+        op, magnitude, active, *val = rest
+        tau = Composites(op, magnitude, active, state.phi.space)
+        val_loss, weight = (val[0].clone(), val[1].clone()) if val else (None, None)
+        return own._replace(step=state.step + 1, round=state.round), Report(train_loss.clone(), val_loss, weight, tau)
+
+    def move(self, step: Step, config: SearchConfig, own: State, **drawn: Tensor) -> Outputs:
+        """A step on the state's own tensors."""
+        self.drawn = drawn
+        new, report = step(own, self, config)
+        for place, value in zip(tensors(own), tensors(new), strict=True):
+            if value is not place:
+                place.copy_(value)
+        val = () if report.val_loss is None or report.weight is None else (report.val_loss, report.weight)
+        return (report.train_loss, *report.tau[:3], *val)
+
+    def adopt(self, state: State) -> State:
+        """The state with tensors that stay where they are from step to step, on the device."""
+        if self.state is None:
+            places = [value.to(self.theta.device, copy=True) for value in tensors(state)]
+            self.state = with_tensors(state, places)
+        else:
+            for place, value in zip(tensors(self.state), tensors(state), strict=True):
+                if value is not place:
+                    place.copy_(value)
+        return self.state
+
+    def changed(self) -> list[Tensor]:
+        assert self.state is not None
+        return [self.theta, *self.model.buffers(), *tensors(self.state)]
+
+    # --- what a step asks for -----------------------------------------------------------------------------------------
+
+    def draw_noise(self, state: State, config: SearchConfig, is_unrolled: bool) -> dict[str, Tensor]:
+        """All that chance and the schedule decide about a step, on the CPU and in the order of the plain way."""
+        n, k = config.n_composites, len(state.phi.pi)
+        index = self.train_batches.next()
+        height, width = self.train.images.shape[2:]
+        drawn = {
+            "uniform": rng.uniform((2, n, k), self.streams["policy"]),
+            "normal": rng.normal((n, k), self.streams["policy"]),
+            "index": index,
+            "window": self.preparation.draw(len(index), (height, width), self.streams["transform"]),
+            "u": rng.uniform((n * len(index), k, 4), self.streams["transform"]),
+            "flip": rng.uniform((n * len(index),), self.streams["transform"]) < 0.5,
+            "lr": torch.tensor(slack.model_lr(state.step, config), dtype=torch.float64),
+        }
+        if not self.flip:
+            drawn["flip"].fill_(False)
+        if is_unrolled:
+            drawn["val_index"] = self.val_batches.next()
+        return drawn
+
+    def rate(self, lr: float) -> float | Tensor:
+        return self.drawn["lr"]
+
+    def draw(self, phi: Policy, n: int) -> Composites:
+        return phi.transport(self.drawn["uniform"], self.drawn["normal"])
+
+    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
+        images, labels = self.train.take(self.drawn["index"])
+        images = self.preparation.apply(images, self.drawn["window"]).repeat(len(tau.op), 1, 1, 1)
+        parameters = Parameters(tau.repeat(len(labels)), self.drawn["u"], self.drawn["flip"])
+        return self.passes.gradients(self.passes.augment(images, parameters, self.fill), labels)
+
+    def val_gradient(self) -> tuple[Tensor, Tensor]:
+        images, labels = self.val.take(self.drawn["val_index"])
+        with hypergrad.unchanged_buffers(self.model):
+            return self.passes.gradient(self.preparation.test(images), labels)
+
+
+def tensors(state: State) -> list[Tensor]:
+    phi, anchor = state.phi, state.anchor
+    return [phi.pi, phi.mu, anchor.pi, state.theta_momentum, state.pi_momentum, state.mu_momentum]
+
+
+def with_tensors(state: State, values: list[Tensor]) -> State:
+    pi, mu, anchor_pi, theta_momentum, pi_momentum, mu_momentum = values
+    return state._replace(
+        phi=replace(state.phi, pi=pi, mu=mu),
+        anchor=replace(state.anchor, pi=anchor_pi),
+        theta_momentum=theta_momentum,
+        pi_momentum=pi_momentum,
+        mu_momentum=mu_momentum,
+    )

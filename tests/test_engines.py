@@ -1,0 +1,51 @@
+"""Which way is taken; on a machine without a GPU it is always the plain one."""
+
+import pytest
+import torch
+from torch import nn
+
+from slackaug import engines, rng
+from slackaug.data import Split
+from slackaug.engine import Plain
+from slackaug.fit import Fit, FitConfig
+from slackaug.policy import Policy
+from slackaug.slack import SearchConfig
+
+PHI = Policy.uniform("cifar")
+DATA = Split(torch.zeros(16, 3, 8, 8, dtype=torch.uint8), torch.arange(16) % 2)
+CONFIG = SearchConfig(batch=4)
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
+
+
+@pytest.mark.parametrize("name", engines.ENGINES)
+def test_on_the_cpu_a_search_is_plain(name, caplog):
+    made = engines.make_engine(name, CONFIG, net(), PHI, DATA, DATA, CONFIG.batch, rng.streams(0, "search"))
+    assert type(made) is Plain
+    assert not caplog.records
+
+
+def test_on_the_cpu_a_training_is_plain():
+    assert type(engines.make_fit("evaluate", net(), PHI, DATA, FitConfig(), rng.streams(0, "fit"))) is Fit
+
+
+def test_an_unknown_engine():
+    with pytest.raises(ValueError, match="unknown engine 'fats'; did you mean 'fast'"):
+        engines.make_engine("fats", CONFIG, net(), PHI, DATA, DATA, 4, rng.streams(0, "search"))
+
+
+def test_a_model_that_draws_is_not_captured(caplog):
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(192, 2))
+    assert not engines.is_eligible(model, torch.device("cuda"))
+    assert "dropout" in caplog.text
+    assert engines.is_eligible(net(), torch.device("cuda"))
+
+
+def test_out_of_memory_says_what_to_try(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
+    text = str(engines.out_of_memory("batches of 128 images", "evaluate.batch", 128))
+    assert text == (
+        "batches of 128 images do not fit on the GPU (8 GB, 2 GB of it free); try half of it: --set evaluate.batch=64"
+    )

@@ -1,0 +1,83 @@
+"""The fast way against the plain one: the same draws, the same numbers within rounding. Here without a graph."""
+
+import copy
+
+import pytest
+import torch
+
+from slackaug import models, rng, slack
+from slackaug.data import Split
+from slackaug.engine import Plain
+from slackaug.fast import Fast, FastFit
+from slackaug.fit import Fit, FitConfig
+from slackaug.policy import Policy
+from slackaug.prepare import AS_STORED, window
+from slackaug.slack import SearchConfig
+
+CONFIG = SearchConfig(n_rounds=2, n_retrain=2, n_unrolled=2, n_composites=3, batch=8, model_lr=0.1, kl_weight=0.1)
+PHI = Policy.uniform("cifar")
+
+
+def data(n: int = 40, size: int = 12) -> Split:
+    generator = rng.generator(1, "test")
+    images = torch.randint(0, 256, (n, 3, size, size), dtype=torch.uint8, generator=generator)
+    return Split(images, torch.arange(n) % 4)
+
+
+def net(name: str = "wrn-10-1", size: int = 12) -> torch.nn.Module:
+    return models.build(name, 4, (size, size), rng.generator(2, "test"))
+
+
+def searched(kind: type[Plain], preparation=AS_STORED, name: str = "wrn-10-1", **options):
+    size = 12 if preparation is AS_STORED else 10
+    split = data()
+    engine = kind(net(name, size), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), preparation, **options)
+    found = []
+    for state, report in slack.search(slack.start(PHI, engine), engine, CONFIG):
+        found.append((copy.deepcopy(state), copy.deepcopy(report)))
+    return engine, found
+
+
+@pytest.mark.parametrize("preparation", [AS_STORED, window((10, 10))], ids=["as stored", "window"])
+@pytest.mark.parametrize("name", ["wrn-10-1", "small"])
+def test_a_search_is_the_plain_one(name, preparation):
+    plain, expected = searched(Plain, preparation, name)
+    fast, found = searched(Fast, preparation, name, precision=torch.float32, compiled=False)
+    for (state, report), (fast_state, fast_report) in zip(expected, found, strict=True):
+        assert torch.equal(report.tau.op, fast_report.tau.op)
+        torch.testing.assert_close(report.tau.magnitude, fast_report.tau.magnitude, rtol=0, atol=1e-4)
+        torch.testing.assert_close(report.train_loss, fast_report.train_loss, rtol=1e-4, atol=1e-5)
+        assert (report.val_loss is None) == (fast_report.val_loss is None)
+        assert (state.round, state.step) == (fast_state.round, fast_state.step)
+        torch.testing.assert_close(state.phi.pi, fast_state.phi.pi, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(state.anchor.pi, fast_state.anchor.pi, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
+
+
+def test_a_search_can_change_engines_in_the_middle():
+    """The state of one is the state of the other."""
+    plain, expected = searched(Plain)
+    split, fresh = data(), rng.streams(3, "search")
+    first = Fast(net(), PHI, split, split, CONFIG.batch, fresh, precision=torch.float32, compiled=False)
+    steps = slack.search(slack.start(PHI, first), first, CONFIG)
+    for _ in range(3):
+        state, _ = next(steps)
+    second = Plain(net(), PHI, split, split, CONFIG.batch, rng.streams(9, "other"))
+    second.set_state(first.get_state())
+    state = slack.from_tensors(copy.deepcopy(slack.to_tensors(state)), PHI)
+    *_, (state, _) = slack.search(state, second, CONFIG)
+    torch.testing.assert_close(state.phi.pi, expected[-1][0].phi.pi, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(second.theta, plain.theta, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("preparation", [AS_STORED, window((10, 10))], ids=["as stored", "window"])
+def test_a_training_is_the_plain_one(preparation):
+    size = 12 if preparation is AS_STORED else 10
+    config = FitConfig(epochs=2, batch=8)
+    plain = Fit(net(size=size), PHI, data(), config, rng.streams(3, "fit"), preparation)
+    fast = FastFit(
+        net(size=size), PHI, data(), config, rng.streams(3, "fit"), preparation, precision=torch.float32, compiled=False
+    )
+    for rtol in (1e-5, 1e-4, 1e-3):  # rounding differs, and grows from step to step
+        torch.testing.assert_close(plain.step(), fast.step(), rtol=rtol, atol=0)
+    torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
