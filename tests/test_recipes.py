@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from slackaug import data, recipes
+from slackaug.api import read_config
 from slackaug.data import Split
 from slackaug.recipes import RunConfig
 from slackaug.slack import SearchConfig
@@ -70,17 +71,27 @@ def test_kl_weight_times_rate_is_what_the_paper_prints():
 VARIANTS = {
     "without-kl": {"kl_weight": 0.0, "policy_lr": 0.25, "mu_divisor": 10.0},
     "unrolled": {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25, "kl_weight": 0.005},
-    "unrolled-without-kl": {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25, "kl_weight": 0.0},
+    "unrolled-without-kl": {
+        "n_rounds": 1,
+        "n_retrain": 0,
+        "n_unrolled": 10_000,
+        "policy_lr": 0.25,
+        "kl_weight": 0.0,
+        "mu_divisor": 10.0,
+    },
     "warm-start": {"cold_start": False, "model_lr": 0.8, "policy_lr": 0.5},
     "pi-only": {"learn_mu": False},
     "mu-only": {"learn_pi": False, "policy_lr": 0.025, "mu_divisor": 1.0},
+    "ensembling": {"policy_lr": 4.0, "kl_weight": 0.005, "mu_divisor": 60.0},
 }
 
 
 @pytest.mark.parametrize("name", recipes.VARIANTS)
 def test_variants_change_what_the_paper_says_and_nothing_else(name):
     base = recipes.cifar10()
-    assert recipes.VARIANTS[name](base) == replace(base, search=replace(base.search, **VARIANTS[name]))
+    n_ranks = 4 if name == "ensembling" else 1
+    changed = replace(base.search, **VARIANTS[name])
+    assert recipes.VARIANTS[name](base) == replace(base, search=changed, n_ranks=n_ranks)
 
 
 @pytest.mark.parametrize("name", recipes.VARIANTS)
@@ -90,11 +101,6 @@ def test_variants_are_of_any_configuration(name, row):
     changed = recipes.VARIANTS[name](base)
     assert changed != base
     assert (changed.pretrain, changed.evaluate, changed.model) == (base.pretrain, base.evaluate, base.model)
-
-
-def test_other_architecture():
-    base = recipes.cifar10("wrn-28-10")
-    assert recipes.other_architecture(base, "wrn-40-2") == replace(base, model="wrn-40-2")
 
 
 # --- presets ----------------------------------------------------------------------------------------------------------
@@ -159,6 +165,17 @@ def test_run_config_refuses_an_unknown_space_and_no_model():
         RunConfig(preset="quick", model="small", space="cifer")
     with pytest.raises(ValueError, match="model: expected a name, such as small"):
         RunConfig(preset="quick", model="", space="cifar")
+
+
+def test_an_ensemble_has_at_least_one_model():
+    with pytest.raises(ValueError, match="n_ranks must be at least 1, got 0"):
+        RunConfig(preset="quick", model="small", space="cifar", n_ranks=0)
+    assert recipes.ensembling(recipes.cifar10(), n_ranks=2).n_ranks == 2
+
+
+def test_a_stored_configuration_without_ranks_is_of_one_process(tmp_path):
+    (tmp_path / "config.yaml").write_text("preset: quick\nmodel: small\nspace: cifar\n")
+    assert read_config(tmp_path).n_ranks == 1
 
 
 def test_defaults_are_the_cifar10_row_and_plain_momentum_in_pre_training():

@@ -3,11 +3,9 @@
 import json
 import math
 import os
-import re
 import shlex
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,23 +14,18 @@ from typing import Any, NamedTuple
 import torch
 from rich.console import Console
 
-from . import foreign, learn, recipes, runs, settings
+from . import ensemble, foreign, learn, recipes, runs, settings
 from .data import DataError, Dataset, load
-from .learn import Ending, Learner
+from .ensemble import ALONE, Ensemble, Parted
+from .exits import Stopped, signals
+from .learn import Ending, Learner, Progress
+from .machine import default_device, duration_seconds, machine
 from .policy import Policy
 from .progress import Display, duration
 from .recipes import DataConfig, RunConfig
 from .runs import Run, RunError
 
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
-
-
-class Stopped(RuntimeError):
-    """The search was asked to stop; everything is saved."""
-
-    def __init__(self, message: str, signal_number: int):
-        super().__init__(message)
-        self.signal_number = signal_number
 
 
 class SearchResult(NamedTuple):
@@ -56,27 +49,27 @@ def search(
     overwrite: bool = False,
     dry_run: bool = False,
     size: int | None = None,
+    margin: bool = False,
     flip: bool | None = None,
     skip_bad: bool = False,
     device: str | None = None,
     threads: int | None = None,
     tensorboard: bool = False,
+    engine: str = "plain",
     console: Console | None = None,
+    watch: Callable[[float], None] | None = None,
 ) -> SearchResult | None:
     """Learn a policy for the images in `data` and write the run to the folder `out`.
 
     `data` is whatever the command takes: a folder of class folders, a file, a name. `time_limit` is in seconds, or a
     text such as 20min. Progress goes to stderr, or to `console`. Returns the policy and the folder; None after a dry
-    run. With `resume`, all settings are those of the run.
+    run. With `resume`, all settings are those of the run. In processes of torchrun, their models are an ensemble.
     """
-    console = console or Console(stderr=True)
-    data = os.fspath(data)
+    data, console = os.fspath(data), console or Console(stderr=True)
     if isinstance(exclude, str) or isinstance(set, str):
         raise TypeError("exclude and set take lists of texts, such as ['Invert', 'Solarize']")
     if isinstance(time_limit, str):
         time_limit = duration_seconds(time_limit)
-    folder = Path(out)
-    work = Work(data, folder, *machine(device, threads), time_limit, tensorboard, console)
     given = {
         "preset": preset,
         "model": model,
@@ -86,26 +79,35 @@ def search(
         "flip": flip,
     }
     given = {key: value for key, value in given.items() if value is not None}
-    if resume:
-        if given.keys() - {"model"} or config or set or size or skip_bad or overwrite or dry_run:
-            raise RunError("--resume takes all settings from the run; give only the data, -o and --time-limit with it")
-        return go_on(work, model)
-    if tensorboard and find_spec("tensorboard") is None:
-        raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
-    if not dry_run:
-        runs.refuse(folder, overwrite=overwrite)  # before the data is read, which may take long
-    dataset = load(data, size=size, skip_bad=skip_bad)
-    chosen = configure(dataset, given, config, set)
-    where = DataConfig(source=data, size=size, skip_bad=skip_bad, fingerprint=dataset.fingerprint)
-    chosen = replace(chosen, data=where)
-    announce(work, dataset, chosen)
-    if dry_run:
-        work.say(settings.dump(chosen))
-        return None
-    learner = Learner(chosen, dataset, work.device)
-    with writing(work, chosen), closing(Run.create(folder, settings.dump(chosen), overwrite=overwrite)) as run:
-        run.write("env.json", json.dumps(runs.environment(), indent=1))
-        return conduct(work, run, learner, 0.0)
+    with ensemble.join(device or default_device()) as ranks:
+        if not ranks.leads:
+            console = Console(quiet=True)
+        with ranks.together():
+            where = machine(ranks.place(device or default_device()), threads)
+            work = Work(data, Path(out), *where, time_limit, tensorboard, console, ranks, watch, engine)
+            if resume and (
+                given.keys() - {"model"} or config or set or size or margin or skip_bad or overwrite or dry_run
+            ):
+                raise RunError(
+                    "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
+                )
+            if tensorboard and not resume and find_spec("tensorboard") is None:
+                raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
+            if ranks.leads and not resume and not dry_run:
+                runs.refuse(work.folder, overwrite=overwrite)  # before the data is read, which may take long
+        if resume:
+            return go_on(work, model)
+        with ranks.together():
+            dataset = load(data, size=size, margin=margin, skip_bad=skip_bad)
+            source = DataConfig(
+                source=data, size=size, margin=margin, skip_bad=skip_bad, fingerprint=dataset.fingerprint
+            )
+            chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
+            announce(work, dataset, chosen)
+        if dry_run:
+            work.say(settings.dump(chosen))
+            return None
+        return begin(work, chosen, dataset, overwrite=overwrite)
 
 
 class Work(NamedTuple):
@@ -118,44 +120,37 @@ class Work(NamedTuple):
     time_limit: float | None
     tensorboard: bool
     console: Console
+    ensemble: Ensemble = ALONE
+    watch: Callable[[float], None] | None = None  # is told the share that is done
+    engine: str = "plain"
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def resume_command(self, config: RunConfig) -> str:
         words = ["slackaug", "search", self.data, "-o", str(self.folder), "--resume"]
+        if config.n_ranks > 1:
+            words = ["torchrun", "--nproc-per-node", str(config.n_ranks), "-m", *words]
         if is_foreign(config.model):
             words += ["--model", config.model]
-        if self.device != default_device():
-            words += ["--device", self.device]
+        device = "cuda" if config.n_ranks > 1 and self.device.startswith("cuda") else self.device
+        if device != default_device():
+            words += ["--device", device]
         if self.threads is not None:
             words += ["--threads", str(self.threads)]
         if self.tensorboard:
             words.append("--tensorboard")
+        if self.engine != "plain":
+            words += ["--engine", self.engine]
         return shlex.join(words)
 
 
-def default_device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def machine(device: str | None, threads: int | None) -> tuple[str, int | None]:
-    """The device and the number of threads, which is set here."""
-    if threads is not None:
-        if threads < 1:
-            raise ValueError(f"--threads {threads}: expected at least 1")
-        torch.set_num_threads(threads)
-    device = device or default_device()
-    try:
-        torch.empty(1, device=device).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises any of them
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"--device {device}: cannot be used ({reason}); expected cpu or cuda") from None
-    return device, threads
-
-
 def configure(
-    dataset: Dataset, given: dict[str, Any], config: str | os.PathLike[str] | None, assignments: Sequence[str]
+    dataset: Dataset,
+    given: dict[str, Any],
+    config: str | os.PathLike[str] | None,
+    assignments: Sequence[str],
+    n_ranks: int = 1,
 ) -> RunConfig:
     """The preset, changed by the file, then by --set, then by the options."""
     changes = settings.read_yaml(config) if config is not None else {}
@@ -167,14 +162,23 @@ def configure(
         if "data" in assignment:
             raise settings.SettingError(f"--set {text}: the data is given by DATA, --size and --skip-bad")
         changes = merge(changes, assignment)
-    changes = merge(changes, given)
+    changes = merge({"n_ranks": n_ranks}, merge(changes, given))
     name = changes.get("preset") or ("paper" if torch.cuda.is_available() else "quick")
     model = settings.checked(changes.get("model"), str | None, "model")
     chosen = settings.update(
         recipes.preset(str(name), dataset, model), changes
     )  # at once: settings may need one another
+    if chosen.n_ranks != n_ranks:
+        raise settings.SettingError(
+            f"n_ranks={chosen.n_ranks}, but this search has {count(n_ranks, 'process', 'processes')}; give "
+            f"--set n_ranks={n_ranks}, or start it with torchrun --nproc-per-node {chosen.n_ranks} -m slackaug search"
+        )
     learn.start_policy(chosen, dataset)  # an unknown transformation in `exclude` is found here, not later
     return chosen
+
+
+def count(n: int, one: str, many: str) -> str:
+    return f"{n} {one if n == 1 else many}"
 
 
 def merge(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
@@ -204,39 +208,79 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
         f"mirror flips are {'on' if flip else 'off'} ({'--no-flip' if flip else '--flip'} changes that); "
         f"space {config.space}, network {config.model}, preset {config.preset}{row}, on {work.device}"
     )
-    seconds = learn.search_seconds(config, dataset, work.device)
+    if config.n_ranks > 1:
+        work.say(
+            f"an ensemble of {config.n_ranks} models, one in each process, learns one policy; "
+            "the losses that are shown and stored are those of rank 0"
+        )
+    seconds = learn.search_seconds(config, dataset, work.device, work.engine)
     work.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
+
+
+def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -> SearchResult:
+    """A new run."""
+    if len({*work.ensemble.all(dataset.fingerprint)}) > 1:
+        raise DataError(f"{work.data}: is not the same data for all processes of the ensemble")
+    with work.ensemble.together():
+        learner = Learner(config, dataset, work.device, work.ensemble, work.engine)
+    with holding(work, config, lambda: Run.create(work.folder, settings.dump(config), overwrite=overwrite)) as run:
+        if run is not None:
+            run.write("env.json", json.dumps(runs.environment(), indent=1))
+        return conduct(work, run, learner, 0.0)
 
 
 def go_on(work: Work, model: str | None) -> SearchResult:
     """Resume a run from its newest checkpoint, or from its start where there is none."""
-    stored = read_config(work.folder)
-    if model != (stored.model if is_foreign(stored.model) else None):  # a file alone may not name code to run
-        expected = f"give --model {stored.model}" if is_foreign(stored.model) else "do not give --model"
-        raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
-    with writing(work, stored), closing(Run(work.folder)) as run:
-        dataset = load(work.data, size=stored.data.size, skip_bad=stored.data.skip_bad)
-        if dataset.fingerprint != stored.data.fingerprint:
-            raise DataError(
-                f"{work.data}: is not the data of this run (another fingerprint than that of {stored.data.source})"
-            )
-        saved, remarks = run.load_checkpoint()
-        for remark in remarks:
-            work.say(remark)
-        learner = Learner(stored, dataset, work.device)
-        if saved is None:
-            work.say("no checkpoint yet: starting again with the stored configuration")
-            run.cut_metrics(0)
-            return conduct(work, run, learner, 0.0)
-        learner.set_state(saved)
-        run.cut_metrics(saved["metrics_size"])
+    stored = work.ensemble.lead(lambda: read_config(work.folder))
+    with work.ensemble.together():
+        check_resumable(work, stored, model)
+    with holding(work, stored, lambda: Run(work.folder)) as run:
+        with work.ensemble.together(), writing(work, stored):
+            dataset = load(work.data, size=stored.data.size, margin=stored.data.margin, skip_bad=stored.data.skip_bad)
+            if dataset.fingerprint != stored.data.fingerprint:
+                raise DataError(
+                    f"{work.data}: is not the data of this run (another fingerprint than that of {stored.data.source})"
+                )
+            learner = Learner(stored, dataset, work.device, work.ensemble, work.engine)
+        seconds = restore(work, run, learner)
         if learner.is_finished:
             policy_file = work.folder / "policy.json"
             work.say(f"{work.folder}: this search is finished; its policy is {policy_file}")
-            return SearchResult(Policy.load(policy_file), work.folder)
-        left = saved["seconds"] * (1 - learner.share_done()) / max(learner.share_done(), 1e-9)
+            return SearchResult(work.ensemble.lead(lambda: Policy.load(policy_file)), work.folder)
+        return conduct(work, run, learner, seconds)
+
+
+def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:
+    if model != (stored.model if is_foreign(stored.model) else None):  # a file alone may not name code to run
+        expected = f"give --model {stored.model}" if is_foreign(stored.model) else "do not give --model"
+        raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
+    if stored.n_ranks != work.ensemble.n_ranks:
+        raise RunError(
+            f"{work.folder}: this run has {count(stored.n_ranks, 'process', 'processes')}, not "
+            f"{work.ensemble.n_ranks}. To go on: {work.resume_command(stored)}"
+        )
+
+
+def restore(work: Work, run: Run | None, learner: Learner) -> float:
+    """Give every rank its state of the newest checkpoint; the seconds of work that are in it."""
+    saved: dict[str, Any] | None = None
+    with work.ensemble.together(), writing(work, learner.config):
+        if run is not None:
+            saved, remarks = run.load_checkpoint()
+            for remark in remarks:
+                work.say(remark)
+            run.cut_metrics(0 if saved is None else saved["metrics_size"])
+    states = None if run is None else [None] * learner.config.n_ranks if saved is None else learn.unpack(saved)
+    own = work.ensemble.scatter_states(states)
+    if own is None:
+        work.say("no checkpoint yet: starting again with the stored configuration")
+        return 0.0
+    learner.set_state(own)
+    seconds = 0.0 if saved is None else float(saved["seconds"])
+    if not learner.is_finished:
+        left = seconds * (1 - learner.share_done()) / max(learner.share_done(), 1e-9)
         work.say(f"going on after {learner.share_done():.0%} of the search; about {duration(left)} left")
-        return conduct(work, run, learner, saved["seconds"])
+    return seconds
 
 
 def read_config(folder: Path) -> RunConfig:
@@ -244,6 +288,17 @@ def read_config(folder: Path) -> RunConfig:
         raise RunError(f"{folder}: holds no run to resume (no config.yaml)")
     document = settings.read_yaml(folder / "config.yaml")
     return settings.update(RunConfig(preset="", model="small", space="cifar"), document)
+
+
+@contextmanager
+def holding(work: Work, config: RunConfig, open_run: Callable[[], Run]) -> Iterator[Run | None]:
+    """The folder of the run, for the rank that writes it."""
+    with writing(work, config), ExitStack() as held:
+        run = None
+        with work.ensemble.together(), writing(work, config):
+            if work.ensemble.leads:
+                run = held.enter_context(closing(open_run()))
+        yield run
 
 
 @contextmanager
@@ -260,24 +315,22 @@ def writing(work: Work, config: RunConfig) -> Iterator[None]:
         ) from error
 
 
-def conduct(work: Work, run: Run, learner: Learner, seconds_before: float) -> SearchResult:
-    limit = math.inf if work.time_limit is None else seconds_before + work.time_limit
-    policy_file = run.path / "policy.json"
+def conduct(work: Work, run: Run | None, learner: Learner, seconds_before: float) -> SearchResult:
+    policy_file = work.folder / "policy.json"
     to_go_on = f"To go on: {work.resume_command(learner.config)}"
-    if work.tensorboard:
-        folder, n_steps = run.path / "tensorboard", learner.config.search.n_steps
-        run.loggers.append(runs.tensorboard(folder, learner.phi.space.names, n_steps))
-    with signals() as caught, Display(work.console, run.path / "search.log") as display:
-        ending = learn.execute(
-            learner, run, display.show, lambda: bool(caught), seconds_before=seconds_before, time_limit=limit
-        )
+    try:
+        with signals() as caught:
+            ending = execute(work, run, learner, seconds_before, lambda: bool(caught))
+            (signal_number,) = work.ensemble.agree(caught[0] if caught else 0)
+        policy = work.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.exists() else None)
+    except Parted as parted:
+        raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
     if ending is Ending.STOPPED:
-        raise Stopped(f"stopped; everything is saved. {to_go_on}", caught[0])
-    if not policy_file.exists():
+        raise Stopped(f"stopped; everything is saved. {to_go_on}", signal_number)
+    if policy is None:
         raise RuntimeError(
             f"the time limit came before the end of the first round, so there is no policy yet. {to_go_on}"
         )
-    policy = Policy.load(policy_file)
     if ending is Ending.TIME_LIMIT:
         rounds, planned = policy.learned["rounds"], learner.config.search.n_rounds
         work.say(f"time limit: the policy is that of round {rounds} of {planned}. {to_go_on}")
@@ -288,34 +341,23 @@ def conduct(work: Work, run: Run, learner: Learner, seconds_before: float) -> Se
             "try a lower search.policy_lr or a higher search.kl_weight"
         )
     work.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
-    return SearchResult(policy, run.path)
+    return SearchResult(policy, work.folder)
 
 
-def duration_seconds(text: str) -> float:
-    """90, 90s, 20min, 2h."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h)?", text.strip())
-    if match is None or float(match[1]) <= 0:
-        raise ValueError(f"--time-limit {text}: expected a time such as 90s, 20min or 2h")
-    return float(match[1]) * {"h": 3600, "m": 60, "min": 60}.get(match[2], 1)
+def execute(
+    work: Work, run: Run | None, learner: Learner, seconds_before: float, should_stop: Callable[[], bool]
+) -> Ending:
+    """Do the search, and show and log it on the rank that has the run."""
+    limit = math.inf if work.time_limit is None else seconds_before + work.time_limit
+    if run is not None and work.tensorboard:
+        folder, n_steps = run.path / "tensorboard", learner.config.search.n_steps
+        run.loggers.append(runs.tensorboard(folder, learner.phi.space.names, n_steps))
+    with nullcontext() if run is None else Display(work.console, run.path / "search.log") as display:
 
+        def show(progress: Progress, elapsed: float) -> None:
+            if display is not None:
+                display.show(progress, elapsed)
+            if work.watch is not None:
+                work.watch(progress.done)
 
-@contextmanager
-def signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM are noted, to be acted upon after the step; a second SIGINT interrupts at once."""
-    caught: list[int] = []
-
-    def note(number: int, frame: object) -> None:
-        if caught and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        caught.append(number)
-
-    try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: whoever owns that decides
-        yield caught
-        return
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        return learn.execute(learner, run, show, should_stop, seconds_before=seconds_before, time_limit=limit)

@@ -9,12 +9,12 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from . import models, rng, slack
+from . import engines, models, prepare, rng, slack
 from .data import Dataset, Split
-from .engine import Plain
-from .fit import Fit
+from .engine import Plain, alone
+from .ensemble import ALONE, Ensemble
 from .policy import Policy
 from .recipes import RunConfig
 from .runs import Run
@@ -59,24 +59,33 @@ def start_policy(config: RunConfig, data: Dataset) -> Policy:
 class Learner:
     """The two stages of a search, and how to leave and take them up again. Test images have no part in it."""
 
-    def __init__(self, config: RunConfig, data: Dataset, device: str = "cpu"):
-        self.config = config
+    def __init__(
+        self, config: RunConfig, data: Dataset, device: str = "cpu", ensemble: Ensemble = ALONE, engine: str = "plain"
+    ):
+        self.config, self.ensemble, self.engine_name = config, ensemble, engine
         self.train, self.val = (to_device(half, device) for half in data.halves(config.seed))
         self.phi = start_policy(config, data)
         self.model = models.build(
-            config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model")
+            config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model", *ensemble.purpose())
         ).to(device)
-        self.fit = Fit(self.model, self.phi, self.train, config.pretrain, rng.streams(config.seed, "pre-training"))
+        self.preparation = prepare.window(data.image_size)
+        streams = self.streams("pre-training")
+        self.fit = engines.make_fit(
+            "pretrain", self.model, self.phi, self.train, config.pretrain, streams, self.preparation
+        )
         self.engine: Plain | None = None  # from the end of pre-training on, which settles theta_0
         self.state: slack.State | None = None
 
     def begin_search(self) -> None:
         """theta_0 is what the model has become."""
-        search = self.config.search
-        self.engine = Plain(
-            self.model, self.phi, self.train, self.val, search.batch, rng.streams(self.config.seed, "search")
-        )
+        search, streams = self.config.search, self.streams("search")
+        average = self.ensemble.average if self.ensemble.n_ranks > 1 else alone
+        arguments = self.model, self.phi, self.train, self.val, search.batch, streams, self.preparation, average
+        self.engine = engines.make_engine(self.engine_name, search, *arguments)
         self.state = slack.start(self.phi, self.engine)
+
+    def streams(self, stage: str) -> dict[str, Generator]:
+        return rng.streams(self.config.seed, stage, *self.ensemble.purpose())
 
     def pretrain(self) -> Iterator[Progress]:
         n = self.fit.n_steps
@@ -160,32 +169,41 @@ class Clock:
 
 def execute(
     learner: Learner,
-    run: Run,
+    run: Run | None,
     on_step: Callable[[Progress, float], None],
     should_stop: Callable[[], bool],
     *,
     seconds_before: float = 0.0,
     time_limit: float = math.inf,
 ) -> Ending:
-    """Work until the end, the time limit or the wish to stop; in each case everything is on disk then."""
-    clock = Clock(seconds_before)
+    """Work until the end, the time limit or the wish to stop; in each case everything is on disk then.
+
+    In an ensemble all ranks do this in step; those without a run write nothing.
+    """
+    ensemble, clock = learner.ensemble, Clock(seconds_before)
     saved_at = time.monotonic()
 
     def save(progress: Progress) -> None:
         nonlocal saved_at
         check_finite(learner, run, progress, [learner.theta, progress.phi.pi, progress.phi.mu])
-        if progress.round and progress.step == progress.n_steps:
-            save_policy(run, learner, clock())  # first: a checkpoint that ends a search says that it is there
-        run.save_checkpoint(learner.get_state() | {"seconds": clock()})
+        states = ensemble.gather_states(learner.get_state())
+        if run is not None and states is not None:
+            if progress.round and progress.step == progress.n_steps:
+                save_policy(run, learner, clock())  # first: a checkpoint that ends a search says that it is there
+            run.save_checkpoint(pack(states) | {"seconds": clock()})
         saved_at = time.monotonic()
 
     for progress in work(learner):
-        check_finite(learner, run, progress, [progress.train_loss, progress.val_loss])
-        record(run, progress)
+        if progress.step % METRICS_EVERY == 0 or progress.step == progress.n_steps:  # to look at a number is to wait
+            check_finite(learner, run, progress, [progress.train_loss, progress.val_loss])
+            if run is not None:
+                record(run, progress)
         on_step(progress, clock())
         stage_ended = progress.step == progress.n_steps
-        stop, too_long = should_stop(), clock() > time_limit  # asked once: what is acted upon is saved
-        if stage_ended or stop or too_long or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+        is_due = time.monotonic() - saved_at > CHECKPOINT_SECONDS
+        # asked once: what is acted upon is saved
+        stop, too_long, is_due = map(bool, ensemble.agree(should_stop(), clock() > time_limit, is_due))
+        if stage_ended or stop or too_long or is_due:
             save(progress)
         if learner.is_finished:
             break
@@ -201,14 +219,26 @@ def work(learner: Learner) -> Iterator[Progress]:
     yield from learner.search()
 
 
-def check_finite(learner: Learner, run: Run, progress: Progress, values: list[Tensor | None]) -> None:
-    """Of every step the losses, and of what is about to be saved the model and the policy."""
-    if all(value is None or torch.isfinite(value).all().item() for value in values):
+def pack(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """The states of all ranks as one; that of a single process is its own."""
+    return states[0] if len(states) == 1 else {"ranks": states}
+
+
+def unpack(saved: dict[str, Any]) -> list[dict[str, Any]]:
+    states: list[dict[str, Any]] = saved.get("ranks", [saved])
+    return states
+
+
+def check_finite(learner: Learner, run: Run | None, progress: Progress, values: list[Tensor | None]) -> None:
+    """The losses, and of what is about to be saved the model and the policy; on any rank."""
+    is_finite = all(value is None or torch.isfinite(value).all().item() for value in values)
+    if not any(learner.ensemble.agree(not is_finite)):
         return
     config = learner.config
     lr = {"search.model_lr": config.search.model_lr} if progress.round else {"pretrain.lr": config.pretrain.lr}
     where = f"round {progress.round}, step {progress.step}" if progress.round else f"step {progress.step}"
-    kept = "the last checkpoint is from before" if run.checkpoints() else "there was no checkpoint yet"
+    is_kept = run is not None and run.checkpoints()
+    kept = "the last checkpoint is from before" if is_kept else "there was no checkpoint yet"
     advice = " ".join(f"--set {setting}={value / 4:g}" for setting, value in lr.items())
     raise Diverged(
         f"the loss or the model is no longer a number ({progress.stage}, {where}); {kept}. "
@@ -217,9 +247,7 @@ def check_finite(learner: Learner, run: Run, progress: Progress, values: list[Te
 
 
 def record(run: Run, progress: Progress) -> None:
-    """A line of metrics.jsonl, every few steps."""
-    if progress.step % METRICS_EVERY and progress.step != progress.n_steps:
-        return
+    """A line of metrics.jsonl."""
     metrics: dict[str, Any] = {
         "stage": progress.stage,
         "round": progress.round,
@@ -246,21 +274,23 @@ def save_policy(run: Run, learner: Learner, seconds: float) -> None:
         "rounds": n_done,
         "seconds": round(seconds, 1),
     }
+    if config.n_ranks > 1:
+        learned["ranks"] = config.n_ranks
     text = replace(learner.state.phi, learned=learned).dumps()
     run.write(f"policies/round_{n_done:02d}.json", text)
     run.write("policy.json", text)
 
 
-def search_seconds(config: RunConfig, data: Dataset, device: str) -> float:
+def search_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "plain") -> float:
     """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
-    learner = Learner(config, data, device)
+    learner = Learner(config, data, device, engine=engine_name)
     fit_seconds = timed(lambda: learner.fit.step())
     learner.begin_search()
     assert learner.engine is not None
     assert learner.state is not None
     engine, state, search = learner.engine, learner.state, config.search
-    retrain = timed(lambda: slack.take_step(state, engine, search))
-    unrolled = timed(lambda: slack.take_step(state._replace(step=search.n_retrain), engine, search))
+    retrain = timed(lambda: engine.execute(slack.take_step, state, search))
+    unrolled = timed(lambda: engine.execute(slack.take_step, state._replace(step=search.n_retrain), search))
     per_round = search.n_retrain * retrain + search.n_unrolled * unrolled
     return learner.fit.n_steps * fit_seconds + search.n_rounds * per_round
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from .data import Dataset
 from .fit import FitConfig
 from .models import MODELS
+from .prepare import SMALL_IMAGE
 from .schema import unknown
 from .slack import SearchConfig
 from .spaces import SPACES
-
-SMALL_IMAGE = 64  # pixels: up to here the cifar space is the default, above it domainnet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +20,7 @@ class DataConfig:
 
     source: str = ""
     size: int | None = None
+    margin: bool = False  # around images of that size, for random windows in training
     skip_bad: bool = False
     fingerprint: str = ""
 
@@ -36,6 +36,7 @@ class RunConfig:
     exclude: tuple[str, ...] = ()
     flip: bool | None = None  # null: as the data source says
     seed: int = 0  # of the split, the networks, the batches and the draws
+    n_ranks: int = 1  # models of an ensemble, each in a process of its own (torchrun)
     pretrain: FitConfig = field(default_factory=lambda: FitConfig(nesterov=False))
     search: SearchConfig = field(default_factory=SearchConfig)
     evaluate: FitConfig = field(default_factory=FitConfig)
@@ -45,6 +46,8 @@ class RunConfig:
             raise ValueError(unknown("space", self.space, list(SPACES)))
         if not self.model:
             raise ValueError(f"model: expected a name, such as {', '.join(MODELS)}")
+        if self.n_ranks < 1:
+            raise ValueError(f"n_ranks must be at least 1, got {self.n_ranks}")
 
 
 def default_space(data: Dataset) -> str:
@@ -190,7 +193,7 @@ def unrolled(base: RunConfig) -> RunConfig:
 
 
 def unrolled_without_kl(base: RunConfig) -> RunConfig:
-    return replace(base, search=replace(unrolled(base).search, kl_weight=0.0))
+    return replace(base, search=replace(unrolled(base).search, kl_weight=0.0, mu_divisor=10.0))
 
 
 def warm_start(base: RunConfig) -> RunConfig:
@@ -207,9 +210,10 @@ def mu_only(base: RunConfig) -> RunConfig:
     return replace(base, search=replace(base.search, learn_pi=False, policy_lr=0.025, mu_divisor=1.0))
 
 
-def other_architecture(base: RunConfig, model: str) -> RunConfig:
-    """Search on one network, for evaluation on another."""
-    return replace(base, model=model)
+def ensembling(base: RunConfig, n_ranks: int = 4) -> RunConfig:
+    """The policy's gradient is averaged over several models; the settings are those published for 4."""
+    changed = replace(base.search, policy_lr=4.0, kl_weight=0.005, mu_divisor=60.0)
+    return replace(base, n_ranks=n_ranks, search=changed)
 
 
 VARIANTS: dict[str, Callable[[RunConfig], RunConfig]] = {
@@ -219,4 +223,5 @@ VARIANTS: dict[str, Callable[[RunConfig], RunConfig]] = {
     "warm-start": warm_start,
     "pi-only": pi_only,
     "mu-only": mu_only,
+    "ensembling": ensembling,
 }

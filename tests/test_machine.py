@@ -1,0 +1,31 @@
+"""The device and the threads of a command. Signals and times: test_api.py."""
+
+import pytest
+import torch
+
+from slackaug.machine import default_device, duration_seconds, machine
+
+
+def test_what_is_there_is_the_default():
+    assert machine(None, None) == (default_device(), None)
+    assert default_device() == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def test_threads_are_set():
+    before = torch.get_num_threads()
+    try:
+        assert machine("cpu", before + 1) == ("cpu", before + 1)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_device_elsewhere_is_not_tried_here():
+    assert machine("cuda:7", None, is_here=False) == ("cuda:7", None)
+    with pytest.raises(ValueError, match="--device cuda:7: cannot be used"):
+        machine("cuda:7", None)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("1.5min", 90), ("2h", 7200)])
+def test_durations(text, seconds):
+    assert duration_seconds(text) == seconds
