@@ -25,7 +25,7 @@ import torch
 
 from slackaug import Policy, recipes
 from slackaug.data import load
-from slackaug.evaluate import Interval, interval
+from slackaug.intervals import Interval, interval
 from slackaug.learn import Learner
 from slackaug.recipes import RunConfig
 
@@ -97,8 +97,8 @@ CHANGES: dict[str, Callable[[RunConfig], RunConfig]] = {
 
 
 def percent(values: list[float]) -> str:
-    mean, half_width, _ = interval(values)
-    return f"{mean:.3f} ± {half_width:.3f}"
+    mean, half_width = interval(values)[:2]
+    return f"{mean:.3f}" if half_width is None else f"{mean:.3f} ± {half_width:.3f}"
 
 
 def planted_table(results: list[dict]) -> str:
@@ -116,7 +116,7 @@ def planted_table(results: list[dict]) -> str:
             change: Interval = interval([a / before - 1 for a in after])
             lines.append(
                 f"| {problem.source} | {len(mine)} | {label} | {before:.3f} | {percent(after)} | "
-                f"{100 * change.mean:+.0f} ± {100 * change.half_width:.0f} % |"
+                f"{100 * change.mean:+.0f} ± {100 * (change.half_width or 0):.0f} % |"
             )
     slowest = max(r["seconds"] for r in results)
     return "\n".join([*lines, "", f"a search took at most {slowest:.0f} s on one thread"])

@@ -8,6 +8,7 @@ from rich.console import Console
 from slackaug import demo, recipes
 from slackaug.runs import RunError
 
+NOT_DIFFERENT = "not distinguishable from"
 pytestmark = pytest.mark.usefixtures("quick_search")
 
 
@@ -27,8 +28,11 @@ def test_it_ends_with_a_verdict_and_where_the_files_are(shortened, tmp_path, cap
     for _ in range(2):  # an earlier demo is replaced
         demo.run(str(tmp_path / "demo"), Console(width=200))
     out = capsys.readouterr().out
-    assert "the learned policy is" in out
-    assert "uniform" in out
+    learned = tmp_path / "demo"
+    for baseline in demo.BASELINES:
+        sentences = [f"{learned} is {word} {baseline}: " for word in ("better than", "worse than", NOT_DIFFERENT)]
+        assert sum(out.count(sentence) for sentence in sentences) == 2
+    assert f"all results are in {learned / 'eval' / 'results.json'}" in out
     assert f"the policy is {tmp_path / 'demo' / 'policy.json'}" in out
 
 

@@ -76,3 +76,39 @@ def test_a_terminal_has_one_live_line(clock, tmp_path):
     assert "step 1 of 10" in screen.getvalue()
     assert "step 2 of 10" in screen.getvalue()
     assert not (tmp_path / "search.log").exists()
+
+
+# --- several jobs -----------------------------------------------------------------------------------------------------
+
+
+def jobs(screen, **options):
+    return progress.Jobs(Console(file=screen, width=200, **options), ["a", "b", "c"], lambda i: f"job {i} [red] done")
+
+
+def test_jobs_say_who_is_done_and_how_long_the_rest_takes(clock):
+    screen = io.StringIO()
+    with jobs(screen) as shown:
+        shown.progress([1e-9, 0, 0])
+        clock[0] += 10
+        shown.progress([0.5, 1e-9, 0])
+        assert screen.getvalue() == ""  # a line every 30 seconds
+        clock[0] += 20
+        shown.progress([1.0, 0.5, 0])
+        shown.done(0)
+    assert screen.getvalue() == "1 of 3 done; b 50%; 30 s left\njob 0 [red] done\n"
+
+
+def test_what_was_done_before_is_not_taken_for_speed(clock):
+    shown = jobs(io.StringIO())
+    shown.progress([0.9, 0, 0])  # taken up again
+    clock[0] += 10
+    shown.progress([1.0, 1e-9, 0])
+    assert shown.line([1.0, 0.1, 0]) == "1 of 3 done; b 10%; 1 min 35 s left"
+
+
+def test_jobs_on_a_terminal_have_one_live_line(clock):
+    screen = io.StringIO()
+    with jobs(screen, force_terminal=True) as shown:
+        clock[0] += 1
+        shown.progress([0.5, 0, 0])
+    assert "0 of 3 done; a 50%" in screen.getvalue()

@@ -1,6 +1,7 @@
 """What long work shows: one live line on a terminal, one plain line every 30 seconds elsewhere."""
 
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -74,3 +75,48 @@ class Display:
         if self.live is not None and now - self.shown_at >= LIVE_SECONDS:
             self.shown_at = now
             self.live.update(Text(line(progress, elapsed), overflow="ellipsis", no_wrap=True), refresh=True)
+
+
+class Jobs:
+    """Shows the progress of several jobs: a line for each that is done, and how long the rest will take."""
+
+    def __init__(self, console: Console, names: Sequence[str], describe_done: Callable[[int], str]):
+        self.console, self.names, self.describe_done = console, names, describe_done
+        self.start = self.said_at = self.shown_at = time.monotonic()
+        self.found: dict[int, float] = {}  # the share of each job that was done when it was begun here
+        self.live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def remark(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def done(self, index: int) -> None:
+        self.remark(self.describe_done(index))
+
+    def progress(self, shares: Sequence[float]) -> None:
+        now = time.monotonic()
+        for index, share in enumerate(shares):
+            if 0 < share < 1:
+                self.found.setdefault(index, share)
+        if self.live is not None and now - self.shown_at >= LIVE_SECONDS:
+            self.shown_at = now
+            self.live.update(Text(self.line(shares), overflow="ellipsis", no_wrap=True), refresh=True)
+        elif self.live is None and now - self.said_at >= PLAIN_SECONDS:
+            self.said_at = now
+            self.remark(self.line(shares))
+
+    def line(self, shares: Sequence[float]) -> str:
+        done, n = sum(shares), len(shares)
+        going = [f"{name} {share:.0%}" for name, share in zip(self.names, shares, strict=True) if 0 < share < 1]
+        new = done - sum(self.found.values())
+        left = (time.monotonic() - self.start) * (n - done) / new if new > 0 else None
+        parts = [f"{sum(share == 1 for share in shares)} of {n} done", *([", ".join(going)] if going else [])]
+        return "; ".join([*parts, *([f"{duration(left)} left"] if left is not None else [])])

@@ -10,9 +10,10 @@ import io
 import json
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -57,6 +58,25 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
+def lock(path: Path) -> IO[str]:
+    """Hold a folder; the lock goes with the process, even a killed one."""
+    file = (path / ".lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise RunError(f"{path}: another process is working on this run; wait for it, or choose another -o") from None
+    return file
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """A folder for this process alone, made where there is none."""
+    path.mkdir(parents=True, exist_ok=True)
+    with lock(path):
+        yield
+
+
 class Run:
     """A run folder, held by this process alone."""
 
@@ -64,14 +84,7 @@ class Run:
         self.path = path
         self.n_saved = 0  # checkpoints, up to the newest whole one
         self.loggers: list[Callable[[dict[str, Any]], None]] = []  # see the metrics, too
-        self.lock = (path / ".lock").open("w")
-        try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # goes with the process, even a killed one
-        except BlockingIOError:
-            self.lock.close()
-            raise RunError(
-                f"{path}: another process is working on this run; wait for it, or choose another -o"
-            ) from None
+        self.lock = lock(path)
 
     @classmethod
     def create(cls, path: Path, config: str, *, overwrite: bool = False) -> "Run":
@@ -130,10 +143,10 @@ class Run:
         return sorted((self.path / "checkpoints").glob("[0-9]*.pt"))
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
-        buffer = io.BytesIO()
-        torch.save(state | {"metrics_size": self.synced_metrics_size(), "config": self.config_digest()}, buffer)
-        content = buffer.getvalue()
-        self.write(f"checkpoints/{self.n_saved:06d}.pt", hashlib.sha256(content).digest() + content)
+        folder = self.path / "checkpoints"
+        folder.mkdir(exist_ok=True)
+        state = state | {"metrics_size": self.synced_metrics_size(), "config": self.config_digest()}
+        write_checkpoint(folder / f"{self.n_saved:06d}.pt", state)
         self.n_saved += 1
         for path in self.checkpoints():
             if not self.n_saved - KEPT <= int(path.stem) < self.n_saved:
@@ -169,6 +182,14 @@ def refuse(path: Path, *, overwrite: bool) -> None:
         raise RunError(f"{path}: is not empty; go on with --resume, start anew with --overwrite, or choose another -o")
     if not (path / "config.yaml").is_file():
         raise RunError(f"{path}: is not empty and holds no run, so --overwrite does not touch it; choose another -o")
+
+
+def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Tensors and plain values, after their checksum."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    content = buffer.getvalue()
+    write_atomically(path, hashlib.sha256(content).digest() + content)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:

@@ -2,7 +2,8 @@
 
 from .batches import Batches
 from .dataset import DataError, Dataset, Split, build
+from .duplicates import count_duplicates
 from .sources import DATASETS, load
 from .splits import halves
 
-__all__ = ["DATASETS", "Batches", "DataError", "Dataset", "Split", "build", "halves", "load"]
+__all__ = ["DATASETS", "Batches", "DataError", "Dataset", "Split", "build", "count_duplicates", "halves", "load"]

@@ -1,0 +1,110 @@
+"""What an evaluation compares: baselines by name, policies from files, and the grid of RandAugment."""
+
+import os
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+from . import published, trial
+from .policy import Policy
+from .published import AnyPolicy
+
+MAGNITUDES = ("own", "uniform", "both")
+CHOSEN_MAGNITUDES = ("file:", "autoaugment", "randaugment")  # baselines whose magnitudes somebody has chosen
+RANDAUGMENT = "randaugment"
+
+PolicyLike = str | os.PathLike[str] | Policy  # a file of any known format, the folder of a run, or a policy
+
+
+class Candidate(NamedTuple):
+    """A policy or baseline to be compared."""
+
+    name: str
+    augmentation: str | AnyPolicy
+    digest: str
+    uniform_magnitudes: bool = False  # instead of its own
+
+    @property
+    def is_baseline(self) -> bool:
+        return isinstance(self.augmentation, str)
+
+
+def find_candidates(policies: Sequence[PolicyLike], baselines: Sequence[str]) -> list[Candidate]:
+    """The baselines, then the policies; each with a name of its own."""
+    if not policies and not baselines:
+        raise ValueError("nothing to evaluate: give a policy (-p FILE) or baselines (--baselines none,uniform)")
+    candidates = [from_name(name) for name in baselines]
+    for i, policy in enumerate(policies):
+        if isinstance(policy, Policy):
+            candidates.append(Candidate(f"policy {i}", policy, trial.digest(policy)))
+            continue
+        path = policy_file(policy)
+        candidates.append(Candidate(label(path), published.load(path), trial.digest(path.read_bytes())))
+    check_names(candidates)
+    return candidates
+
+
+def check_names(candidates: Sequence[Candidate]) -> None:
+    names = [candidate.name for candidate in candidates]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"given more than once: {', '.join(twice)}")
+
+
+def from_name(name: str) -> Candidate:
+    """A baseline; what defines it is its name, or the content of the file that it names."""
+    path = Path(name.removeprefix("file:"))
+    content = path.read_bytes() if name.startswith("file:") and path.is_file() else name
+    return Candidate(name, name, trial.digest(content))
+
+
+def policy_file(policy: str | os.PathLike[str]) -> Path:
+    path = Path(policy)
+    return path / "policy.json" if path.is_dir() else path
+
+
+def label(path: Path) -> str:
+    """runs/pets/policy.json is called runs/pets."""
+    return str(path.parent if path.name == "policy.json" and path.parent != Path() else path)
+
+
+def with_magnitudes(candidates: Sequence[Candidate], magnitudes: str) -> list[Candidate]:
+    """The paper's ablation: policies with the magnitudes that were chosen for them, with uniform ones, or both."""
+    if magnitudes not in MAGNITUDES:
+        raise ValueError(f"--magnitudes {magnitudes}: expected {', '.join(MAGNITUDES[:-1])} or {MAGNITUDES[-1]}")
+    found = []
+    for candidate in candidates:
+        has_chosen = not candidate.is_baseline or candidate.name.startswith(CHOSEN_MAGNITUDES)
+        if magnitudes != "uniform" or not has_chosen:
+            found.append(candidate)
+        if magnitudes != "own" and has_chosen:
+            name = f"{candidate.name}, uniform magnitudes"
+            found.append(candidate._replace(name=name, uniform_magnitudes=True))
+    return found
+
+
+# --- RandAugment ------------------------------------------------------------------------------------------------------
+
+
+def find_grid(candidates: Sequence[Candidate], grid: str | None) -> list[Candidate]:
+    """The choices that `1,2x5,9,14` names, the N and then the M; none where no grid is wanted."""
+    if grid is None:
+        return []
+    if not any(candidate.augmentation == RANDAUGMENT for candidate in candidates):
+        raise ValueError("--randaugment-grid needs randaugment among the baselines")
+    try:
+        n_values, m_values = ([int(value) for value in part.split(",")] for part in grid.split("x"))
+    except ValueError:
+        raise ValueError(f"--randaugment-grid {grid}: expected N,N,...xM,M,..., such as 1,2x5,9,14") from None
+    choices = [from_name(f"{RANDAUGMENT}-{n}-{m}") for n, m in product(n_values, m_values)]
+    check_names(choices)
+    return choices
+
+
+def with_choice(candidates: Sequence[Candidate], chosen: Candidate) -> list[Candidate]:
+    """RandAugment as chosen from the grid, under its own name."""
+    return [
+        c._replace(augmentation=chosen.augmentation, digest=chosen.digest) if c.augmentation == RANDAUGMENT else c
+        for c in candidates
+    ]

@@ -1,0 +1,156 @@
+"""What was found about several policies: files, a table and one plain sentence."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from . import __version__, intervals, runs, settings
+from .intervals import Interval, interval, paired
+from .progress import duration
+from .trial import Protocol
+
+COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second")  # of results.csv
+
+
+class Row(NamedTuple):
+    """One policy."""
+
+    name: str
+    trials: list[dict[str, Any]]  # as the result files have them, one for each seed
+    accuracy: Interval
+    difference: Interval | None  # to the first baseline, by seed; None where there is no other policy to compare with
+
+    @property
+    def accuracies(self) -> dict[int, float]:
+        return by_seed(self.trials)
+
+    @property
+    def seconds(self) -> float:
+        """Of one training."""
+        return mean([found["seconds"] for found in self.trials])
+
+    @property
+    def images_per_second(self) -> float:
+        return mean([found["images_per_second"] for found in self.trials])
+
+
+class Results(NamedTuple):
+    protocol: Protocol
+    class_names: tuple[str, ...]
+    reference: str | None  # the first baseline
+    rows: list[Row]
+    verdict: str
+    remarks: dict[str, Any]  # what else was found: duplicates, a grid
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def by_seed(trials: Sequence[dict[str, Any]]) -> dict[int, float]:
+    return {found["seed"]: found["accuracy"] for found in trials}
+
+
+def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> list[Row]:
+    """Of the trials by policy, in order; a policy without a finished trial has no row yet."""
+    rows = []
+    base = by_seed(found.get(reference, [])) if reference is not None else {}
+    for name, trials in found.items():
+        if trials:
+            accuracy = by_seed(trials)
+            difference = paired(accuracy, base) if name != reference else None
+            rows.append(Row(name, trials, interval(list(accuracy.values())), difference))
+    return rows
+
+
+def judge(rows: Sequence[Row], subject: str | None, reference: str | None) -> str:
+    """The sentence about `subject`."""
+    found = {row.name: row for row in rows}
+    if subject is None or reference is None or subject == reference or not {subject, reference} <= found.keys():
+        return "Nothing to compare: give a policy and a baseline, or two baselines."
+    difference = found[subject].difference
+    assert difference is not None
+    return intervals.verdict(subject, reference, difference)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def as_dict(found: Interval | None) -> dict[str, Any] | None:
+    return None if found is None else found._asdict()
+
+
+def to_json(results: Results) -> str:
+    document = {
+        "schema_version": 1,
+        "library_version": __version__,
+        "protocol": settings.to_dict(results.protocol),
+        "environment": runs.environment(),
+        "class_names": list(results.class_names),
+        "reference": results.reference,
+        "verdict": results.verdict,
+        **results.remarks,
+        "policies": [
+            {
+                "name": row.name,
+                "accuracy": as_dict(row.accuracy),
+                "difference": as_dict(row.difference),
+                "seconds": row.seconds,
+                "images_per_second": row.images_per_second,
+                "trials": row.trials,
+            }
+            for row in results.rows
+        ],
+    }
+    return json.dumps(document, indent=1)
+
+
+def to_csv(results: Results) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in results.rows:
+        for found in row.trials:
+            writer.writerow({"policy": row.name} | found)
+    return text.getvalue()
+
+
+def write(results: Results, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    runs.write_atomically(folder / "results.csv", to_csv(results).encode())
+    runs.write_atomically(folder / "results.json", to_json(results).encode())
+
+
+# --- the terminal -----------------------------------------------------------------------------------------------------
+
+
+def points(difference: Interval | None) -> str:
+    """A difference in percentage points."""
+    if difference is None:
+        return ""
+    around = "" if difference.half_width is None else f" ± {100 * difference.half_width:.2f}"
+    return f"{100 * difference.mean:+.2f}{around}"
+
+
+def table(results: Results) -> Table:
+    shown = Table()
+    shown.add_column("policy", overflow="fold")
+    difference = f"to {results.reference},\nby seed" if results.reference is not None else ""
+    for header in ("accuracy,\n95 % interval", "n", difference, "images/s", "time of\na training"):
+        shown.add_column(Text(header), justify="right", no_wrap=True)
+    for row in results.rows:
+        shown.add_row(
+            Text(row.name),
+            str(row.accuracy),
+            str(row.accuracy.n),
+            points(row.difference),
+            f"{row.images_per_second:,.0f}",
+            duration(row.seconds),
+        )
+    return shown

@@ -1,0 +1,269 @@
+"""One training with one policy and one seed, and its test: the unit that evaluations and studies are made of.
+
+A trial is described by plain values, so that any process of any machine can do it; it leaves one result file, and
+while it works a checkpoint from which it is taken up again.
+"""
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as to_safetensors
+from torch import nn
+
+from . import __version__, baselines, engines, models, rng, runs, scoring, settings
+from .data import Dataset, Split, load
+from .data.dataset import fingerprint
+from .exits import Stopped, signals
+from .fit import Fit, FitConfig, predict
+from .learn import Diverged, timed, to_device
+from .policy import Policy
+from .prior import DeepAA, PBASchedule, SubPolicies
+from .recipes import DataConfig
+
+CHECKPOINT_SECONDS = 120.0
+REPORT_EVERY = 20  # steps
+BEGUN = 1e-9  # share of a training that has begun
+CHECK_EVERY = 100  # steps, whether the loss is still a number
+HALF_SEED = 0  # of the halves that a choice by validation uses
+
+Report = Callable[[float], None]  # takes the share that is done
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """All that trials have in common, so that their results can be compared."""
+
+    data: DataConfig
+    data_digest: str  # of what the data's fingerprint leaves out: test images, mean, std, whether it may be flipped
+    model: str
+    space: str  # of the uniform baselines
+    flip: bool | None = None  # null: as each policy and the data say; false overrides all of them
+    fit: FitConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    protocol: Protocol
+    name: str  # of the policy, in tables and files
+    augmentation: str | Policy | SubPolicies | DeepAA | PBASchedule  # the name of a baseline, or a policy
+    digest: str  # of the augmentation's definition
+    uniform_magnitudes: bool = False  # instead of its own
+    seed: int
+    by_validation: bool = False  # train on one half of the training images, and test on the other
+    folder: Path  # of the results
+    models: Path | None = None  # where to keep the trained weights
+    device: str = "cpu"
+    threads: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Of all that decides the result."""
+        protocol = settings.to_dict(self.protocol)
+        del protocol["data"]["source"]  # the same images may lie elsewhere; their fingerprint stays
+        parts = (protocol, self.digest, self.uniform_magnitudes, self.seed, self.by_validation)
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def stem(self) -> str:
+        """Of its files: readable, and unlike that of every other trial."""
+        readable = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in self.name)
+        readable = readable.lstrip("._-")[:80]  # no hidden file, and no name too long for a disk
+        return f"{readable}-seed{self.seed}-{hashlib.sha256(self.name.encode()).hexdigest()[:6]}"
+
+    @property
+    def result_file(self) -> Path:
+        return self.folder / "trials" / f"{self.stem}{'-validation' if self.by_validation else ''}.json"
+
+    @property
+    def checkpoint_file(self) -> Path:
+        return self.result_file.with_suffix(".pt")
+
+
+@lru_cache(maxsize=2)
+def load_once(source: str, size: int | None, margin: bool, skip_bad: bool) -> Dataset:
+    """For all trials of a process."""
+    return load(source, size=size, margin=margin, skip_bad=skip_bad)
+
+
+def dataset(data: DataConfig) -> Dataset:
+    found = load_once(data.source, data.size, data.margin, data.skip_bad)
+    if data.fingerprint and found.fingerprint != data.fingerprint:
+        raise ValueError(f"{data.source}: is not the data of this evaluation (another fingerprint)")
+    return found
+
+
+def data_digest(data: Dataset) -> str:
+    return digest(repr((fingerprint(data.test), data.mean, data.std, data.flip)))
+
+
+def method_and_data(trial: Trial) -> tuple[baselines.Method, Dataset]:
+    """What to train with, and the images as this method wants them stored (the paper's table of pre-processing)."""
+    data = trial.protocol.data
+    found = dataset(data)
+    if data_digest(found) != trial.protocol.data_digest:
+        raise ValueError(f"{data.source}: is not the data of this evaluation (other test images or statistics)")
+    method = augmentation(trial, found)
+    margin = method.preparation.margin
+    if data.size is None or margin in (None, data.margin):
+        return method, found
+    found = load_once(data.source, data.size, margin, data.skip_bad)
+    return augmentation(trial, found), found
+
+
+def run(trial: Trial, report: Report) -> None:
+    """Train on all of the training images, test the last epoch, and write the result."""
+    if trial.threads is not None:
+        torch.set_num_threads(trial.threads)
+    method, data = method_and_data(trial)
+    train, test = data.halves(HALF_SEED) if trial.by_validation else (data.train, data.test)
+    fit = begin(trial, method, data, train)
+    seconds_before = take_up(trial, fit)
+    report(max(fit.done / fit.n_steps, BEGUN))
+    start = time.monotonic()
+
+    def seconds() -> float:
+        return seconds_before + time.monotonic() - start
+
+    with signals() as caught:
+        saved_at = start
+        while fit.done < fit.n_steps:
+            loss = fit.step()
+            if fit.done % CHECK_EVERY == 0 and not math.isfinite(loss.item()):
+                break
+            if fit.done % REPORT_EVERY == 0:
+                report(fit.done / fit.n_steps)
+            if caught or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+                leave(trial, fit, seconds())
+                saved_at = time.monotonic()
+            if caught:
+                raise Stopped("stopped; everything is saved", caught[0])
+    if fit.done < fit.n_steps or not torch.isfinite(fit.theta).all().item():
+        raise Diverged(
+            f"{trial.name}, seed {trial.seed}: the model is no longer a number after {fit.done} of {fit.n_steps} "
+            f"steps; try a lower rate, for all policies: --overwrite --set evaluate.lr={fit.config.lr / 4:g}"
+        )
+    trained_for = seconds()
+    test = to_device(test, trial.device)
+    score = scoring.score(predict(fit.model, fit.normalise, test, preparation=method.preparation), test.labels)
+    keep(trial, fit, data, score, trained_for)
+    report(1.0)
+
+
+def seconds_of(trial: Trial) -> float:
+    """The cost of a trial, measured over a few steps on a copy of everything."""
+    method, data = method_and_data(trial)
+    fit = begin(trial, method, data, data.train)
+    return fit.n_steps * timed(fit.step)
+
+
+def network(trial: Trial, data: Dataset) -> nn.Module:
+    generator = rng.generator(trial.seed, "evaluation", "model")
+    return models.build(trial.protocol.model, data.n_classes, data.image_size, generator)
+
+
+def begin(trial: Trial, method: baselines.Method, data: Dataset, train: Split) -> Fit:
+    return engines.make_fit(
+        "evaluate",
+        network(trial, data).to(trial.device),
+        method,
+        to_device(train, trial.device),
+        trial.protocol.fit,
+        rng.streams(trial.seed, "evaluation"),
+        method.preparation,
+    )
+
+
+def augmentation(trial: Trial, data: Dataset) -> baselines.Method:
+    protocol = trial.protocol
+    if isinstance(trial.augmentation, str):
+        flip = data.flip if protocol.flip is None else protocol.flip
+        return baselines.baseline(
+            trial.augmentation, data, space=protocol.space, flip=flip, uniform_magnitudes=trial.uniform_magnitudes
+        )
+    return baselines.from_policy(
+        trial.augmentation, trial.name, data, flip=protocol.flip, uniform_magnitudes=trial.uniform_magnitudes
+    )
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def leave(trial: Trial, fit: Fit, seconds: float) -> None:
+    state = {"config": trial.key, "seconds": seconds, "fit": fit.get_state()}
+    trial.checkpoint_file.parent.mkdir(parents=True, exist_ok=True)
+    runs.write_checkpoint(trial.checkpoint_file, state)
+
+
+def take_up(trial: Trial, fit: Fit) -> float:
+    """Go on from the trial's checkpoint, where there is one; the seconds that were spent before it."""
+    if not trial.checkpoint_file.is_file():
+        return 0.0
+    state = runs.read_checkpoint(trial.checkpoint_file)
+    if state is None or state["config"] != trial.key:  # damaged, or of other settings: it is only a short cut
+        return 0.0
+    fit.set_state(state["fit"])
+    return float(state["seconds"])
+
+
+def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: float) -> None:
+    """The weights first: a result says that all is there."""
+    if trial.models is not None:
+        trial.models.mkdir(parents=True, exist_ok=True)
+        runs.write_atomically(trial.models / f"{trial.stem}.safetensors", model_file(trial, fit, data, score))
+    n_images = fit.n_steps * fit.batches.batch
+    result = {
+        "key": trial.key,
+        "name": trial.name,
+        "seed": trial.seed,
+        **score._asdict(),
+        "seconds": round(seconds, 3),
+        "images_per_second": round(n_images / max(seconds, 1e-9), 1),
+    }
+    trial.result_file.parent.mkdir(parents=True, exist_ok=True)
+    runs.write_atomically(trial.result_file, json.dumps(result).encode())
+    trial.checkpoint_file.unlink(missing_ok=True)
+
+
+def model_file(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score) -> bytes:
+    """The weights, and in the metadata all that is needed to use them: texts, as the format has it."""
+    weights = {name: value.detach().cpu().contiguous().clone() for name, value in fit.model.state_dict().items()}
+    about = {
+        "slackaug": __version__,
+        "model": trial.protocol.model,
+        "classes": json.dumps(data.class_names),
+        "size": json.dumps(data.image_size),  # height and width
+        "mean": json.dumps(data.mean),
+        "std": json.dumps(data.std),
+        "policy": trial.name,
+        "seed": str(trial.seed),
+        "accuracy": str(score.accuracy),
+    }
+    return to_safetensors(weights, about)
+
+
+def read_result(trial: Trial) -> dict[str, Any] | None:
+    """What an earlier process found, if it did this very trial."""
+    try:
+        result = json.loads(trial.result_file.read_bytes())
+    except (OSError, ValueError):  # none, or not a file of ours
+        return None
+    if not isinstance(result, dict) or result.get("key") != trial.key:
+        return None
+    if trial.models is not None and not (trial.models / f"{trial.stem}.safetensors").is_file():
+        return None  # done once, but its weights were not kept
+    return result
+
+
+def digest(policy: Policy | bytes | str) -> str:
+    """Of a policy, a policy file or the name of a baseline."""
+    if isinstance(policy, Policy):
+        policy = replace(policy, learned={}).dumps()
+    return hashlib.sha256(policy.encode() if isinstance(policy, str) else policy).hexdigest()[:16]
