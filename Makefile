@@ -16,20 +16,20 @@ help:  ## list the targets
 # (they would replace torch), and tests/conftest.py declares the two operators it then misses.
 .venv-tv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-tv
-	.venv-tv/bin/python $(PIP) --editable '.[dev]'
+	.venv-tv/bin/python $(PIP) --editable '.[dev,ray]'
 	.venv-tv/bin/python $(PIP) --no-deps torchvision
 	touch $@
 
 demo: .venv/installed  ## search, evaluate and judge on the embedded digits: 3 minutes on 2 cores
 	.venv/bin/slackaug demo
 
-test: .venv/installed .venv-tv/installed  ## install, then run every unmarked test, then those that need torchvision
-	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision"
-	.venv-tv/bin/python -m pytest -m "torchvision and not slow and not gpu"
+test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, then those with torchvision and Ray
+	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray"
+	.venv-tv/bin/python -m pytest -m "(torchvision or ray) and not slow and not gpu and not data"
 
 test-all: .venv/installed .venv-tv/installed  ## all tests, slow ones and those on shared data too
-	.venv/bin/python -m pytest -m "not torchvision"
-	.venv-tv/bin/python -m pytest -m torchvision
+	.venv/bin/python -m pytest -m "not torchvision and not ray"
+	.venv-tv/bin/python -m pytest -m "torchvision or ray"
 
 check: .venv/installed  ## ruff and mypy --strict
 	.venv/bin/ruff check .

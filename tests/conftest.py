@@ -20,8 +20,6 @@ torch.set_num_threads(1)  # test tensors are small: a second thread only waits
 settings.register_profile("slackaug", derandomize=True, deadline=None, database=None, max_examples=40)
 settings.load_profile("slackaug")
 
-HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None  # a look at the folders, not an import
-
 
 def declare_missing_operators() -> torch.library.Library | None:
     """torchvision's wheel is a CUDA build, and beside a CPU torch its library does not load. All that `import
@@ -47,7 +45,11 @@ DECLARED = declare_missing_operators()  # kept: the schemas go when the library 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reasons = {} if HAS_TORCHVISION else {"torchvision": "torchvision is not installed; `make test` has a lane with it"}
+    reasons = {
+        name: f"{name} is not installed; `make test` has a lane with it"
+        for name in ("torchvision", "ray")
+        if importlib.util.find_spec(name) is None  # a look at the folders, not an import
+    }
     if not torch.cuda.is_available():
         reasons["gpu"] = "needs a CUDA device, and torch sees none"
     for item in items:

@@ -6,20 +6,24 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .api import search
+    from .comparison import evaluate
     from .policy import Policy
     from .published import load
     from .schema import PolicyError
     from .slackaugment import SlackAugment
+    from .studies import study
 
-__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "load", "search"]
+__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "evaluate", "load", "search", "study"]
 
 # Imported at first use, so that `slackaug --help` need not wait for torch.
 _WHERE = {
     "Policy": "policy",
     "PolicyError": "schema",
     "SlackAugment": "slackaugment",
+    "evaluate": "comparison",
     "load": "published",
     "search": "api",
+    "study": "studies",
 }
 
 

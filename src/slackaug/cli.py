@@ -1,6 +1,7 @@
 """The command line. Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 and 143 stopped by a signal."""
 
 import io
+import os
 import sys
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from rich.console import Console
 
 from . import __version__
+from .exits import Told, exit_code
 
 app = typer.Typer(
     name="slackaug",
@@ -24,6 +26,21 @@ DATA_HELP = (
 PolicyArgument = Annotated[
     list[str], typer.Argument(metavar="POLICY [POLICY]", help="A policy file of any known format, or uniform:SPACE.")
 ]
+PresetOption = Annotated[str | None, typer.Option(help="quick (the default without a GPU) or paper.")]
+ModelOption = Annotated[str | None, typer.Option(help="small, resnet18, wrn-40-2, timm:NAME, module:callable, ...")]
+ConfigOption = Annotated[str | None, typer.Option(help="YAML file with settings, such as a run's config.yaml.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="One setting: search.n_rounds=5")]
+SizeOption = Annotated[int | None, typer.Option(help="Resize all images to this many pixels.")]
+MarginOption = Annotated[
+    bool, typer.Option("--margin", help="Keep a margin around --size for random windows: Resize(256), crop 224.")
+]
+FlipOption = Annotated[bool | None, typer.Option("--flip/--no-flip", help="Mirror images keep their label.")]
+SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")]
+DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda; the default is what is there.")]
+ThreadsOption = Annotated[int | None, typer.Option(help="Of the CPU.")]
+JobsOption = Annotated[int | None, typer.Option(help="How many to do at a time; on Ray: how many share a GPU.")]
+BackendOption = Annotated[str, typer.Option(help="local or ray.")]
+AddressOption = Annotated[str | None, typer.Option(help="HOST:PORT of a Ray cluster; else one is started here.")]
 
 
 def print_version(wanted: bool) -> None:
@@ -46,29 +63,31 @@ def options(
 def search(
     data: Annotated[str, typer.Argument(help=DATA_HELP)],
     out: Annotated[str, typer.Option("-o", "--out", help="Folder of the run, such as runs/pets.")],
-    preset: Annotated[str | None, typer.Option(help="quick (the default without a GPU) or paper.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="small, resnet18, wrn-40-2, timm:NAME, module:callable, ...")
-    ] = None,
+    preset: PresetOption = None,
+    model: ModelOption = None,
     ops: Annotated[str | None, typer.Option(help="Space of transformations: cifar, imagenet or domainnet.")] = None,
     exclude: Annotated[str | None, typer.Option(help="Transformations to leave out: Invert,Solarize")] = None,
     time_limit: Annotated[str | None, typer.Option(help="Such as 90s, 20min or 2h; ends with the last round.")] = None,
-    config: Annotated[str | None, typer.Option(help="YAML file with settings, such as a run's config.yaml.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="One setting: search.n_rounds=5")] = None,
+    config: ConfigOption = None,
+    settings: SetOption = None,
     seed: Annotated[int | None, typer.Option(help="Of the split, the network and all draws.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in this folder.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the settings and the cost; write nothing.")] = False,
-    size: Annotated[int | None, typer.Option(help="Resize all images to this many pixels.")] = None,
-    flip: Annotated[bool | None, typer.Option("--flip/--no-flip", help="Mirror images keep their label.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")] = False,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; the default is what is there.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Of the CPU.")] = None,
+    size: SizeOption = None,
+    margin: MarginOption = False,
+    flip: FlipOption = None,
+    skip_bad: SkipBadOption = False,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write scalars for TensorBoard, too.")] = False,
+    engine: Annotated[str, typer.Option(help="plain; fast, on a GPU, is still to be proven.")] = "plain",
 ) -> None:
     """Learn an augmentation policy for your images. Test images are never looked at."""
     from . import api
 
+    if follows():
+        sys.stderr = sys.__stderr__  # the line is understood: from here on the ensemble decides who says what
     sys.path.insert(0, "")  # module:callable may name a file in this folder
     api.search(
         data,
@@ -76,7 +95,7 @@ def search(
         preset=preset,
         model=model,
         ops=ops,
-        exclude=[name.strip() for name in exclude.split(",")] if exclude else (),
+        exclude=comma_separated(exclude),
         time_limit=time_limit,
         config=config,
         set=settings or (),
@@ -85,13 +104,146 @@ def search(
         overwrite=overwrite,
         dry_run=dry_run,
         size=size,
+        margin=margin,
         flip=flip,
         skip_bad=skip_bad,
         device=device,
         threads=threads,
         tensorboard=tensorboard,
+        engine=engine,
         console=Console(width=None if sys.stdout.isatty() else 1000),
     )
+
+
+@app.command()
+def evaluate(
+    data: Annotated[str, typer.Argument(help=DATA_HELP)],
+    policies: Annotated[
+        list[str] | None, typer.Option("-p", "--policy", help="A policy file, or the folder of a run; may be repeated.")
+    ] = None,
+    baselines: Annotated[
+        str | None, typer.Option(help="Such as none,uniform (a wrong name lists all); all are compared with the first.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Trainings of each policy.")] = 4,
+    out: Annotated[
+        str | None, typer.Option("-o", "--out", help="Folder; results go to its eval/. Default: the policy's run.")
+    ] = None,
+    preset: PresetOption = None,
+    model: ModelOption = None,
+    ops: Annotated[str | None, typer.Option(help="Space of the uniform baselines: cifar, imagenet, domainnet.")] = None,
+    magnitudes: Annotated[str, typer.Option(help="Of policies: own, uniform over their ranges, or both.")] = "own",
+    randaugment_grid: Annotated[
+        str | None, typer.Option(help="Choose randaugment's N and M by validation: 1,2x5,9,14")
+    ] = None,
+    save_models: Annotated[str | None, typer.Option(help="Folder for the trained weights (safetensors).")] = None,
+    config: ConfigOption = None,
+    settings: SetOption = None,
+    size: SizeOption = None,
+    margin: MarginOption = False,
+    flip: FlipOption = None,
+    skip_bad: SkipBadOption = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results in this folder.")] = False,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    jobs: JobsOption = None,
+    backend: BackendOption = "local",
+    address: AddressOption = None,
+) -> None:
+    """Train with policies and baselines under one protocol, and say whether a policy helps.
+
+    Given the same command again, it goes on where it was left.
+    """
+    from . import comparison
+
+    sys.path.insert(0, "")
+    comparison.evaluate(
+        data,
+        policies or (),
+        baselines=comma_separated(baselines),
+        seeds=seeds,
+        out=out,
+        preset=preset,
+        model=model,
+        ops=ops,
+        magnitudes=magnitudes,
+        randaugment_grid=randaugment_grid,
+        save_models=save_models,
+        config=config,
+        set=settings or (),
+        size=size,
+        margin=margin,
+        flip=flip,
+        skip_bad=skip_bad,
+        overwrite=overwrite,
+        device=device,
+        threads=threads,
+        jobs=jobs,
+        backend=backend,
+        address=address,
+        console=Console(width=None if sys.stdout.isatty() else 140),
+    )
+
+
+@app.command()
+def study(
+    recipe: Annotated[str | None, typer.Argument(help="Such as quick, cifar10-wrn-40-2; --list names all.")] = None,
+    out: Annotated[str | None, typer.Option("-o", "--out", help="Folder of the study, such as runs/study.")] = None,
+    data: Annotated[str | None, typer.Option(help=f"Instead of the recipe's own. {DATA_HELP}")] = None,
+    policies: Annotated[
+        list[str] | None, typer.Option("-p", "--policy", help="NAME=FILE, a published policy that a recipe needs.")
+    ] = None,
+    baselines: Annotated[str | None, typer.Option(help="Instead of the recipe's: uniform,trivialaugment-wide")] = None,
+    searches: Annotated[int | None, typer.Option(help="On different splits.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Of each learned policy.")] = None,
+    model: ModelOption = None,
+    settings: SetOption = None,
+    size: SizeOption = None,
+    margin: MarginOption = False,
+    skip_bad: SkipBadOption = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the study in this folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the study in this folder.")] = False,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    jobs: JobsOption = None,
+    backend: BackendOption = "local",
+    address: AddressOption = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Name all recipes, and exit.")] = False,
+) -> None:
+    """Several searches and several evaluations of each: the paper's tables, or the same on your own data."""
+    from . import studies, study_recipes
+
+    if list_all:
+        print("\n".join(study_recipes.STUDIES))
+        return
+    if out is None or (recipe is None and not resume):
+        raise typer.BadParameter("expected a recipe and -o FOLDER, or -o FOLDER --resume; --list names the recipes")
+    sys.path.insert(0, "")
+    studies.study(
+        recipe,
+        out,
+        data=data,
+        policies=policies or (),
+        baselines=None if baselines is None else comma_separated(baselines),
+        n_search=searches,
+        n_eval=evaluations,
+        model=model,
+        set=settings or (),
+        size=size,
+        margin=margin or None,
+        skip_bad=skip_bad,
+        resume=resume,
+        overwrite=overwrite,
+        device=device,
+        threads=threads,
+        jobs=jobs,
+        backend=backend,
+        address=address,
+        console=Console(width=None if sys.stdout.isatty() else 160),
+    )
+
+
+def comma_separated(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",")] if text else []
 
 
 @app.command()
@@ -139,6 +291,11 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
+def follows() -> bool:
+    """Whether this is a process of an ensemble, but not its first (torchrun)."""
+    return os.environ.get("RANK", "0") != "0"
+
+
 def fail(message: str, code: int) -> None:
     print(f"slackaug: {message}", file=sys.stderr)
     sys.exit(code)
@@ -151,13 +308,15 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows question marks
-    if debug:
-        app()
+    if follows():
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # rank 0 says what is wrong with the line
     try:
         app()
-    except (ValueError, OSError) as error:  # wrong input
-        fail(str(error), 2)
-    except RuntimeError as error:  # the run failed, or was asked to stop
-        fail(str(error), 128 + error.signal_number if hasattr(error, "signal_number") else 1)
-    except KeyboardInterrupt:
-        fail("interrupted", 130)
+    except Told as error:
+        sys.exit(error.code)
+    except (ValueError, OSError, RuntimeError) as error:
+        if debug:
+            raise
+        fail(str(error), exit_code(error))
+    except KeyboardInterrupt as error:
+        fail("interrupted", exit_code(error))

@@ -18,6 +18,8 @@ class StudyConfig:
     """n_search searches, each evaluated n_eval times; baselines are trained with the seeds of all these evaluations."""
 
     data: str = ""  # the source of the images; empty where the user must name it with --data
+    size: int | None = None  # to which they are resized
+    margin: bool = False  # around that, for random windows in training
     search: RunConfig | str  # or a preset's name, where the settings depend on the data
     model: str | None = None  # the network of the evaluations; null: the one of the search
     n_search: int = 4  # 0: nothing is searched, baselines and published policies are trained n_eval times
@@ -84,6 +86,8 @@ def digits() -> StudyConfig:
 
 CIFAR_SOURCES = {"cifar10": "torchvision:CIFAR10", "cifar100": "torchvision:CIFAR100"}
 CIFAR_SEARCHES = {"cifar10": recipes.cifar10, "cifar100": recipes.cifar100}
+LARGE = 224  # pixels
+WITH_MARGIN = ("painting", "infograph", "real")  # the domains with Resize(256) + RandomCrop(224) in the paper
 TRIVIALAUGMENT_IMAGENET = ("trivialaugment-wide-imagenet", "trivialaugment-ra-imagenet")
 TRIVIALAUGMENT_CIFAR = ("trivialaugment-wide-cifar", "trivialaugment-ra-cifar")
 TABLE_ONE = ("uniform", "trivialaugment-wide", "uniformaugment", "randaugment", "autoaugment")
@@ -97,6 +101,8 @@ def cifar(dataset: str, model: str) -> StudyConfig:
 
 def imagenet100() -> StudyConfig:
     return StudyConfig(
+        size=LARGE,
+        margin=True,
         search=recipes.imagenet100(),
         baselines=("uniform", *TRIVIALAUGMENT_IMAGENET),
         paper=("imagenet100", "resnet18"),
@@ -106,6 +112,8 @@ def imagenet100() -> StudyConfig:
 
 def domainnet(domain: str) -> StudyConfig:
     return StudyConfig(
+        size=LARGE,
+        margin=domain in WITH_MARGIN,
         search=recipes.domainnet(domain),
         baselines=("uniform", *TRIVIALAUGMENT_IMAGENET, *TRIVIALAUGMENT_CIFAR, "domainbed"),
         paper=(f"domainnet-{domain}", "resnet18"),

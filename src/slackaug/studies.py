@@ -1,0 +1,163 @@
+"""`slackaug.study`: several searches on different splits, several evaluations of each, beside the paper's numbers."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from . import comparison, learn, results, runs, settings, study_recipes, study_results, trial
+from .backends import get_backend
+from .candidates import Candidate, from_name
+from .comparison import Work
+from .data import Dataset
+from .machine import default_device, machine
+from .policy import Policy
+from .progress import duration
+from .results import Results
+from .runs import RunError
+from .study_plan import CONFIG, Study, configure, fixed_candidates, read_study
+from .study_results import StudyResults, learned_name
+from .study_searches import SEARCH, search_all, searches
+
+BEFORE_A_STUDY = {".lock", runs.temporary_name(CONFIG)}  # what a process leaves that dies before it has begun
+
+
+def study(
+    recipe: str | None,
+    out: str | os.PathLike[str],
+    *,
+    data: str | os.PathLike[str] | None = None,
+    policies: Sequence[str] = (),
+    baselines: Sequence[str] | None = None,
+    n_search: int | None = None,
+    n_eval: int | None = None,
+    model: str | None = None,
+    set: Sequence[str] = (),
+    size: int | None = None,
+    margin: bool | None = None,
+    skip_bad: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    device: str | None = None,
+    threads: int | None = None,
+    jobs: int | None = None,
+    backend: str = "local",
+    address: str | None = None,
+    console: Console | None = None,
+) -> StudyResults:
+    """Search on several splits, evaluate each policy several times, and compare with the baselines and the paper.
+
+    `recipe` is a name of `study_recipes.STUDIES`; `policies` are NAME=FILE. With `resume`, all settings are those of
+    the study in `out`.
+    """
+    console = console or Console(stderr=True)
+    if isinstance(policies, str) or isinstance(baselines, str) or isinstance(set, str):
+        raise TypeError("policies, baselines and set take lists, such as ['uniform', 'trivialaugment-wide']")
+    folder = Path(out)
+    counts = {"n_search": n_search, "n_eval": n_eval}
+    lists = {"baselines": None if baselines is None else list(baselines), "policies": list(policies) or None}
+    given = {key: value for key, value in (counts | lists).items() if value is not None}
+    source = {"source": data and os.fspath(data), "size": size, "margin": margin, "skip_bad": skip_bad or None}
+    device, threads = machine(device, threads, is_here=address is None)
+    if resume:
+        if recipe or given or set or overwrite or any(value is not None for value in source.values()):
+            raise RunError("--resume takes all settings from the study; give only -o and where to run with it")
+        chosen = read_study(folder)
+        check_model(chosen, model)
+    else:
+        refuse(folder, overwrite=overwrite)
+        study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
+    where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
+    if not resume:
+        chosen = configure(recipe or "", source, model, given, set)  # reads the data, which may take long
+    options: dict[str, str | int | None]
+    options = {"--model": chosen.foreign_model(), "--device": device if device != default_device() else None}
+    options |= {"--threads": threads, "--jobs": jobs, "--backend": backend if backend != "local" else None}
+    words = [word for key, value in (options | {"--address": address}).items() if value for word in (key, str(value))]
+    again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
+    work = Work(chosen.protocol(), folder / "eval", None, device, threads, where, console, again)
+    dataset = trial.dataset(chosen.data)
+    fixed = fixed_candidates(chosen)
+    comparison.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
+    with comparison.writing(work), runs.held(folder):
+        if not resume:
+            begin(folder, chosen)
+        runs.write_atomically(folder / SEARCH, settings.dump(chosen.search).encode())
+        n_duplicates = announce(work, dataset, chosen, is_new=not resume)
+        return conduct(work, chosen, folder, fixed, dataset, n_duplicates)
+
+
+def check_model(chosen: Study, model: str | None) -> None:
+    """A file alone may not name code to run."""
+    if model != chosen.foreign_model():
+        expected = f"give --model {chosen.foreign_model()}" if chosen.foreign_model() else "do not give --model"
+        raise RunError(f"the network of this study is {chosen.search.model}; {expected} with --resume")
+
+
+def refuse(folder: Path, *, overwrite: bool) -> None:
+    """Where a new study may not be written to."""
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"{folder}: is a file, expected a folder for the study")
+    if not folder.is_dir() or {entry.name for entry in folder.iterdir()} <= BEFORE_A_STUDY:
+        return
+    if not overwrite:
+        raise RunError(f"{folder}: is not empty; go on with --resume, start anew with --overwrite, or another -o")
+    if not (folder / CONFIG).is_file():
+        raise RunError(f"{folder}: is not empty and holds no study, so --overwrite does not touch it; another -o?")
+
+
+def begin(folder: Path, chosen: Study) -> None:
+    """What an earlier study has left goes first: nothing of it may be taken for this one's."""
+    for own in ("searches", "eval"):
+        shutil.rmtree(folder / own, ignore_errors=True)
+    (folder / "study.json").unlink(missing_ok=True)
+    runs.write_atomically(folder / CONFIG, settings.dump(chosen).encode())
+
+
+def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> int:
+    """What is about to be done, and what it will cost; the number of test images that are training images, too."""
+    n_duplicates = comparison.announce(work, dataset)
+    n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
+    searched = f"{chosen.n_search} searches with {chosen.search.model}, then " if chosen.n_search else ""
+    work.say(f"study {chosen.recipe}: {searched}{n} trainings")
+    if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
+        search = learn.search_seconds(chosen.search, dataset, work.device)
+        training = trial.seconds_of(work.trial(from_name("uniform"), 0))
+        work.say(
+            f"a search takes about {duration(search)} here and a training {duration(training)}, measured over a few "
+            f"steps: {duration(chosen.n_search * search + n * training)} one after the other"
+        )
+    return n_duplicates
+
+
+def conduct(
+    work: Work, chosen: Study, folder: Path, fixed: Sequence[Candidate], dataset: Dataset, n_duplicates: int
+) -> StudyResults:
+    policies = search_all(searches(chosen, folder, work.device, work.threads), work)
+    found = evaluate_all(work, chosen, fixed, policies)
+    names = [candidate.name for candidate in fixed]
+    final = study_results.summarise(chosen, found, names, policies)
+    reference = next(iter(names), None)
+    rows = results.make_rows(found, reference)
+    remarks = {"duplicates": n_duplicates}
+    results.write(Results(work.protocol, dataset.class_names, reference, rows, final.verdict, remarks), work.folder)
+    runs.write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
+    work.console.print(study_results.table(chosen, final))
+    for text in (*study_results.remarks(final), final.verdict, f"all results are in {folder / 'study.json'}"):
+        work.say(text)
+    return final
+
+
+def evaluate_all(
+    work: Work, study: Study, fixed: Sequence[Candidate], policies: Sequence[Policy]
+) -> study_results.Found:
+    """Baselines and files with all seeds, each learned policy with its own."""
+    trials = [work.trial(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
+    for s, policy in enumerate(policies):
+        candidate = Candidate(learned_name(s), policy, trial.digest(policy))
+        trials += [work.trial(candidate, seed) for seed in study.seeds(s)]
+    comparison.conduct(work, trials, lambda: None)
+    return comparison.finished(trials)

@@ -1,0 +1,144 @@
+"""All that decides a study: what is searched, what is trained, and what the paper says about it.
+
+Axes: S searches, E evaluations of each. Every (search, evaluation) has a seed of its own, and each baseline is trained
+with all of these seeds, so that the differences of different searches are independent (intervals.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from . import api, candidates, learn, settings, study_recipes, trial
+from .candidates import Candidate
+from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
+from .recipes import DataConfig, RunConfig
+from .runs import RunError
+from .trial import Protocol
+
+LEARNED = "slack"
+CONFIG = "study.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """The file study.yaml."""
+
+    recipe: str = ""
+    data: DataConfig = field(default_factory=DataConfig)
+    data_digest: str = ""  # as in a protocol
+    search: RunConfig = field(default_factory=lambda: RunConfig(preset="", model="small", space="cifar"))
+    model: str = ""  # of the evaluations
+    n_search: int = 4
+    n_eval: int = 4
+    baselines: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()  # NAME=FILE, published policies that are evaluated beside the baselines
+    magnitudes: str = "own"  # of these
+    paper: tuple[str, ...] = ()  # data set and network, where the paper has figures for them
+    row: str | None = None  # of the learned policy there
+
+    def __post_init__(self) -> None:
+        if self.n_search < 0 or self.n_eval < 1:
+            raise ValueError("--searches must be at least 0 and --evaluations at least 1")
+
+    @property
+    def n_seeds(self) -> int:
+        """Of each baseline."""
+        return max(self.n_search, 1) * self.n_eval
+
+    def seeds(self, s: int) -> range:
+        """Of the evaluations of search s."""
+        return range(s * self.n_eval, (s + 1) * self.n_eval)
+
+    def figures(self, name: str) -> list[Figure]:
+        """What the paper prints for a row of ours; for `uniform` it has two tables that disagree."""
+        known = FIGURES.get((self.paper[0], self.paper[1]), {}) if self.paper else {}
+        rows = [self.row] if name == LEARNED else [name, UNIFORM_AGAIN] if name == "uniform" else [name]
+        return [known[row] for row in rows if row in known]
+
+    def protocol(self) -> Protocol:
+        return Protocol(
+            data=self.data,
+            data_digest=self.data_digest,
+            model=self.model,
+            space=self.search.space,
+            flip=self.search.flip,
+            fit=self.search.evaluate,
+        )
+
+    def foreign_model(self) -> str | None:
+        """The network, where it is a user's own code, which a file alone may not name."""
+        return next((model for model in (self.search.model, self.model) if api.is_foreign(model)), None)
+
+
+def configure(
+    recipe: str, source: dict[str, Any], model: str | None, given: dict[str, Any], assignments: Sequence[str]
+) -> Study:
+    """The recipe, changed by --set (settings of the search and the training) and by the options."""
+    config = study_recipes.study(recipe)
+    where = DataConfig(source=config.data, size=config.size, margin=config.margin)
+    where = settings.update(where, {key: value for key, value in source.items() if value is not None})
+    if not where.source:
+        raise ValueError(f"the study {recipe} needs --data, the images to search on")
+    check_policies(config, given.get("policies", []))
+    trial.load_once.cache_clear()  # files may have changed since an earlier call
+    dataset = trial.dataset(where)
+    where = replace(where, fingerprint=dataset.fingerprint)
+    search = replace(settings.update(config.run_config(dataset, model), changes(model, assignments)), data=where)
+    learn.start_policy(search, dataset)  # an unknown transformation in `exclude` is found here, not later
+    chosen = Study(
+        recipe=recipe,
+        data=where,
+        data_digest=trial.data_digest(dataset),
+        search=search,
+        model=config.model or search.model,
+        n_search=config.n_search,
+        n_eval=config.n_eval,
+        baselines=config.baselines,
+        magnitudes="both" if len(config.magnitudes) > 1 else "own",
+        paper=config.paper or (),
+        row=config.row,
+    )
+    chosen = settings.update(chosen, given)
+    if not (chosen.n_search or chosen.baselines or chosen.policies):
+        raise ValueError("nothing to do: no searches, no baselines and no policies")
+    return chosen
+
+
+def changes(model: str | None, assignments: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in assignments:
+        assignment = settings.parse_assignment(text)
+        if "data" in assignment or "seed" in assignment:
+            raise settings.SettingError(f"--set {text}: the data is given by --data; the searches' seeds are 0, 1, ...")
+        found = api.merge(found, assignment)
+    return found if model is None else api.merge(found, {"model": model})
+
+
+def check_policies(config: study_recipes.StudyConfig, policies: Sequence[str]) -> None:
+    """Those that the recipe needs are there."""
+    names = [text.partition("=")[0] for text in policies]
+    missing = [name for name in config.policies if name not in names]
+    if missing:
+        wanted = " ".join(f"-p {name}=FILE" for name in missing)
+        raise ValueError(f"this study needs published policies that are not part of slackaug: {wanted}")
+
+
+def fixed_candidates(study: Study) -> list[Candidate]:
+    """All that is trained beside the learned policies."""
+    baselines = candidates.find_candidates((), study.baselines) if study.baselines else []
+    files = []
+    for text in study.policies:
+        name, _, path = text.partition("=")
+        if not name or not path:
+            raise ValueError(f"-p {text}: expected NAME=FILE, such as fast-aa=fast_aa.json")
+        files += [found._replace(name=published_row(name)) for found in candidates.find_candidates([path], ())]
+    found = [*baselines, *candidates.with_magnitudes(files, study.magnitudes)]
+    candidates.check_names(found)
+    return found
+
+
+def read_study(folder: Path) -> Study:
+    if not (folder / CONFIG).is_file():
+        raise RunError(f"{folder}: holds no study to resume (no {CONFIG})")
+    return settings.update(Study(), settings.read_yaml(folder / CONFIG))

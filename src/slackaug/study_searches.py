@@ -1,0 +1,121 @@
+"""The searches of a study, each in a run folder of its own, as jobs for any process of any machine."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from . import api, comparison
+from .comparison import Work
+from .exits import Stopped, signals
+from .policy import Policy
+from .progress import Jobs, duration
+from .recipes import DataConfig
+from .study_plan import Study
+from .trial import Report
+
+SEARCH = "search.yaml"  # the settings that all of them share
+POLL_SECONDS = 0.2
+STOPPED = "stopped; everything is saved"
+
+
+class Search(NamedTuple):
+    """One search of a study, in plain values."""
+
+    data: DataConfig
+    config: Path  # the file of its settings
+    n_ranks: int
+    model: str | None  # where it is a user's own code, which a file may not name
+    seed: int
+    folder: Path
+    device: str
+    threads: int | None
+
+    @property
+    def log(self) -> Path:
+        """What the search would have said on a terminal."""
+        return self.folder.with_suffix(".log")
+
+
+def searches(study: Study, folder: Path, device: str, threads: int | None) -> list[Search]:
+    model = study.search.model if api.is_foreign(study.search.model) else None
+    return [
+        Search(
+            data=study.data,
+            config=folder / SEARCH,
+            n_ranks=study.search.n_ranks,
+            model=model,
+            seed=s,
+            folder=folder / "searches" / str(s),
+            device=device,
+            threads=threads,
+        )
+        for s in range(study.n_search)
+    ]
+
+
+def search(one: Search, report: Report) -> None:
+    """Begin or go on with a search; a finished one is left alone."""
+    one.folder.parent.mkdir(parents=True, exist_ok=True)
+    if one.n_ranks > 1:
+        search_ensemble(one)
+        return
+    options: dict[str, Any] = {"model": one.model, "device": one.device, "threads": one.threads, "watch": report}
+    if (one.folder / "config.yaml").is_file():
+        options["resume"] = True
+    else:
+        options |= {"config": one.config, "seed": one.seed}
+        options |= {"size": one.data.size, "margin": one.data.margin, "skip_bad": one.data.skip_bad}
+    with one.log.open("a", encoding="utf-8") as log:
+        try:
+            api.search(one.data.source, one.folder, **options, console=Console(file=log, width=200))
+        except Stopped as error:  # whose message says how to go on with this search alone
+            raise Stopped(STOPPED, error.signal_number) from None
+
+
+def search_ensemble(one: Search) -> None:
+    """The same by torchrun, with a process for each model."""
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(one.n_ranks)]
+    words += ["-m", "slackaug", "search", one.data.source, "-o", str(one.folder), "--device", one.device]
+    if (one.folder / "config.yaml").is_file():
+        words.append("--resume")
+    else:
+        words += ["--config", str(one.config), "--seed", str(one.seed)]
+        words += ["--size", str(one.data.size)] if one.data.size else []
+        words += ["--margin"] if one.data.margin else []
+        words += ["--skip-bad"] if one.data.skip_bad else []
+    words += ["--model", one.model] if one.model else []
+    words += ["--threads", str(one.threads)] if one.threads else []
+    with one.log.open("a", encoding="utf-8") as log, signals() as caught:
+        process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
+        is_told = False
+        while process.poll() is None:
+            if caught and not is_told:
+                process.terminate()
+                is_told = True
+            time.sleep(POLL_SECONDS)
+    if caught:
+        raise Stopped(STOPPED, caught[0])
+    if process.returncode:
+        raise RuntimeError(f"the ensemble ended with exit code {process.returncode}; see {one.log}")
+
+
+def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
+    """The learned policies."""
+    if not wanted:
+        return []
+    names = [f"search {one.seed}" for one in wanted]
+
+    def done(index: int) -> str:
+        policy = Policy.load(wanted[index].folder / "policy.json")
+        entropy = policy.entropy().mean().item()
+        return f"{names[index]}: {duration(policy.learned['seconds'])}, entropy {entropy:.3f}"
+
+    with Jobs(work.console, names, done) as shown:
+        comparison.run_jobs(work, [partial(search, one) for one in wanted], names, shown)
+    return [Policy.load(one.folder / "policy.json") for one in wanted]
