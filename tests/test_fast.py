@@ -81,3 +81,19 @@ def test_a_training_is_the_plain_one(preparation):
     for rtol in (1e-5, 1e-4, 1e-3):  # rounding differs, and grows from step to step
         torch.testing.assert_close(plain.step(), fast.step(), rtol=rtol, atol=0)
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("precision", "of_loss", "of_weight"), [(torch.float32, 1e-5, 0.01), (torch.bfloat16, 1e-2, 0.15)], ids=str
+)
+def test_compiled_blocks_give_the_plain_numbers(precision, of_loss, of_weight):
+    """By the compiler that a GPU has, too; up to the first policy step, after which rounding has grown."""
+    _, expected = searched(Plain, name="wrn-28-1")
+    engine, found = searched(Fast, name="wrn-28-1", precision=precision, compiled=True)
+    assert len(engine.passes.blocks) == 12
+    for (_, a), (_, b) in list(zip(expected, found, strict=True))[: CONFIG.n_retrain + 1]:
+        assert torch.equal(a.tau.op, b.tau.op)
+        assert b.train_loss.item() == pytest.approx(a.train_loss.item(), rel=of_loss)
+        if a.weight is not None:
+            assert (a.weight - b.weight).norm() <= of_weight * a.weight.norm()
