@@ -55,6 +55,14 @@ def test_the_sentence(mine, sentence):
     assert made(none=[0.5, 0.5, 0.51], mine=mine).verdict.startswith(sentence)
 
 
+def test_policies_that_share_no_seed_yet_have_no_verdict():
+    """Trainings end in any order, and some may fail: results are written all the while."""
+    trials = found(none=[0.5, 0.6], mine=[0.7])
+    rows = make_rows(trials | {"none": trials["none"][1:]}, "none")
+    assert rows[1].difference is None
+    assert "they share no seed" in judge(rows, "mine", "none")
+
+
 @pytest.mark.parametrize(("subject", "reference"), [("a", None), (None, "a"), ("a", "a"), ("a", "missing")])
 def test_nothing_to_compare(subject, reference):
     rows = make_rows(found(a=[0.5, 0.6]), None)

@@ -24,7 +24,7 @@ class Row(NamedTuple):
     name: str
     trials: list[dict[str, Any]]  # as the result files have them, one for each seed
     accuracy: Interval
-    difference: Interval | None  # to the first baseline, by seed; None where there is no other policy to compare with
+    difference: Interval | None  # to the first baseline, by seed; None for itself, and where they share no seed (yet)
 
     @property
     def accuracies(self) -> dict[int, float]:
@@ -74,9 +74,7 @@ def judge(rows: Sequence[Row], subject: str | None, reference: str | None) -> st
     found = {row.name: row for row in rows}
     if subject is None or reference is None or subject == reference or not {subject, reference} <= found.keys():
         return "Nothing to compare: give a policy and a baseline, or two baselines."
-    difference = found[subject].difference
-    assert difference is not None
-    return intervals.verdict(subject, reference, difference)
+    return intervals.verdict(subject, reference, found[subject].difference)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
