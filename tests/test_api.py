@@ -293,6 +293,15 @@ def test_signal_handlers_are_put_back():
     assert [signal.getsignal(number) for number in numbers] == before
 
 
+def test_signals_inside_and_outside_see_the_same():
+    with api.signals() as outside:
+        with api.signals() as inside:
+            signal.raise_signal(signal.SIGTERM)
+        assert inside == outside == [signal.SIGTERM]
+    with api.signals() as later:
+        assert later == []
+
+
 def test_a_second_interrupt_is_at_once():
     with api.signals():
         signal.raise_signal(signal.SIGINT)

@@ -123,6 +123,21 @@ def test_a_signal_that_no_job_saw_ends_the_work_after_it(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+def stopped_while_it_reads_the_data(path: Path, report) -> None:
+    signal.raise_signal(signal.SIGTERM)
+    with signals() as caught:
+        if caught:
+            raise Stopped("stopped", caught[0])
+        path.write_text("")
+
+
+def test_a_signal_that_came_before_a_job_looked_is_seen_by_it(tmp_path):
+    with pytest.raises(Stopped) as stopped:
+        InTurn().run([partial(stopped_while_it_reads_the_data, tmp_path / "x")], ["a"], Seen())
+    assert stopped.value.signal_number == signal.SIGTERM
+    assert not (tmp_path / "x").exists()
+
+
 def orphaned(folder: Path) -> None:
     """A parent that is killed while its job works."""
     path = folder / "job"

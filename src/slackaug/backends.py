@@ -65,7 +65,7 @@ class InTurn:
     def run(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
         shares = [0.0] * len(jobs)
         failures: dict[str, str] = {}
-        with signals() as caught:  # a job has its own eyes on them while it can be left at any step
+        with signals() as caught:  # a job sees them, too, and acts where it can be left
             for index, (job, name) in enumerate(zip(jobs, names, strict=True)):
 
                 def report(share: float, index: int = index) -> None:

@@ -32,16 +32,24 @@ def exit_code(error: BaseException) -> int:
     return 2 if isinstance(error, ValueError | OSError) else 1
 
 
+class Note:
+    """A handler that notes signals; a second SIGINT interrupts at once."""
+
+    def __init__(self, caught: list[int]):
+        self.caught = caught
+
+    def __call__(self, number: int, frame: object) -> None:
+        if self.caught and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.caught.append(number)
+
+
 @contextmanager
 def signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM are noted, to be acted upon after the step; a second SIGINT interrupts at once."""
-    caught: list[int] = []
-
-    def note(number: int, frame: object) -> None:
-        if caught and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        caught.append(number)
-
+    """SIGINT and SIGTERM are noted, to be acted upon after the step. Where one is inside another, both see all."""
+    outside = signal.getsignal(signal.SIGINT)
+    caught: list[int] = outside.caught if isinstance(outside, Note) else []
+    note = Note(caught)
     try:
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:  # not in the main thread: whoever owns that decides
