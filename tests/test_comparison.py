@@ -21,8 +21,11 @@ from scipy import stats
 import slackaug
 import tiny
 from slackaug import candidates, cli, comparison, recipes, runs, trial
+from slackaug.data import load
 from slackaug.policy import Policy
 from slackaug.runs import RunError
+from slackaug.spaces import get_space
+from slackaug.trial import Trial
 from test_published import DOCUMENTS, FILES
 
 SETTINGS = ["evaluate.epochs=1", "evaluate.batch=4", "evaluate.lr=0.05"]  # 6 steps
@@ -447,6 +450,42 @@ def test_a_policy_for_other_data_and_another_space_is_said(command, tiny_npz, tm
     assert found.returncode == 0
     assert f"{tmp_path / 'p.json'}: learned on other data; it is used with the mean and std of this" in found.stdout
     assert "its space is domainnet, that of the uniform baselines cifar" in found.stdout
+
+
+def remarks_on(policy: Policy, source, folder: Path, **options) -> tuple[bool, str]:
+    """Whether it is trained with flips, and what is said about it."""
+    screen = io.StringIO()
+    found = evaluate(source, folder, [policy], seeds=1, console=Console(file=screen, width=300), **options)
+    one = Trial(protocol=found.protocol, name="x", augmentation=policy, digest="", seed=0, folder=folder)
+    return trial.method_and_data(one)[0].flip, screen.getvalue()
+
+
+def test_a_policy_with_fewer_transformations_than_uniform_is_said(tiny_npz, tmp_path):
+    policy = Policy.uniform(get_space("cifar").exclude("Invert"))
+    _, text = remarks_on(policy, tiny_npz, tmp_path)
+    assert "policy 0: its space differs from that of the uniform baselines by Invert" in text
+
+
+@pytest.mark.parametrize(
+    ("allowed", "own", "given", "flips", "says"),
+    [
+        (True, True, None, True, ""),
+        (True, False, None, False, "trained without mirror flips, as its file says; the baselines have them"),
+        (False, True, None, False, "trained without mirror flips, unlike what its file says"),
+        (False, True, True, True, ""),
+        (True, False, True, True, "trained with mirror flips, unlike what its file says"),
+        (True, True, False, False, "trained without mirror flips, unlike what its file says"),
+    ],
+)
+def test_flips_that_change_the_label_are_off_and_differences_are_said(
+    allowed, own, given, flips, says, tiny_npz, tmp_path, monkeypatch
+):
+    data = replace(load(str(tiny_npz)), flip=allowed)
+    monkeypatch.setattr(trial, "load", lambda *_, **__: data)
+    found, text = remarks_on(Policy.uniform("cifar", flip=own), tiny_npz, tmp_path, flip=given)
+    assert found is flips
+    assert says in text
+    assert bool(says) == ("trained with" in text)
 
 
 def test_duplicates_are_counted_and_reported(command, tmp_path):

@@ -23,6 +23,7 @@ from .progress import Jobs, duration
 from .recipes import DataConfig, RunConfig
 from .results import Results
 from .runs import RunError
+from .spaces import get_space
 from .trial import Protocol, Trial
 
 
@@ -206,17 +207,30 @@ def check_candidates(work: Work, dataset: Dataset, candidates: Sequence[Candidat
     for candidate in candidates[:1]:
         trial.network(work.trial(candidate, 0), dataset)
     for candidate in candidates:
-        trial.method_and_data(work.trial(candidate, 0))
-        policy = candidate.augmentation
-        if not isinstance(policy, Policy):
-            continue
-        if policy.dataset not in (None, dataset.fingerprint):
-            work.say(f"{candidate.name}: learned on other data; it is used with the mean and std of this data")
-        if policy.space.name.rstrip("*") != work.protocol.space:
-            work.say(
-                f"{candidate.name}: its space is {policy.space.name}, that of the uniform baselines "
-                f"{work.protocol.space} (--ops changes that)"
-            )
+        method, _ = trial.method_and_data(work.trial(candidate, 0))
+        if isinstance(candidate.augmentation, Policy):
+            for remark in differences(candidate.augmentation, method.flip, work.protocol, dataset):
+                work.say(f"{candidate.name}: {remark}")
+
+
+def differences(policy: Policy, flips: bool, protocol: Protocol, dataset: Dataset) -> list[str]:
+    """What a reader of the comparison must know about a policy; `flips`, whether it is trained with mirror flips."""
+    found = []
+    if policy.dataset not in (None, dataset.fingerprint):
+        found.append("learned on other data; it is used with the mean and std of this data")
+    if policy.space.name.rstrip("*") != protocol.space:
+        found.append(
+            f"its space is {policy.space.name}, that of the uniform baselines {protocol.space} (--ops changes that)"
+        )
+    else:
+        other = {*policy.space.names} ^ {*get_space(protocol.space).names}
+        if other:
+            found.append(f"its space differs from that of the uniform baselines by {', '.join(sorted(other))}")
+    if flips != policy.flip:
+        found.append(f"trained {'with' if flips else 'without'} mirror flips, unlike what its file says")
+    elif flips != (dataset.flip if protocol.flip is None else protocol.flip):
+        found.append("trained without mirror flips, as its file says; the baselines have them (--no-flip is for all)")
+    return found
 
 
 # --- the work ---------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Protocol:
     data_digest: str  # of what the data's fingerprint leaves out: test images, mean, std, whether it may be flipped
     model: str
     space: str  # of the uniform baselines
-    flip: bool | None = None  # null: as each policy and the data say; false overrides all of them
+    flip: bool | None = None  # null: as the data and then each policy says; otherwise it overrides them
     fit: FitConfig
 
 
@@ -183,13 +183,14 @@ def begin(trial: Trial, method: baselines.Method, data: Dataset, train: Split) -
 
 def augmentation(trial: Trial, data: Dataset) -> baselines.Method:
     protocol = trial.protocol
+    flip = data.flip if protocol.flip is None else protocol.flip
     if isinstance(trial.augmentation, str):
-        flip = data.flip if protocol.flip is None else protocol.flip
         return baselines.baseline(
             trial.augmentation, data, space=protocol.space, flip=flip, uniform_magnitudes=trial.uniform_magnitudes
         )
+    own = None if protocol.flip is None and flip else flip  # where the data may be flipped, a policy may choose not to
     return baselines.from_policy(
-        trial.augmentation, trial.name, data, flip=protocol.flip, uniform_magnitudes=trial.uniform_magnitudes
+        trial.augmentation, trial.name, data, flip=own, uniform_magnitudes=trial.uniform_magnitudes
     )
 
 
