@@ -127,6 +127,7 @@ def test_it_tests_on_the_other_half_where_it_chooses_by_validation(tiny_npz, tmp
 def test_the_cost_is_that_of_all_steps(monkeypatch, tiny_npz, tmp_path):
     monkeypatch.setattr(trial, "timed", lambda step: 0.5)
     assert trial.seconds_of(make(tiny_npz, tmp_path)) == N_STEPS * 0.5
+    assert trial.seconds_of(make(tiny_npz, tmp_path, by_validation=True)) == N_STEPS / 2 * 0.5  # on half the images
     assert not list(tmp_path.iterdir())
 
 

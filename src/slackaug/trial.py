@@ -123,7 +123,7 @@ def run(trial: Trial, report: Report) -> None:
     if trial.threads is not None:
         torch.set_num_threads(trial.threads)
     method, data = method_and_data(trial)
-    train, test = data.halves(HALF_SEED) if trial.by_validation else (data.train, data.test)
+    train, test = splits(trial, data)
     fit = begin(trial, method, data, train)
     seconds_before = take_up(trial, fit)
     report(max(fit.done / fit.n_steps, BEGUN))
@@ -160,8 +160,14 @@ def run(trial: Trial, report: Report) -> None:
 def seconds_of(trial: Trial) -> float:
     """The cost of a trial, measured over a few steps on a copy of everything."""
     method, data = method_and_data(trial)
-    fit = begin(trial, method, data, data.train)
+    train, _ = splits(trial, data)
+    fit = begin(trial, method, data, train)
     return fit.n_steps * timed(fit.step)
+
+
+def splits(trial: Trial, data: Dataset) -> tuple[Split, Split]:
+    """What to train on, and what to test on."""
+    return data.halves(HALF_SEED) if trial.by_validation else (data.train, data.test)
 
 
 def network(trial: Trial, data: Dataset) -> nn.Module:
