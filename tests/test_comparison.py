@@ -520,6 +520,14 @@ def test_saved_models_are_kept_and_trained_again_where_they_are_missing(command,
     assert outcome(out) == outcome(done)
 
 
+def test_models_of_another_protocol_are_not_replaced(tiny_npz, tmp_path):
+    for lr in (0.05, 0.06):
+        settings = [*SETTINGS[:-1], f"evaluate.lr={lr}"]
+        options = {"seeds": 1, "save_models": tmp_path / "models", "console": Console(quiet=True)}
+        slackaug.evaluate(str(tiny_npz), baselines=["none"], out=tmp_path / str(lr), set=settings, **options)
+    assert len(list((tmp_path / "models").iterdir())) == 2
+
+
 def test_randaugments_grid(command, tiny_npz, tmp_path):
     arguments = words(tiny_npz, tmp_path, "--baselines", "none,randaugment", "--randaugment-grid", "1,2x3,20",
                       "--seeds", 1, "--magnitudes", "both")  # fmt: skip

@@ -83,6 +83,11 @@ class Trial:
         return self.folder / "trials" / f"{self.stem}{'-validation' if self.by_validation else ''}.json"
 
     @property
+    def model_file(self) -> Path | None:
+        """Named by its key, too: one folder may hold the models of several protocols."""
+        return None if self.models is None else self.models / f"{self.stem}-{self.key[:6]}.safetensors"
+
+    @property
     def checkpoint_file(self) -> Path:
         return self.result_file.with_suffix(".pt")
 
@@ -222,9 +227,9 @@ def take_up(trial: Trial, fit: Fit) -> float:
 
 def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: float) -> None:
     """The weights first: a result says that all is there."""
-    if trial.models is not None:
-        trial.models.mkdir(parents=True, exist_ok=True)
-        runs.write_atomically(trial.models / f"{trial.stem}.safetensors", model_file(trial, fit, data, score))
+    if trial.model_file is not None:
+        trial.model_file.parent.mkdir(parents=True, exist_ok=True)
+        runs.write_atomically(trial.model_file, weights(trial, fit, data, score))
     n_images = fit.n_steps * fit.batches.batch
     result = {
         "key": trial.key,
@@ -239,9 +244,9 @@ def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: f
     trial.checkpoint_file.unlink(missing_ok=True)
 
 
-def model_file(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score) -> bytes:
-    """The weights, and in the metadata all that is needed to use them: texts, as the format has it."""
-    weights = {name: value.detach().cpu().contiguous().clone() for name, value in fit.model.state_dict().items()}
+def weights(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score) -> bytes:
+    """The file of a model, and in its metadata all that is needed to use it: texts, as the format has it."""
+    tensors = {name: value.detach().cpu().contiguous().clone() for name, value in fit.model.state_dict().items()}
     about = {
         "slackaug": __version__,
         "model": trial.protocol.model,
@@ -253,7 +258,7 @@ def model_file(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score) -> b
         "seed": str(trial.seed),
         "accuracy": str(score.accuracy),
     }
-    return to_safetensors(weights, about)
+    return to_safetensors(tensors, about)
 
 
 def read_result(trial: Trial) -> dict[str, Any] | None:
@@ -264,7 +269,7 @@ def read_result(trial: Trial) -> dict[str, Any] | None:
         return None
     if not isinstance(result, dict) or result.get("key") != trial.key:
         return None
-    if trial.models is not None and not (trial.models / f"{trial.stem}.safetensors").is_file():
+    if trial.model_file is not None and not trial.model_file.is_file():
         return None  # done once, but its weights were not kept
     return result
 
