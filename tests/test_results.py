@@ -55,6 +55,15 @@ def test_the_sentence(mine, sentence):
     assert made(none=[0.5, 0.5, 0.51], mine=mine).verdict.startswith(sentence)
 
 
+@pytest.mark.parametrize(
+    ("mine", "cell"),
+    [([0.7, 0.72], "+11.00 ± 12.71"), ([0.6, 0.6], "+10.00"), ([0.5, 0.5], "+0.00"), ([0.6], "+10.00")],
+)
+def test_a_difference_without_spread_is_shown_without_an_interval(mine, cell):
+    rows = make_rows(found(none=[0.6, 0.6] if mine[-1] == 0.72 else [0.5, 0.5], mine=mine), "none")
+    assert results.points(rows[1].difference) == cell
+
+
 def test_policies_that_share_no_seed_yet_have_no_verdict():
     """Trainings end in any order, and some may fail: results are written all the while."""
     trials = found(none=[0.5, 0.6], mine=[0.7])

@@ -32,6 +32,11 @@ class Interval(NamedTuple):
             return f"{100 * self.mean:.2f} % ({self.counted()}: no interval)"
         return f"{100 * self.mean:.2f} ± {100 * self.half_width:.2f} %"
 
+    @property
+    def has_spread(self) -> bool:
+        """Whether the values differ. Where they do not, as a few on a small test set may, t would claim certainty."""
+        return self.half_width is not None and self.half_width >= NO_SPREAD
+
     def counted(self) -> str:
         """Such as `1 seed` or `4 searches`."""
         plural = "" if self.n == 1 else "es" if self.unit.endswith("ch") else "s"
@@ -105,7 +110,7 @@ def verdict(name: str, baseline: str, difference: Interval | None) -> str:
             f"{name} cannot be told from {baseline} yet: {points} points over {counted}, and with fewer than two no "
             f"interval can be given."
         )
-    if half_width < NO_SPREAD < abs(mean):  # a few seeds on a small test set: t would claim certainty
+    if not difference.has_spread and abs(mean) > NO_SPREAD:
         return (
             f"{name} is not distinguishable from {baseline}: {points} points in each of {counted}, and without any "
             f"spread no interval can be given."

@@ -129,11 +129,11 @@ def write(results: Results, folder: Path) -> None:
 
 
 def points(difference: Interval | None) -> str:
-    """A difference in percentage points."""
+    """A difference in percentage points, with its interval where one can be given."""
     if difference is None:
         return ""
-    around = "" if difference.half_width is None else f" ± {100 * difference.half_width:.2f}"
-    return f"{100 * difference.mean:+.2f}{around}"
+    around = f" ± {100 * (difference.half_width or 0.0):.2f}" if difference.has_spread else ""
+    return f"{100 * difference.mean:+z.2f}{around}"
 
 
 def table(results: Results) -> Table:
