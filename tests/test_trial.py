@@ -304,7 +304,7 @@ def test_digest_is_of_what_a_policy_does():
 def test_a_model_that_is_no_longer_a_number_ends_it_with_advice(tiny_npz, tmp_path):
     one = make(tiny_npz, tmp_path)
     one = replace(one, protocol=replace(one.protocol, fit=replace(one.protocol.fit, lr=1e38, clip=None)))
-    with pytest.raises(Diverged, match=r"seed 0: .* 12 of 12 steps; .* --overwrite --set evaluate.lr=2.5e\+37"):
+    with pytest.raises(Diverged, match=r"after 12 of 12 steps; .* --overwrite --set evaluate.lr=2.5e\+37"):
         run(one, nothing)
     assert not one.result_file.exists()
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from . import api, comparison
+from .backends import POLL_SECONDS, STOPPED
 from .comparison import Work
 from .exits import Stopped, signals
 from .policy import Policy
@@ -20,8 +21,6 @@ from .study_plan import Study
 from .trial import Report
 
 SEARCH = "search.yaml"  # the settings that all of them share
-POLL_SECONDS = 0.2
-STOPPED = "stopped; everything is saved"
 
 
 class Search(NamedTuple):

@@ -152,8 +152,8 @@ def run(trial: Trial, report: Report) -> None:
                 raise Stopped("stopped; everything is saved", caught[0])
     if fit.done < fit.n_steps or not torch.isfinite(fit.theta).all().item():
         raise Diverged(
-            f"{trial.name}, seed {trial.seed}: the model is no longer a number after {fit.done} of {fit.n_steps} "
-            f"steps; try a lower rate, for all policies: --overwrite --set evaluate.lr={fit.config.lr / 4:g}"
+            f"the model is no longer a number after {fit.done} of {fit.n_steps} steps; try a lower rate, for all "
+            f"policies: --overwrite --set evaluate.lr={fit.config.lr / 4:g}"
         )
     trained_for = seconds()
     test = to_device(test, trial.device)
