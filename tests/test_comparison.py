@@ -20,7 +20,7 @@ from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import candidates, cli, comparison, recipes, runs, trial
+from slackaug import baselines, candidates, cli, comparison, recipes, runs, trial
 from slackaug.data import load
 from slackaug.policy import Policy
 from slackaug.runs import RunError
@@ -656,3 +656,32 @@ def test_the_content_of_a_file_defines_it(tmp_path):
         found.append((candidates.from_name(f"file:{path}").digest, candidates.find_candidates([path], ())[0].digest))
     assert found[0] == found[1] != found[2]
     assert found[0][0] == found[0][1]
+
+
+def test_uniform_leaves_out_what_the_search_left_out(tiny_npz, tmp_path):
+    run = tmp_path / "run"
+    slackaug.search(str(tiny_npz), run, set=tiny.assignments(), exclude=["Invert", "Solarize"])
+    names = ["uniform", "uniform-no-invert-solarize"]
+    found = slackaug.evaluate(str(tiny_npz), [run], baselines=names, seeds=1, set=["evaluate.epochs=1"])
+    assert found.protocol.exclude == ("Invert", "Solarize")
+    one = Trial(protocol=found.protocol, name="u", augmentation="uniform", digest="", seed=0, folder=tmp_path)
+    assert not {"Invert", "Solarize"} & {*trial.method_and_data(one)[0].space.names}
+    uniform, without, _ = found.rows
+    assert uniform.accuracies == without.accuracies  # the same thing by two names
+
+
+def test_a_new_definition_of_a_baseline_is_another_candidate(monkeypatch):
+    before = candidates.from_name("uniform").digest
+    monkeypatch.setattr(baselines, "VERSION", baselines.VERSION + 1)
+    assert candidates.from_name("uniform").digest != before
+
+
+def test_the_size_of_a_run_is_not_that_of_other_data(tiny_npz, tmp_path):
+    run = tmp_path / "run"
+    slackaug.search(str(tiny_npz), run, set=tiny.assignments(), size=12)
+    other = tmp_path / "other.npz"
+    np.savez(other, **tiny.arrays(seed=1))
+    for source, size in ((tiny_npz, 12), (other, None)):
+        options = {"seeds": 1, "set": ["evaluate.epochs=1"], "out": tmp_path / str(size)}
+        found = slackaug.evaluate(str(source), [run], baselines=["none"], **options)
+        assert found.protocol.data.size == size

@@ -5,15 +5,20 @@ import io
 import json
 
 import pytest
+import torch
 from rich.console import Console
 
-from slackaug import results
+from slackaug import data, results
+from slackaug.data import Split
 from slackaug.fit import FitConfig
 from slackaug.recipes import DataConfig
 from slackaug.results import Results, judge, make_rows
 from slackaug.trial import Protocol
 
 PROTOCOL = Protocol(data=DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=FitConfig())
+
+
+TRAIN, TEST = (Split(torch.zeros(n, 3, 8, 8, dtype=torch.uint8), torch.arange(n) % 3) for n in (24, 6))
 
 
 def found(**accuracies: list[float]) -> dict[str, list[dict]]:
@@ -108,3 +113,16 @@ def test_the_table_fits_80_columns_and_names_are_no_markup():
 
 def test_without_a_baseline_there_is_no_column_for_differences():
     assert "None" not in shown(made(reference=None, a=[0.5], b=[0.6]), 80)
+
+
+def test_the_sentence_does_not_hide_copies_and_different_ways():
+    source = data.build("tiny", TRAIN, TEST, ["a", "b", "c"])
+    rows = make_rows(found(none=[0.5, 0.6], mine=[0.7, 0.8]), "none")
+    assert results.reservations(rows, source, 0) == ""
+    assert results.reservations(rows, source, 2) == " But 2 of 6 test images are copies of training images."
+    for row, way in zip(rows, ("cpu, plain", "cuda, captured, bfloat16"), strict=True):
+        for trial in row.trials:
+            trial["way"] = way
+    assert "in different ways, which differ by rounding: cpu, plain; cuda, captured, bfloat16." in results.reservations(
+        rows, source, 0
+    )

@@ -85,6 +85,7 @@ def test_the_result_has_all_that_was_measured(whole):
     found = json.loads(whole.result_file.read_bytes())
     assert list(found) == [
         "key", "name", "seed", "loss", "accuracy", "top5", "per_class", "ece", "seconds", "images_per_second",
+        "way",
     ]  # fmt: skip
     assert (found["key"], found["name"], found["seed"], found["top5"]) == (whole.key, "uniform", 0, None)
     assert found["accuracy"] == pytest.approx(np.mean(found["per_class"]))  # as many images of each class

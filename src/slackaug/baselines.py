@@ -28,6 +28,7 @@ from .spaces import Composites, Space, get_space
 TOP_LEVEL = 30  # of TrivialAugment and RandAugment: 31 levels, from 0
 RANDAUGMENT = 2, 9  # N and M
 FILE = "file:"
+VERSION = 1  # of the definitions: raise it when one changes, and earlier results are not taken for its own
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,18 +119,18 @@ def domainbed_crop(size: Size) -> Defaults:
 Parts = tuple[Sampler, ...]
 
 
-def empty(size: Size, space: str) -> Parts:
+def empty(size: Size, space: Space) -> Parts:
     return ()
 
 
-def none(size: Size, space: str) -> Parts:
+def none(size: Size, space: Space) -> Parts:
     return (Policy.uniform(Space("none", (TRANSFORMS["Identity"],)), n_composed=1),)
 
 
-def uniform(size: Size, space: str, exclude: tuple[str, ...] = ()) -> Parts:
+def uniform(size: Size, space: Space, exclude: tuple[str, ...] = ()) -> Parts:
     """Where SLACK's search starts."""
-    chosen = get_space(space)
-    return (Policy.uniform(chosen.exclude(*exclude) if exclude else chosen),)
+    present = [name for name in exclude if name in space.names]  # a search may have left it out already
+    return (Policy.uniform(space.exclude(*present) if present else space),)
 
 
 def fourteen(name: str, shear: float, shift: tuple[float, float], degrees: float, bits: int, enhance: float) -> Space:
@@ -143,7 +144,7 @@ def fourteen(name: str, shear: float, shift: tuple[float, float], degrees: float
     return prior.space(name, ranges, signed=WARPS + ENHANCERS)
 
 
-def trivialaugment(size: Size, space: str, wide: bool) -> Parts:
+def trivialaugment(size: Size, space: Space, wide: bool) -> Parts:
     """One transformation at one of 31 levels (Mueller and Hutter, ICCV 2021). Wide shifts by pixels of any image."""
     height, width = size
     candidates = (
@@ -154,29 +155,29 @@ def trivialaugment(size: Size, space: str, wide: bool) -> Parts:
     return (Some(space=candidates, n_ops=1, levels=torch.arange(TOP_LEVEL + 1, dtype=torch.float64) / TOP_LEVEL),)
 
 
-def randaugment(size: Size, space: str, n_ops: int, level: int) -> Parts:
+def randaugment(size: Size, space: Space, n_ops: int, level: int) -> Parts:
     """N transformations, all at level M (Cubuk et al., 2020)."""
     shift = 150 / 331
     candidates = fourteen("randaugment", shear=0.3, shift=(shift, shift), degrees=30, bits=4, enhance=0.9)
     return (Some(space=candidates, n_ops=n_ops, levels=torch.tensor([level / TOP_LEVEL], dtype=torch.float64)),)
 
 
-def uniformaugment(size: Size, space: str) -> Parts:
+def uniformaugment(size: Size, space: Space) -> Parts:
     """Two transformations; a probability uniform in [0, 1], then a coin by it, is a coin (LingChen et al., 2020)."""
     return (Some(space=FAST_AA.space, n_ops=2, chance=0.5),)
 
 
-def learned_by_autoaugment(size: Size, space: str) -> Parts:
+def learned_by_autoaugment(size: Size, space: Space) -> Parts:
     return (autoaugment.cifar10() if is_small(size) else autoaugment.imagenet(),)
 
 
-def domainbed(size: Size, space: str) -> Parts:
+def domainbed(size: Size, space: Space) -> Parts:
     """ColorJitter, then one image of ten in grey (Gulrajani and Lopez-Paz, 2021). SLACK's table leaves out the hue."""
     return (jitter(0.3, hue=0.3), All(space=Space("grey", (TRANSFORMS["Grayscale"],)), chance=0.1))
 
 
 class Definition(NamedTuple):
-    parts: Callable[[Size, str], Parts]  # of the size of the images and the name of SLACK's space
+    parts: Callable[[Size, Space], Parts]  # of the size of the images and SLACK's space
     defaults: Callable[[Size], Defaults]
 
 
@@ -201,7 +202,7 @@ FORMS = ["randaugment-N-M", "file:PATH"]
 # --- from a name to a method ------------------------------------------------------------------------------------------
 
 
-def baseline(name: str, data: Dataset, *, space: str, flip: bool, uniform_magnitudes: bool = False) -> Method:
+def baseline(name: str, data: Dataset, *, space: str | Space, flip: bool, uniform_magnitudes: bool = False) -> Method:
     """A method of METHODS, randaugment-N-M, or file:PATH with a policy in any format that is known.
 
     `space` is SLACK's, for the uniform ones. `flip=False` switches off every mirror flip; True leaves a policy of SLACK
@@ -212,6 +213,7 @@ def baseline(name: str, data: Dataset, *, space: str, flip: bool, uniform_magnit
         own = flip and isinstance(policy, Policy)
         return from_policy(policy, name, data, flip=None if own else flip, uniform_magnitudes=uniform_magnitudes)
     definition, size = define(name), data.image_size
+    space = get_space(space) if isinstance(space, str) else space
     parts, defaults = definition.parts(size, space), definition.defaults(size)
     return assemble(name, parts, defaults, data, flip, uniform_magnitudes)
 

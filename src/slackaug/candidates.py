@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from . import published, trial
+from . import baselines, published, trial
 from .policy import Policy
 from .published import AnyPolicy
 
@@ -55,7 +55,7 @@ def check_names(candidates: Sequence[Candidate]) -> None:
 def from_name(name: str) -> Candidate:
     """A baseline; what defines it is its name, or the content of the file that it names."""
     path = Path(name.removeprefix("file:"))
-    content = path.read_bytes() if name.startswith("file:") and path.is_file() else name
+    content = path.read_bytes() if name.startswith("file:") and path.is_file() else f"{name}, {baselines.VERSION}"
     return Candidate(name, name, trial.digest(content))
 
 
@@ -103,8 +103,11 @@ def find_grid(candidates: Sequence[Candidate], grid: str | None) -> list[Candida
 
 
 def with_choice(candidates: Sequence[Candidate], chosen: Candidate) -> list[Candidate]:
-    """RandAugment as chosen from the grid, under its own name."""
-    return [
-        c._replace(augmentation=chosen.augmentation, digest=chosen.digest) if c.augmentation == RANDAUGMENT else c
-        for c in candidates
-    ]
+    """RandAugment as chosen from the grid."""
+    found = []
+    for c in candidates:
+        if c.augmentation == RANDAUGMENT:
+            name = c.name.replace(RANDAUGMENT, f"{chosen.name} (by grid)", 1)
+            c = c._replace(name=name, augmentation=chosen.augmentation, digest=chosen.digest)
+        found.append(c)
+    return found

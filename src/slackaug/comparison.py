@@ -72,10 +72,8 @@ def evaluate(
     given = {"preset": preset, "model": model, "space": ops, "flip": flip}
     source = DataConfig(source=os.fspath(data), size=size, margin=margin, skip_bad=skip_bad)
     stored = stored_config(policies) if config is None and preset is None else None
-    if stored is not None and size is None:
-        source = replace(source, size=stored.data.size, margin=stored.data.margin)
     trial.load_once.cache_clear()  # files may have changed since an earlier call
-    dataset = trial.dataset(source)
+    source, dataset = load_as(stored if size is None else None, source)
     chosen = configure(dataset, given, stored, config, set)
     protocol = make_protocol(replace(source, fingerprint=dataset.fingerprint), dataset, chosen, chosen.model)
     models = None if save_models is None else Path(save_models)
@@ -83,7 +81,8 @@ def evaluate(
     check_candidates(work, dataset, [*candidates, *grid])
     with writing(work), runs.held(folder):
         begin(folder, protocol, overwrite=overwrite)
-        remarks: dict[str, Any] = {"duplicates": announce(work, dataset)}
+        n_duplicates = announce(work, dataset)
+        remarks: dict[str, Any] = {"duplicates": n_duplicates}
         if seeds == 1:
             work.say("1 seed: there will be no intervals, and no verdict; give --seeds 2 or more")
         if grid:
@@ -97,7 +96,7 @@ def evaluate(
         def summary() -> Results:
             found = finished(trials)
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
-            verdict = results.judge(rows, subject, reference)
+            verdict = results.judge(rows, subject, reference) + results.reservations(rows, dataset, n_duplicates)
             return Results(protocol, dataset.class_names, reference, rows, verdict, remarks)
 
         conduct(work, trials, lambda: results.write(summary(), folder))
@@ -115,6 +114,7 @@ def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig, model
         data_digest=trial.data_digest(dataset),
         model=model,
         space=config.space,
+        exclude=config.exclude,
         flip=config.flip,
         fit=config.evaluate,
     )
@@ -172,6 +172,16 @@ def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
     return folder if (folder / "config.yaml").is_file() else None
 
 
+def load_as(stored: RunConfig | None, source: DataConfig) -> tuple[DataConfig, Dataset]:
+    """The data, at the size of a policy's run if it is the data of that run."""
+    if stored is not None and (stored.data.size, stored.data.margin) != (source.size, source.margin):
+        same = replace(source, size=stored.data.size, margin=stored.data.margin)
+        dataset = trial.dataset(same)
+        if dataset.fingerprint == stored.data.fingerprint:
+            return same, dataset
+    return source, trial.dataset(source)
+
+
 def stored_config(policies: Sequence[PolicyLike]) -> RunConfig | None:
     """The settings of the run that the first policy comes from."""
     folder = run_folder(policies)
@@ -194,6 +204,7 @@ def configure(
             f"the policy was learned with the network {stored.model}: give --model {stored.model}, or another"
         )
     before: dict[str, Any] = {"preset": stored.preset, "space": stored.space, "model": stored.model}
+    before |= {"exclude": list(stored.exclude)} if given.get("space", stored.space) == stored.space else {}
     before |= {} if stored.flip is None else {"flip": stored.flip}
     given = before | given
     if given["model"] == stored.model:  # another network has settings of its own
@@ -223,7 +234,7 @@ def differences(policy: Policy, flips: bool, protocol: Protocol, dataset: Datase
             f"its space is {policy.space.name}, that of the uniform baselines {protocol.space} (--ops changes that)"
         )
     else:
-        other = {*policy.space.names} ^ {*get_space(protocol.space).names}
+        other = {*policy.space.names} ^ ({*get_space(protocol.space).names} - {*protocol.exclude})
         if other:
             found.append(f"its space differs from that of the uniform baselines by {', '.join(sorted(other))}")
     if flips != policy.flip:

@@ -48,6 +48,14 @@ def make_fit(part: str, model: nn.Module, *arguments: Any) -> Fit:
     return fit
 
 
+def way(fit: Fit) -> str:
+    """How a training is executed: results of different ways differ by rounding."""
+    device = fit.theta.device.type
+    if not isinstance(fit, FastFit):
+        return f"{device}, plain"
+    return f"{device}, captured, {str(fit.passes.precision).removeprefix('torch.')}"
+
+
 def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *arguments: Any) -> Plain:
     """The engine of a search. The fast one is tried with a step of each kind, which are then taken back."""
     if name not in ENGINES:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import __version__, intervals, runs, settings
+from .data import Dataset
 from .intervals import Interval, interval, paired
 from .progress import duration
 from .trial import Protocol
@@ -75,6 +76,17 @@ def judge(rows: Sequence[Row], subject: str | None, reference: str | None) -> st
     if subject is None or reference is None or subject == reference or not {subject, reference} <= found.keys():
         return "Nothing to compare: give a policy and a baseline, or two baselines."
     return intervals.verdict(subject, reference, found[subject].difference)
+
+
+def reservations(rows: Sequence[Row], data: Dataset, n_duplicates: int) -> str:
+    """What the sentence must not hide."""
+    found = ""
+    if n_duplicates:
+        found += f" But {n_duplicates:,} of {len(data.test.labels):,} test images are copies of training images."
+    ways = sorted({trial["way"] for row in rows for trial in row.trials if "way" in trial})
+    if len(ways) > 1:
+        found += f" But the trainings were executed in different ways, which differ by rounding: {'; '.join(ways)}."
+    return found
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ class Study:
             data_digest=self.data_digest,
             model=self.model,
             space=self.search.space,
+            exclude=self.search.exclude,
             flip=self.search.flip,
             fit=self.search.evaluate,
         )

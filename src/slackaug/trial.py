@@ -27,6 +27,7 @@ from .learn import Diverged, timed, to_device
 from .policy import Policy
 from .prior import DeepAA, PBASchedule, SubPolicies
 from .recipes import DataConfig
+from .spaces import get_space
 
 CHECKPOINT_SECONDS = 120.0
 REPORT_EVERY = 20  # steps
@@ -45,6 +46,7 @@ class Protocol:
     data_digest: str  # of what the data's fingerprint leaves out: test images, mean, std, whether it may be flipped
     model: str
     space: str  # of the uniform baselines
+    exclude: tuple[str, ...] = ()  # from it, as in the search
     flip: bool | None = None  # null: as the data and then each policy says; otherwise it overrides them
     fit: FitConfig
 
@@ -196,8 +198,10 @@ def augmentation(trial: Trial, data: Dataset) -> baselines.Method:
     protocol = trial.protocol
     flip = data.flip if protocol.flip is None else protocol.flip
     if isinstance(trial.augmentation, str):
+        space = get_space(protocol.space)
+        space = space.exclude(*protocol.exclude) if protocol.exclude else space
         return baselines.baseline(
-            trial.augmentation, data, space=protocol.space, flip=flip, uniform_magnitudes=trial.uniform_magnitudes
+            trial.augmentation, data, space=space, flip=flip, uniform_magnitudes=trial.uniform_magnitudes
         )
     own = None if protocol.flip is None and flip else flip  # where the data may be flipped, a policy may choose not to
     return baselines.from_policy(
@@ -238,6 +242,7 @@ def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: f
         **score._asdict(),
         "seconds": round(seconds, 3),
         "images_per_second": round(n_images / max(seconds, 1e-9), 1),
+        "way": engines.way(fit),
     }
     trial.result_file.parent.mkdir(parents=True, exist_ok=True)
     runs.write_atomically(trial.result_file, json.dumps(result).encode())
