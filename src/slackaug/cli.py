@@ -277,6 +277,24 @@ def show(policies: PolicyArgument) -> None:
 
 
 @app.command()
+def figure(
+    kind: Annotated[str, typer.Argument(metavar="pie|evolution|strips", help="What to draw.")],
+    source: Annotated[
+        str, typer.Argument(metavar="POLICY|RUN", help="A policy file, uniform:SPACE, or a run's folder.")
+    ],
+    out: Annotated[str, typer.Option("-o", "--out", help="FILE.svg, FILE.png or FILE.pdf.")],
+    position: Annotated[int | None, typer.Option(help="One position, from 1; else their average.")] = None,
+    image: Annotated[
+        list[str] | None, typer.Option(help="For strips: an image, once or more; else of the run.")
+    ] = None,
+) -> None:
+    """Draw a policy as the paper's pie, the course of a search, or strips of what each transformation does."""
+    from .report import command
+
+    print(command.draw(kind, source, out, position=position, images=image or ()))
+
+
+@app.command()
 def doctor() -> None:
     """Say what is installed, what is broken, and the line that mends it. Exits 1 where something is broken."""
     from .doctor import findings
