@@ -97,7 +97,7 @@ class Run:
         self.path = path
         self.n_saved = 0  # checkpoints, up to the newest whole one
         self.loggers: list[Callable[[dict[str, Any]], None]] = []  # see the metrics, too
-        self.followers: list[Callable[[], None]] = []  # are called when a stage or a round has ended and is on disk
+        self.followers: list[Callable[[], None]] = []  # are called when a round has ended and more are to come
         self.lock = lock(path)
 
     @classmethod

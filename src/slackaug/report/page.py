@@ -7,6 +7,7 @@ lets nothing but its one script run and nothing be fetched.
 import base64
 import hashlib
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,8 @@ def plain(value: object) -> str:
     return str(value) if isinstance(value, str | int) else describe(value)
 
 
-def fill(name: str, context: dict[str, Any]) -> str:
+@lru_cache(maxsize=1)
+def templates() -> Environment:
     environment = Environment(
         loader=PackageLoader("slackaug.report"),
         autoescape=True,
@@ -126,6 +128,11 @@ def fill(name: str, context: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["plain"] = plain
+    return environment
+
+
+def fill(name: str, context: dict[str, Any]) -> str:
+    environment = templates()
     loader = environment.loader
     assert loader is not None
     style, script = (loader.get_source(environment, file)[0] for file in ("style.css", "script.js"))

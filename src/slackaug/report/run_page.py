@@ -81,14 +81,14 @@ def state(past: History, is_running: bool) -> str:
 def facts(past: History) -> list[tuple[str, str]]:
     config, policy = past.config, past.policy
     found = [("Data", config.data.source), ("Network", config.model), ("Preset", config.preset)]
-    found.append(("Space", f"{config.space}, {len(past.names)} transformations"))
+    found.append(("Space", f"{config.space} ({len(past.names)})"))
     found.append(("Rounds", f"{len(past.policies)} of {past.n_rounds}"))
     found.append(("Seed", str(config.seed)))
     if policy is not None:
         seconds = policy.learned.get("seconds")
         found += [("Time", duration(seconds))] if isinstance(seconds, int | float) else []
         found.append(("Mirror flips", "on" if policy.flip else "off"))
-        found.append(("Entropy", f"{entropy_share(policy):.1%} of uniform"))
+        found.append(("Entropy, of uniform", f"{100 * entropy_share(policy):.1f} %"))
     return found
 
 
