@@ -1,8 +1,9 @@
 # `make demo` and `make test` set everything up on a machine that has only python3 and make.
 PYTHON ?= python3
+CHROMIUM ?= /usr/bin/chromium
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all check benchmark clean
+.PHONY: help demo test test-all test-browser chromium check benchmark clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,16 +21,26 @@ help:  ## list the targets
 	.venv-tv/bin/python $(PIP) --no-deps torchvision
 	touch $@
 
+.venv/browser: .venv/installed
+	.venv/bin/python $(PIP) --editable '.[dev,browser]'
+	touch $@
+
 demo: .venv/installed  ## search, evaluate and judge on the embedded digits: 3 minutes on 2 cores
 	.venv/bin/slackaug demo
 
 test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, then those with torchvision and Ray
-	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray"
+	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray and not browser"
 	.venv-tv/bin/python -m pytest -m "(torchvision or ray) and not slow and not gpu and not data"
 
-test-all: .venv/installed .venv-tv/installed  ## all tests, slow ones and those on shared data too
-	.venv/bin/python -m pytest -m "not torchvision and not ray"
+test-all: .venv/installed .venv-tv/installed test-browser  ## all tests, slow ones and those on shared data too
+	.venv/bin/python -m pytest -m "not torchvision and not ray and not browser"
 	.venv-tv/bin/python -m pytest -m "torchvision or ray"
+
+test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install chromium)
+	CHROMIUM="$(CHROMIUM)" .venv/bin/python -m pytest -m browser tests/test_browser.py
+
+chromium:
+	@test -x "$(CHROMIUM)" || { echo "no Chromium at $(CHROMIUM): apt-get install -y chromium, or CHROMIUM=PATH" >&2; exit 1; }
 
 check: .venv/installed  ## ruff and mypy --strict
 	.venv/bin/ruff check .

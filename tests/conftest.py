@@ -15,6 +15,7 @@ from hypothesis import settings
 import slackaug
 import tiny
 from slackaug import cli, learn
+from slackaug.report import live
 
 torch.set_num_threads(1)  # test tensors are small: a second thread only waits
 settings.register_profile("slackaug", derandomize=True, deadline=None, database=None, max_examples=40)
@@ -50,6 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in ("torchvision", "ray")
         if importlib.util.find_spec(name) is None  # a look at the folders, not an import
     }
+    if importlib.util.find_spec("playwright") is None:
+        reasons["browser"] = "Playwright is not installed; `make test-browser` installs it"
     if not torch.cuda.is_available():
         reasons["gpu"] = "needs a CUDA device, and torch sees none"
     for item in items:
@@ -89,9 +92,10 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture
 def quick_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line of metrics at every step; the cost is not measured."""
+    """A line of metrics at every step; the cost is not measured, and no report is written."""
     monkeypatch.setattr(learn, "METRICS_EVERY", 1)
     monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(live, "attempt", lambda *_, **__: False)
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,8 @@ def test_it_ends_with_a_verdict_and_where_the_files_are(shortened, tmp_path, cap
         assert sum(out.count(sentence) for sentence in sentences) == 2
     assert f"all results are in {learned / 'eval' / 'results.json'}" in out
     assert f"the policy is {tmp_path / 'demo' / 'policy.json'}" in out
+    assert f"the report is {tmp_path / 'demo' / 'report.html'}" in out
+    assert (learned / "report.html").is_file()
 
 
 def test_it_replaces_no_other_run(shortened, tmp_path):

@@ -434,7 +434,16 @@ def test_a_file_is_no_folder(tmp_path):
 def test_what_a_run_writes(finished):
     names = {path for path in tiny.contents(finished) if not path.startswith("checkpoints/")}
     rounds = {"policies/round_01.json", "policies/round_02.json"}
-    assert names == {"config.yaml", "env.json", "search.log", "metrics.jsonl", "policy.json", ".lock", *rounds}
+    assert names == {
+        "config.yaml",
+        "env.json",
+        "search.log",
+        "metrics.jsonl",
+        "policy.json",
+        "report.html",
+        ".lock",
+        *rounds,
+    }
     assert (finished / "policy.json").read_text() == (finished / "policies/round_02.json").read_text()
     environment = json.loads((finished / "env.json").read_text())
     assert environment["torch"] == torch.__version__

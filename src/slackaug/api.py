@@ -226,7 +226,7 @@ def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -
     with holding(work, config, lambda: Run.create(work.folder, settings.dump(config), overwrite=overwrite)) as run:
         if run is not None:
             run.write("env.json", json.dumps(runs.environment(), indent=1))
-        return conduct(work, run, learner, 0.0)
+        return conduct(work, run, learner, dataset, 0.0)
 
 
 def go_on(work: Work, model: str | None) -> SearchResult:
@@ -247,7 +247,7 @@ def go_on(work: Work, model: str | None) -> SearchResult:
             policy_file = work.folder / "policy.json"
             work.say(f"{work.folder}: this search is finished; its policy is {policy_file}")
             return SearchResult(work.ensemble.lead(lambda: Policy.load(policy_file)), work.folder)
-        return conduct(work, run, learner, seconds)
+        return conduct(work, run, learner, dataset, seconds)
 
 
 def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:
@@ -315,12 +315,12 @@ def writing(work: Work, config: RunConfig) -> Iterator[None]:
         ) from error
 
 
-def conduct(work: Work, run: Run | None, learner: Learner, seconds_before: float) -> SearchResult:
+def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:
     policy_file = work.folder / "policy.json"
     to_go_on = f"To go on: {work.resume_command(learner.config)}"
     try:
         with signals() as caught:
-            ending = execute(work, run, learner, seconds_before, lambda: bool(caught))
+            ending = execute(work, run, learner, dataset, seconds_before, lambda: bool(caught))
             (signal_number,) = work.ensemble.agree(caught[0] if caught else 0)
         policy = work.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.exists() else None)
     except Parted as parted:
@@ -341,18 +341,26 @@ def conduct(work: Work, run: Run | None, learner: Learner, seconds_before: float
             "try a lower search.policy_lr or a higher search.kl_weight"
         )
     work.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
+    if (work.folder / "report.html").is_file():
+        work.say(f"the report is {work.folder / 'report.html'}")
     return SearchResult(policy, work.folder)
 
 
 def execute(
-    work: Work, run: Run | None, learner: Learner, seconds_before: float, should_stop: Callable[[], bool]
+    work: Work,
+    run: Run | None,
+    learner: Learner,
+    dataset: Dataset,
+    seconds_before: float,
+    should_stop: Callable[[], bool],
 ) -> Ending:
-    """Do the search, and show and log it on the rank that has the run."""
+    """Do the search, and show, log and report it on the rank that has the run."""
     limit = math.inf if work.time_limit is None else seconds_before + work.time_limit
     if run is not None and work.tensorboard:
         folder, n_steps = run.path / "tensorboard", learner.config.search.n_steps
         run.loggers.append(runs.tensorboard(folder, learner.phi.space.names, n_steps))
-    with nullcontext() if run is None else Display(work.console, run.path / "search.log") as display:
+    shown = nullcontext() if run is None else Display(work.console, run.path / "search.log")
+    with nullcontext() if run is None else reporting(work, run, dataset), shown as display:
 
         def show(progress: Progress, elapsed: float) -> None:
             if display is not None:
@@ -361,3 +369,16 @@ def execute(
                 work.watch(progress.done)
 
         return learn.execute(learner, run, show, should_stop, seconds_before=seconds_before, time_limit=limit)
+
+
+@contextmanager
+def reporting(work: Work, run: Run, dataset: Dataset) -> Iterator[None]:
+    """report.html is written anew after every round, and a last time when the work ends, however it does."""
+    from .report.live import Live  # the page's template engine is not needed for anything else
+
+    live = Live(run.path, dataset, work.say)
+    run.followers.append(live.update)
+    try:
+        yield
+    finally:
+        live.update(is_running=False)

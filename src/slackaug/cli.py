@@ -277,6 +277,44 @@ def show(policies: PolicyArgument) -> None:
 
 
 @app.command()
+def figure(
+    kind: Annotated[str, typer.Argument(metavar="pie|evolution|strips", help="What to draw.")],
+    source: Annotated[
+        str, typer.Argument(metavar="POLICY|RUN", help="A policy file, uniform:SPACE, or a run's folder.")
+    ],
+    out: Annotated[str, typer.Option("-o", "--out", help="FILE.svg, FILE.png or FILE.pdf.")],
+    position: Annotated[int | None, typer.Option(help="One position, from 1; else their average.")] = None,
+    image: Annotated[
+        list[str] | None, typer.Option(help="For strips: an image, once or more; else of the run.")
+    ] = None,
+) -> None:
+    """Draw a policy as the paper's pie, the course of a search, or strips of what each transformation does."""
+    from .report import command
+
+    print(command.draw(kind, source, out, position=position, images=image or ()))
+
+
+@app.command()
+def report(
+    run: Annotated[str, typer.Argument(help="Folder of a run, a study or an evaluation.")],
+    out: Annotated[str | None, typer.Option("-o", "--out", help="File; the default is report.html in the run.")] = None,
+    data: Annotated[str | None, typer.Option(help=f"Where the images are now, to show some. {DATA_HELP}")] = None,
+    opens: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+) -> None:
+    """Write one HTML file about a run: the verdict, the policy, how it was learned, and what it does to your images."""
+    import webbrowser
+    from pathlib import Path
+
+    from .report import page
+
+    sys.path.insert(0, "")
+    path = page.write(Path(run), Path(out) if out else None, data=data)
+    print(f"the report is {path}")
+    if opens and not webbrowser.open(path.resolve().as_uri()):
+        print("no browser was found to open it with", file=sys.stderr)
+
+
+@app.command()
 def doctor() -> None:
     """Say what is installed, what is broken, and the line that mends it. Exits 1 where something is broken."""
     from .doctor import findings

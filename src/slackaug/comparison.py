@@ -21,6 +21,7 @@ from .machine import machine
 from .policy import Policy
 from .progress import Jobs, duration
 from .recipes import DataConfig, RunConfig
+from .report import live
 from .results import Results
 from .runs import RunError
 from .spaces import get_space
@@ -105,6 +106,10 @@ def evaluate(
     console.print(results.table(final))
     work.say(final.verdict)
     work.say(f"all results are in {folder / 'results.json'} and {folder / 'results.csv'}")
+    if stored is not None and folder.parent == run_folder(policies):
+        is_its_own = stored.data.fingerprint == dataset.fingerprint
+        if live.attempt(folder.parent, dataset if is_its_own else None, work.say):
+            work.say(f"the report is {folder.parent / 'report.html'}")
     return final
 
 

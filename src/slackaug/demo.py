@@ -5,6 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from . import api, comparison, intervals, show
+from .report import page
 
 SEEDS = 4
 BASELINES = ("none", "uniform")
@@ -21,6 +22,8 @@ def run(out: str, console: Console) -> None:
     learned, uniform = found.rows[-1].accuracies, found.rows[1].accuracies
     difference = intervals.paired(learned, uniform)
     console.print(intervals.verdict(found.rows[-1].name, "uniform", difference), highlight=False)
+    console.print("\n[bold]3. Look at it[/bold]")
+    console.print(f"the report is {page.write(Path(out))}", highlight=False, markup=False, soft_wrap=True)
     console.print(
         f"{found.protocol.fit.epochs} epochs on easy digits say little about your images: "
         "slackaug search FOLDER -o runs/mine",

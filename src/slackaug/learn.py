@@ -191,6 +191,9 @@ def execute(
             if progress.round and progress.step == progress.n_steps:
                 save_policy(run, learner, clock())  # first: a checkpoint that ends a search says that it is there
             run.save_checkpoint(pack(states) | {"seconds": clock()})
+            if progress.step == progress.n_steps and not learner.is_finished:
+                for follow in run.followers:
+                    follow()
         saved_at = time.monotonic()
 
     for progress in work(learner):

@@ -69,6 +69,19 @@ def lock(path: Path) -> IO[str]:
     return file
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process, perhaps this one, is working on a folder."""
+    if not (path / ".lock").is_file():
+        return False
+    try:
+        lock(path).close()
+    except RunError:
+        return True
+    except OSError:  # a folder that may only be read
+        return False
+    return False
+
+
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """A folder for this process alone, made where there is none."""
@@ -84,6 +97,7 @@ class Run:
         self.path = path
         self.n_saved = 0  # checkpoints, up to the newest whole one
         self.loggers: list[Callable[[dict[str, Any]], None]] = []  # see the metrics, too
+        self.followers: list[Callable[[], None]] = []  # are called when a round has ended and more are to come
         self.lock = lock(path)
 
     @classmethod

@@ -16,6 +16,7 @@ from .data import Dataset
 from .machine import default_device, machine
 from .policy import Policy
 from .progress import duration
+from .report import live
 from .results import Results
 from .runs import RunError
 from .study_plan import CONFIG, Study, configure, fixed_candidates, read_study
@@ -113,7 +114,8 @@ def begin(folder: Path, chosen: Study) -> None:
     """What an earlier study has left goes first: nothing of it may be taken for this one's."""
     for own in ("searches", "eval"):
         shutil.rmtree(folder / own, ignore_errors=True)
-    (folder / "study.json").unlink(missing_ok=True)
+    for name in ("study.json", "report.html"):
+        (folder / name).unlink(missing_ok=True)
     runs.write_atomically(folder / CONFIG, settings.dump(chosen).encode())
 
 
@@ -146,6 +148,8 @@ def conduct(
     results.write(Results(work.protocol, dataset.class_names, reference, rows, final.verdict, remarks), work.folder)
     runs.write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
     work.console.print(study_results.table(chosen, final))
+    if live.attempt(folder, dataset, work.say):
+        work.say(f"the report is {folder / 'report.html'}")
     for text in (*study_results.remarks(final), final.verdict, f"all results are in {folder / 'study.json'}"):
         work.say(text)
     return final

@@ -1,0 +1,128 @@
+"""`slackaug figure`: one figure of a policy or a run, as a file."""
+
+import base64
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from .. import data, pil, show
+from ..foreign import is_reference
+from ..policy import Policy
+from ..schema import PolicyError
+from . import figures, history, pictures, plots
+from .scene import Scene
+from .svg import element, render, words
+
+KINDS = ("pie", "evolution", "strips")
+SUFFIXES = (".svg", ".png", ".pdf")
+N_IMAGES = 3  # of a run's data
+
+
+def draw(kind: str, source: str, out: str, *, position: int | None = None, images: Sequence[str] = ()) -> Path:
+    """Write the figure and return its path."""
+    path = Path(out)
+    if kind not in KINDS:
+        raise ValueError(f"unknown figure {kind!r}; known: {', '.join(KINDS)}")
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"-o {out}: expected a name that ends in {', '.join(SUFFIXES)}")
+    if not path.parent.is_dir():
+        raise ValueError(f"-o {out}: there is no folder {path.parent}; make it first")
+    if images and kind != "strips":
+        raise ValueError(f"--image is for strips; a {kind} has no images")
+    if kind == "strips":
+        if position is not None:
+            raise ValueError("--position is for pie and evolution; strips show what each transformation does")
+        save_strips(source, path, images)
+    else:
+        save(pie_of(source, position) if kind == "pie" else evolution_of(source, position), path, kind)
+    return path
+
+
+def pie_of(source: str, position: int | None) -> Scene:
+    return figures.pie_scene(find_policy(source), position)
+
+
+def evolution_of(source: str, position: int | None) -> Scene:
+    if not Path(source).is_dir():
+        raise ValueError(f"{source}: an evolution needs a run, the folder that `slackaug search` wrote")
+    return figures.evolution_scene(history.read(source), position)
+
+
+def find_policy(source: str) -> Policy:
+    """That of a run's last finished round, or that of a file, or uniform:SPACE."""
+    if Path(source).is_dir():
+        policy = history.read(source).policy
+        if policy is None:
+            raise ValueError(f"{source}: this run has no policy yet; it has one at the end of its first round")
+        return policy
+    found = show.find(source)
+    if not isinstance(found, Policy):
+        raise PolicyError(
+            f"{source}: is a policy of another kind ({type(found).__name__}), which has no pi and mu to draw; "
+            "`slackaug show` prints it"
+        )
+    return found
+
+
+def save(scene: Scene, path: Path, identity: str) -> None:
+    if path.suffix.lower() == ".svg":
+        path.write_text(render(scene, identity) + "\n", encoding="utf-8")
+    else:
+        plots.save(scene, path)
+
+
+# --- strips -----------------------------------------------------------------------------------------------------------
+
+
+def save_strips(source: str, path: Path, images: Sequence[str]) -> None:
+    policy = find_policy(source)
+    chosen = [read_image(image) for image in images] if images else images_of_run(source)
+    sheet = figures.strips_sheet(policy, chosen)
+    if path.suffix.lower() == ".svg":
+        path.write_text(embedded(sheet, f"Each transformation of {source}") + "\n", encoding="utf-8")
+    else:
+        sheet.save(path)
+
+
+def read_image(path: str) -> Image.Image:
+    try:
+        with Image.open(path) as image:
+            return pictures.readable(image).copy()
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise ValueError(f"--image {path}: cannot be read as an image ({error})") from error
+
+
+def images_of_run(source: str) -> list[Image.Image]:
+    """Of as many classes, out of the data that the run was given."""
+    if not Path(source).is_dir():
+        raise ValueError("strips need images: give --image FILE, once or more")
+    settings = history.read(source).config.data
+    remedy = "give --image FILE, once or more"
+    if is_reference(settings.source) and settings.source not in data.DATASETS:
+        raise ValueError(f"{source}: its data is made by {settings.source}, which a file may not call; {remedy}")
+    try:
+        found = data.load(settings.source, size=settings.size, margin=settings.margin, skip_bad=settings.skip_bad)
+    except ValueError as error:
+        raise ValueError(f"{source}: its data cannot be read ({error}); {remedy}") from error
+    labels = found.train.labels.tolist()
+    first = [labels.index(label) for label in sorted(set(labels))[:N_IMAGES]]
+    return [pil.from_tensor(found.train.images[i]) for i in first]
+
+
+def embedded(sheet: Image.Image, title: str) -> str:
+    """The sheet as an SVG that holds it."""
+    buffer = io.BytesIO()
+    sheet.save(buffer, "PNG")
+    width, height = sheet.size
+    address = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return element(
+        "svg",
+        element("title", words(title), id="strips-title"),
+        element("image", href=address, width=width, height=height),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        aria_labelledby="strips-title",
+    )

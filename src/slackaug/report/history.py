@@ -1,0 +1,168 @@
+"""What the files of a run say about its course, also of a run that is still going on.
+
+Axes: K positions, N transformations.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import recipes, settings
+from ..policy import Policy
+from ..runs import RunError
+from ..schema import PolicyError
+from ..spaces import get_space
+
+
+class Step(NamedTuple):
+    """A line of metrics.jsonl."""
+
+    stage: str  # "pre-training", "re-training" or "policy"
+    round: int  # from 1; 0 in pre-training
+    step: int  # of the pre-training or of the round
+    train_loss: float
+    val_loss: float | None = None  # this and the rest: in the stage "policy" only
+    entropy: list[float] | None = None  # (K,) nats
+    pi: list[list[float]] | None = None  # (K, N) probabilities
+    mu: list[float | None] | None = None  # (N,); None where there is no magnitude
+
+
+class History(NamedTuple):
+    """The course of a search."""
+
+    run: Path
+    config: recipes.RunConfig
+    start: Policy  # the uniform policy that it began with
+    steps: list[Step]  # as recorded, every few steps
+    policies: list[Policy]  # at the end of each finished round
+    policy: Policy | None  # of the last finished round
+
+    @property
+    def names(self) -> list[str]:
+        return self.start.space.names
+
+    @property
+    def n_steps(self) -> int:
+        """Of a round."""
+        return self.config.search.n_steps
+
+    @property
+    def n_rounds(self) -> int:
+        """That it will have in the end."""
+        return self.config.search.n_rounds
+
+    @property
+    def is_finished(self) -> bool:
+        return len(self.policies) >= self.n_rounds
+
+    @property
+    def anchors(self) -> list[Policy]:
+        """The policy at the start of each round, up to that of the round after the last finished one."""
+        return [self.start, *self.policies][: self.n_rounds]
+
+    @property
+    def kl(self) -> list[float]:
+        """Of each finished round's policy to its anchor, in nats over all positions."""
+        return [
+            policy.kl(anchor).item()
+            for policy, anchor in zip(self.policies, [self.start, *self.policies], strict=False)
+        ]
+
+    @property
+    def policy_steps(self) -> list[Step]:
+        """Those in which phi moved."""
+        return [step for step in self.steps if step.pi is not None]
+
+    def moved(self, step: Step) -> float:
+        """Rounds done by then, counting only the steps in which phi moves."""
+        search = self.config.search
+        return step.round - 1 + max(0, step.step - search.n_retrain) / search.n_unrolled
+
+    def elapsed(self, step: Step) -> float:
+        """Rounds done by then, counting all steps; the pre-training goes from -1 to 0."""
+        if step.round:
+            return step.round - 1 + step.step / self.n_steps
+        last = max(other.step for other in self.steps if not other.round)
+        return step.step / last - 1
+
+
+def read(run: Path | str) -> History:
+    """The history in a run's folder. What is not there yet, or was cut off, is left out."""
+    run = Path(run)
+    if not (run / "config.yaml").is_file():
+        hint = "expected a folder that `slackaug search` wrote"
+        if (run / "study.yaml").is_file():
+            hint = f"it holds a study, whose runs are in {run / 'searches'}"
+        raise RunError(f"{run}: holds no run (there is no config.yaml); {hint}")
+    config = read_config(run / "config.yaml")
+    policies = read_policies(run)
+    start = start_policy(config, policies)
+    steps = read_steps(run / "metrics.jsonl", start)
+    return History(run, config, start, steps, policies[: config.search.n_rounds], policies[-1] if policies else None)
+
+
+def read_config(path: Path) -> recipes.RunConfig:
+    blank = recipes.RunConfig(preset="", model="small", space="cifar")
+    try:
+        return settings.update(blank, settings.read_yaml(path))
+    except settings.SettingError as error:
+        raise RunError(f"{path}: is not the configuration of a run ({error})") from error
+
+
+def read_policies(run: Path) -> list[Policy]:
+    """Of the rounds from the first on, as far as they are all there."""
+    found = {}
+    for path in (run / "policies").glob("round_*.json"):
+        number = path.stem.removeprefix("round_")
+        if number.isdecimal():
+            found[int(number)] = path
+    policies: list[Policy] = []
+    while len(policies) + 1 in found:
+        policies.append(Policy.load(found[len(policies) + 1]))
+    if policies and any(policy.space.names != policies[0].space.names for policy in policies):
+        raise PolicyError(f"{run / 'policies'}: the rounds are policies over different spaces")
+    return policies
+
+
+def start_policy(config: recipes.RunConfig, policies: list[Policy]) -> Policy:
+    if policies:
+        return Policy.uniform(policies[0].space, n_composed=len(policies[0].pi))
+    space = get_space(config.space)
+    return Policy.uniform(space.exclude(*config.exclude) if config.exclude else space)
+
+
+def read_steps(path: Path, start: Policy) -> list[Step]:
+    """All whole lines; a run that goes on may just be writing the last one."""
+    if not path.is_file():
+        return []
+    steps = (read_step(line, start) for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
+    return [step for step in steps if step is not None]
+
+
+def read_step(line: str, start: Policy) -> Step | None:
+    try:
+        found = json.loads(line)
+        step = Step(
+            stage=str(found["stage"]),
+            round=int(found["round"]),
+            step=int(found["step"]),
+            train_loss=finite(found["train_loss"]),
+        )
+        if "pi" not in found:
+            return step
+        n = len(start.space)
+        pi = [[finite(p) for p in row] for row in found["pi"]]
+        mu = [None if bound is None else finite(bound) for bound in found["mu"]]
+        entropy = [finite(value) for value in found["entropy"]]
+        if len(mu) != n or not pi or any(len(row) != n for row in pi) or len(entropy) != len(pi):
+            return None
+        return step._replace(val_loss=finite(found["val_loss"]), entropy=entropy, pi=pi, mu=mu)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def finite(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"expected a finite number, got {value!r}")
+    return float(value)

@@ -1,0 +1,203 @@
+"""What the evaluations found, out of eval/results.json or study.json: the verdict and the rows of a table."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import schema
+from ..intervals import Interval
+from ..paper_tables import Figure
+from ..progress import duration
+from ..results import points
+from ..schema import PolicyError, expect
+
+TONES = ("better", "worse")
+STABILITY = {
+    "pi": "probabilities",
+    "pi_rest": "probabilities, without Invert and Solarize",
+    "mu": "magnitude bounds",
+    "mu_rest": "magnitude bounds, without Solarize",
+}
+
+
+class Row(NamedTuple):
+    name: str
+    accuracy: Interval
+    difference: Interval | None
+    cells: list[str]  # what else the table says of it, under Outcome.headers
+
+
+class Outcome(NamedTuple):
+    verdict: str
+    tone: str  # better, worse or open
+    reference: str | None
+    headers: list[str]
+    rows: list[Row]
+    n_duplicates: int = 0
+    stability: list[tuple[str, str]] = []  # noqa: RUF012  # a tuple's default, never changed
+
+
+def read(folder: Path) -> Outcome | None:
+    """Of a study or of a run's eval/; None where nothing has been evaluated. Raises a PolicyError on foreign files."""
+    for path, reader in ((folder / "study.json", of_study), (folder / "eval" / "results.json", of_results)):
+        if path.is_file():
+            try:
+                document = schema.read_json(path)
+                return reader(document)
+            except KeyError as error:
+                raise PolicyError(f"{path}: {error.args[0]} is missing; is it a file of slackaug?") from None
+            except PolicyError as error:
+                raise PolicyError(f"{path}: {error}") from None
+    return None
+
+
+def of_results(document: Mapping[str, Any]) -> Outcome:
+    rows = []
+    for i, entry in enumerate(entries(document, "policies")):
+        where = f"policies[{i}]"
+        speed, seconds = (
+            schema.number(entry[key], f"{where}.{key}", low=0) for key in ("images_per_second", "seconds")
+        )
+        rows.append(read_row(entry, where, [f"{speed:,.0f}", duration(seconds)]))
+    reference = document["reference"]
+    reference = None if reference is None else schema.string(reference, "reference")
+    return outcome(document, reference, ["images/s", "time of a training"], rows)
+
+
+def of_study(document: Mapping[str, Any]) -> Outcome:
+    rows = []
+    found = entries(document, "rows")
+    has_paper = any(entry["paper"] for entry in found)
+    for i, entry in enumerate(found):
+        where = f"rows[{i}]"
+        over = read_interval(entry["over_evaluations"], f"{where}.over_evaluations")
+        cells = [f"{over} ({over.counted()})"]
+        if has_paper:
+            cells.append("; ".join(str(figure) for figure in read_figures(entry["paper"], f"{where}.paper")))
+        rows.append(read_row(entry, where, cells))
+    headers = ["over all evaluations, as the paper counts", *(["the paper"] if has_paper else [])]
+    return outcome(document, rows[0].name, headers, rows)._replace(stability=read_stability(document["stability"]))
+
+
+def outcome(document: Mapping[str, Any], reference: str | None, headers: list[str], rows: list[Row]) -> Outcome:
+    verdict = schema.string(document["verdict"], "verdict")
+    n_duplicates = schema.integer(document.get("duplicates", 0), "duplicates", 0, 10**12)
+    return Outcome(verdict, tone(verdict, rows), reference, headers, rows, n_duplicates)
+
+
+def tone(verdict: str, rows: list[Row]) -> str:
+    """For the colour. Names in the sentence are a user's, so the words of the verdict are looked for behind them."""
+    names = [*(row.name for row in rows), "SLACK"]
+    found = [word for name in names for word in TONES if verdict.startswith(f"{name} is {word} than ")]
+    return found[0] if found else "open"
+
+
+def entries(document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    def entry(value: object, where: str) -> dict[str, Any]:
+        expect(isinstance(value, dict), where, "an object", value)
+        return value  # type: ignore[return-value]
+
+    return schema.sequence(document[key], key, entry)
+
+
+def read_row(entry: dict[str, Any], where: str, cells: list[str]) -> Row:
+    difference = entry["difference"]
+    return Row(
+        schema.string(entry["name"], f"{where}.name"),
+        read_interval(entry["accuracy"], f"{where}.accuracy"),
+        None if difference is None else read_interval(difference, f"{where}.difference"),
+        cells,
+    )
+
+
+def read_interval(value: Any, where: str) -> Interval:
+    expect(isinstance(value, dict), where, "an object", value)
+    half_width = value["half_width"]
+    return Interval(
+        schema.number(value["mean"], f"{where}.mean"),
+        None if half_width is None else schema.number(half_width, f"{where}.half_width", 0),
+        schema.integer(value["n"], f"{where}.n", 1, 10**9),
+        schema.string(value["unit"], f"{where}.unit"),
+    )
+
+
+def read_figures(value: Any, where: str) -> list[Figure]:
+    def figure(value: Any, where: str) -> Figure:
+        expect(isinstance(value, dict), where, "an object", value)
+        half_width = value["half_width"]
+        width = None if half_width is None else schema.number(half_width, f"{where}.half_width")
+        return Figure(schema.number(value["accuracy"], f"{where}.accuracy"), width)
+
+    return schema.sequence(value, where, figure, 0)
+
+
+def read_stability(value: Any) -> list[tuple[str, str]]:
+    """What is said of it, and the number."""
+    if value is None:
+        return []
+    expect(isinstance(value, dict), "stability", "an object", value)
+    rows = []
+    for key, text in STABILITY.items():
+        found = value[key]
+        rows.append((text, "undefined" if found is None else f"{schema.number(found, f'stability.{key}'):.2f}"))
+    share = value["entropy_share"]
+    of_highest = "" if share is None else f", {schema.number(share, 'stability.entropy_share'):.1%} of the highest"
+    rows.append(("entropy", f"{schema.number(value['entropy'], 'stability.entropy'):.3f} nats{of_highest}"))
+    return rows
+
+
+def table(found: Outcome) -> tuple[list[str], list[list[str]]]:
+    """Headers and rows."""
+    to_reference = [f"to {found.reference}, points"] if found.reference is not None else []
+    headers = ["policy", "accuracy, 95 % interval", "n", *to_reference, *found.headers]
+    rows = []
+    for row in found.rows:
+        difference = [points(row.difference)] if to_reference else []
+        rows.append([row.name, str(row.accuracy), row.accuracy.counted(), *difference, *row.cells])
+    return headers, rows
+
+
+class Mark(NamedTuple):
+    """A row of the chart of intervals; places are per cent of its width."""
+
+    name: str
+    text: str
+    centre: float
+    left: float
+    width: float
+    is_reference: bool
+
+
+class Intervals(NamedTuple):
+    marks: list[Mark]
+    ticks: list[tuple[float, str]]
+
+
+def intervals_chart(found: Outcome) -> Intervals:
+    """Where each policy's mean and interval lie between the lowest and the highest of all."""
+    ends = [row.accuracy.mean + sign * (row.accuracy.half_width or 0) for row in found.rows for sign in (-1, 1)]
+    low, high = min(ends), max(ends)
+    room = max(0.06 * (high - low), 0.001)
+    low, high = low - room, high + room
+    step = nice_step((high - low) / 4)
+    first, last = math.ceil(low / step), math.floor(high / step)
+    digits = max(0, -math.floor(math.log10(100 * step) + 1e-9))
+    ticks = [(place(i * step, low, high), f"{100 * i * step:.{digits}f} %") for i in range(first, last + 1)]
+    marks = []
+    for row in found.rows:
+        mean, half_width, _, _ = row.accuracy
+        left, right = (place(mean + sign * (half_width or 0), low, high) for sign in (-1, 1))
+        centre = place(mean, low, high)
+        marks.append(Mark(row.name, str(row.accuracy), centre, left, right - left, row.name == found.reference))
+    return Intervals(marks, ticks)
+
+
+def place(value: float, low: float, high: float) -> float:
+    return round(100 * (value - low) / (high - low), 2)
+
+
+def nice_step(least: float) -> float:
+    """1, 2 or 5 times a power of ten, not below `least`."""
+    power: float = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))

@@ -1,0 +1,148 @@
+"""The report of a run or a study: one HTML file that needs nothing beside itself, not even a network.
+
+Every text that comes from a file is escaped by the template (autoescape), and the page's own Content-Security-Policy
+lets nothing but its one script run and nothing be fetched.
+"""
+
+import base64
+import hashlib
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from .. import __version__, runs
+from ..runs import RunError
+from ..schema import PolicyError, describe, read_json
+from . import outcome, run_page, study_page
+from .outcome import Outcome
+from .samples import Samples
+
+NAME = "report.html"
+REFRESH_SECONDS = 10
+SETTINGS = ("config.yaml", "study.yaml")
+
+
+def write(
+    folder: Path,
+    out: Path | None = None,
+    *,
+    data: str | None = None,
+    samples: Samples | None = None,
+    is_running: bool | None = None,
+) -> Path:
+    """Write the report on the run or study in `folder`, as report.html there or to `out`; returns where it is.
+
+    The images come from where the run had them, from `data`, or are those given. Whether the run is going on is seen
+    by its lock, unless said.
+    """
+    path = out or folder / NAME
+    running = runs.is_held(folder) if is_running is None else is_running
+    text = render(folder, data=data, samples=samples, is_running=running)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    runs.write_atomically(path, text.encode())
+    return path
+
+
+def render(folder: Path, *, data: str | None = None, samples: Samples | None = None, is_running: bool = False) -> str:
+    """The page as text."""
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such folder; expected that of a run or a study, such as runs/demo")
+    found, problem = read_outcome(folder)
+    context = common(folder, found, problem, is_running)
+    if (folder / "study.yaml").is_file():
+        return fill("study.html", context | study_page.parts(folder, found))
+    if (folder / "config.yaml").is_file():
+        return fill("run.html", context | run_page.parts(folder, found, data, samples, is_running))
+    if found is None:
+        raise RunError(
+            f"{folder}: holds nothing to report on: no run (config.yaml), no study (study.yaml), no eval/results.json"
+        )
+    return fill("run.html", context | run_page.nothing_searched())
+
+
+def read_outcome(folder: Path) -> tuple[Outcome | None, str]:
+    """What was evaluated, or one line about why it cannot be shown."""
+    try:
+        return outcome.read(folder), ""
+    except PolicyError as error:  # such a file may be half of another program's
+        return None, str(error)
+
+
+def common(folder: Path, found: Outcome | None, problem: str, is_running: bool) -> dict[str, Any]:
+    """What every page has."""
+    return {
+        "title": folder.resolve().name or str(folder),
+        "version": __version__,
+        "written": time.strftime("%Y-%m-%d %H:%M"),
+        "is_running": is_running,
+        "refresh_seconds": REFRESH_SECONDS,
+        "outcome": found,
+        "no_outcome": problem or "Nothing has been evaluated yet; the command for it is under “Use it”.",
+        "intervals": found and outcome.intervals_chart(found),
+        "result_table": found and outcome.table(found),
+        "files": [(name, read_text(folder / name)) for name in SETTINGS if (folder / name).is_file()],
+        "environment": read_environment(folder),
+    }
+
+
+def read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def read_environment(folder: Path) -> list[tuple[str, str]]:
+    """Of the search; of a study, that of its summary."""
+    for path in (folder / "env.json", folder / "study.json", folder / "eval" / "results.json"):
+        try:
+            document = read_json(path)
+        except PolicyError:
+            continue
+        found = document if path.name == "env.json" else document.get("environment")
+        if isinstance(found, dict):
+            return [(str(key), plain(value)) for key, value in found.items() if value is not None]
+    return []
+
+
+# --- the template -----------------------------------------------------------------------------------------------------
+
+
+def plain(value: object) -> str:
+    """A cell of a table."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value) if isinstance(value, str | int) else describe(value)
+
+
+@lru_cache(maxsize=1)
+def templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("slackaug.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["plain"] = plain
+    return environment
+
+
+def fill(name: str, context: dict[str, Any]) -> str:
+    environment = templates()
+    loader = environment.loader
+    assert loader is not None
+    style, script = (loader.get_source(environment, file)[0] for file in ("style.css", "script.js"))
+    own = {"style": Markup(style), "script": Markup(script), "policy": security(script)}
+    return environment.get_template(name).render(context | own)
+
+
+def security(script: str) -> str:
+    """The Content-Security-Policy: this one script, images and styles that are part of the page, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
+    )

@@ -1,0 +1,177 @@
+"""What the report says about one search."""
+
+import math
+import shlex
+from pathlib import Path
+from typing import Any
+
+from ..data import DataError
+from ..policy import Policy
+from ..progress import duration
+from . import figures, history, image_parts, samples
+from .history import History
+from .outcome import Outcome
+from .pieces import Chart, Frame, chart
+from .samples import Samples
+
+MAX_FRAMES = 13  # of the slider: the start and 12 rounds, evenly spread where there are more
+Size = tuple[int, int] | None  # height and width of the images, where they are known
+REST = [("use", "Use it"), ("settings", "Settings")]
+
+
+def parts(
+    folder: Path, found: Outcome | None, data: str | None, given: Samples | None, is_running: bool
+) -> dict[str, Any]:
+    past = history.read(folder)
+    policy = past.policy
+    context = nothing_searched() | {
+        "kicker": "Report of a search",
+        "state": state(past, is_running),
+        "facts": facts(past),
+        "uses": uses(folder, past, found),
+        "diagnostics": diagnostics(past),
+    }
+    if policy is not None:
+        shown, problem = find_samples(past, data, given)
+        context |= policy_parts(past, policy, None if shown is None else shown.size)
+        context |= {"pictures_missing": problem} if shown is None else image_parts.parts(policy, shown)
+    has = {
+        "results": "Does it help?",
+        "policy": "The policy" if policy is not None else "",
+        "evolution": "How it was learned" if context["diagnostics"] else "",
+        "images": "On your images" if policy is not None else "",
+    }
+    return context | {"sections": [(key, name) for key, name in has.items() if name] + REST}
+
+
+def find_samples(past: History, data: str | None, given: Samples | None) -> tuple[Samples | None, str]:
+    """A few of the images, or one line about why there are none."""
+    try:
+        return (samples.find(past.config.data, data) if given is None else given), ""
+    except DataError as error:
+        return None, f"The images cannot be shown: {str(error).splitlines()[0]}."
+
+
+def nothing_searched() -> dict[str, Any]:
+    """The page of a folder that holds evaluations only."""
+    empty = ("facts", "frames", "position_pies", "evolution", "diagnostics", "strips", "sheets", "uses")
+    return {name: [] for name in empty} | {
+        "kicker": "Report of an evaluation",
+        "state": "",
+        "pictures_missing": "",
+        "sections": [("results", "Does it help?"), *REST],
+    }
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def state(past: History, is_running: bool) -> str:
+    done = f"round {len(past.policies)} of {past.n_rounds} is done" if past.policies else "no round is done yet"
+    if past.is_finished:
+        return ""
+    if is_running:
+        return f"The search is going on: {done}. This page renews itself until the end."
+    source, folder = past.config.data.source, str(past.run)
+    return (
+        f"The search was left: {done}. To go on: {shlex.join(['slackaug', 'search', source, '-o', folder, '--resume'])}"
+    )
+
+
+def facts(past: History) -> list[tuple[str, str]]:
+    config, policy = past.config, past.policy
+    found = [("Data", config.data.source), ("Network", config.model), ("Preset", config.preset)]
+    found.append(("Space", f"{config.space} ({len(past.names)})"))
+    found.append(("Rounds", f"{len(past.policies)} of {past.n_rounds}"))
+    found.append(("Seed", str(config.seed)))
+    if policy is not None:
+        seconds = policy.learned.get("seconds")
+        found += [("Time", duration(seconds))] if isinstance(seconds, int | float) else []
+        found.append(("Mirror flips", "on" if policy.flip else "off"))
+        found.append(("Entropy, of uniform", f"{100 * entropy_share(policy):.1f} %"))
+    return found
+
+
+def entropy_share(policy: Policy) -> float:
+    highest = math.log(len(policy.space))
+    return policy.entropy().mean().item() / highest if highest > 0 else 1.0
+
+
+def policy_text(policy: Policy) -> str:
+    k, n = len(policy.pi), len(policy.space)
+    return (
+        f"Each image goes through {k} transformation{'s' * (k != 1)}, drawn one after the other from {n}. A slice is "
+        "as wide as a transformation is likely, and reaches as far out as its strength may go."
+    )
+
+
+def uses(folder: Path, past: History, found: Outcome | None) -> list[tuple[str, str]]:
+    source, policy = past.config.data.source, str(folder / "policy.json")
+    evaluate = ["slackaug", "evaluate", source, "-p", str(folder), "--baselines", "uniform,trivialaugment-wide"]
+    python = f"import slackaug\n\naugment = slackaug.SlackAugment({policy!r})  # for PIL images and tensors"
+    torchvision = (
+        "from torchvision.transforms import v2\nfrom slackaug.torchvision import SlackAugment\n\n"
+        f"augment = SlackAugment({policy!r})\n"
+        "pipeline = v2.Compose([augment, v2.ToImage(), v2.ToDtype(torch.float32, scale=True),\n"
+        "                       v2.Normalize(augment.policy.mean, augment.policy.std)])"
+    )
+    return [
+        ("In your training", python),
+        ("With torchvision", f"import torch\n{torchvision}"),
+        ("Does it help?" if found is None else "Compare it with more", shlex.join(evaluate)),
+        ("In the terminal", shlex.join(["slackaug", "show", policy])),
+    ]
+
+
+# --- charts -----------------------------------------------------------------------------------------------------------
+
+
+def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
+    positions = range(1, len(policy.pi) + 1) if len(policy.pi) > 1 else range(0)
+    return {
+        "policy_text": policy_text(policy),
+        "frames": frames(past, size),
+        "position_pies": [pie(policy, f"pie-{k}", f"How often, position {k}", k) for k in positions],
+        "evolution": [evolution(past, k) for k in positions],
+    }
+
+
+def pie(policy: Policy, identity: str, title: str, position: int | None = None) -> Chart:
+    svg, table = figures.pie(policy, position, id=identity), figures.pie_table(policy, position)
+    return chart(identity, title, svg, table)
+
+
+def frames(past: History, size: Size) -> list[Frame]:
+    """How often and how strongly, at the start and after each round; the last comes first without a script."""
+    policies = [past.start, *past.policies]
+    last, n = len(policies) - 1, min(len(policies), MAX_FRAMES)
+    found = []
+    for number in sorted({round(i * last / max(n - 1, 1)) for i in range(n)}):
+        policy, name = policies[number], f"round {number} of {past.n_rounds}" if number else "the start"
+        bars, identity = figures.mu_bars(policy, f"mu-{number}", size), f"mu-{number}"
+        charts = [
+            pie(policy, f"pie-of-{number}", f"How often, {name}"),
+            chart(identity, f"How strongly, {name}", bars, figures.mu_bars_table(policy, size)),
+        ]
+        found.append(Frame(name, charts))
+    return found
+
+
+def evolution(past: History, position: int | None) -> Chart:
+    identity = "course" if position is None else f"course-{position}"
+    title = (
+        "Probabilities over the search" if position is None else f"Probabilities over the search, position {position}"
+    )
+    svg = figures.evolution(past, position, id=identity)
+    return chart(identity, title, svg, figures.evolution_table(past, position))
+
+
+def diagnostics(past: History) -> list[Chart]:
+    found = [evolution(past, None)] if past.policies else []
+    if past.steps:
+        found.append(chart("losses", "Losses", figures.losses(past, id="losses"), figures.losses_table(past)))
+    if past.policies:
+        svg, table = figures.entropy(past, id="entropy"), figures.entropy_table(past)
+        found.append(chart("entropy", "Entropy of the policy", svg, table))
+        found.append(chart("kl", "Distance from the anchors", figures.kl(past, id="kl"), figures.kl_table(past)))
+    return found

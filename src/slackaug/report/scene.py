@@ -1,0 +1,196 @@
+"""A figure as a list of shapes, in units of the figure: `svg` and `plots` draw the same list.
+
+A colour is the name of a role in COLOURS, so that a page's themes can choose another. y grows downwards.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+Point = tuple[float, float]
+WIDTH = 540.0  # of every figure: at 400 pixels the text is still 9 pixels high
+TEXT, SMALL = 13.0, 12.0  # sizes of text
+LINE = 16.0  # distance of two lines of text
+COLOURS = {
+    "ink": "#1f2328",
+    "muted": "#5f6770",
+    "faint": "#b3bbc3",
+    "rule": "#d9dde1",
+    "wash": "#eceff2",
+    "paper": "#ffffff",
+    # The families of transformations; Okabe and Ito's colours, which colour-blind people can tell apart
+    "geometric": "#0072b2",
+    "tone": "#e69f00",
+    "colour": "#cc79a7",
+    "crop": "#009e73",
+    "identity": "#5a6169",
+    "own": "#a3471f",
+}
+DARK = COLOURS | {  # for a page with a dark theme
+    "ink": "#e6edf3",
+    "muted": "#9aa4af",
+    "faint": "#59626c",
+    "rule": "#30363d",
+    "wash": "#262c34",
+    "paper": "#0d1117",
+    "geometric": "#3b9ddd",
+    "tone": "#f0b429",
+    "colour": "#db8fbb",
+    "crop": "#26b88a",
+    "identity": "#6b737c",
+    "own": "#d07a52",
+}
+
+
+class Wedge(NamedTuple):
+    """A slice of a disc; angles in degrees, clockwise from the top."""
+
+    x: float
+    y: float
+    radius: float
+    start: float
+    end: float
+    fill: str
+    title: str = ""
+
+
+class Circle(NamedTuple):
+    x: float
+    y: float
+    radius: float
+    fill: str | None = None
+    stroke: str | None = None
+    dashed: bool = False
+    width: float = 1.0
+    title: str = ""
+
+
+class Rect(NamedTuple):
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str
+    title: str = ""
+    opacity: float = 1.0
+
+
+class Line(NamedTuple):
+    points: Sequence[Point]
+    stroke: str
+    width: float = 1.0
+    dashed: bool = False
+    title: str = ""
+
+
+class Text(NamedTuple):
+    """`y` is the base line; `anchor` is start, middle or end."""
+
+    x: float
+    y: float
+    text: str
+    fill: str = "ink"
+    size: float = TEXT
+    anchor: str = "start"
+    bold: bool = False
+    title: str = ""
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom, as large as common fonts make it."""
+        width = text_width(self.text, self.size)
+        left = self.x - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
+        return left, self.y - 0.8 * self.size, left + width, self.y + 0.25 * self.size
+
+
+Shape = Wedge | Circle | Rect | Line | Text
+
+
+class Scene(NamedTuple):
+    title: str
+    desc: str
+    height: float
+    shapes: Sequence[Shape]
+    width: float = WIDTH
+
+
+class Table(NamedTuple):
+    """The numbers of a figure, for those who do not see it."""
+
+    headers: list[str]
+    rows: list[list[str | float | None]]
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+WIDTHS = (  # in ems, of DejaVu Sans, which is wider than most fonts; and of all characters not listed:
+    (0.34, "ijlI.,:;'| "),
+    (0.43, "tfr()[]!-/"),
+    (0.55, "csz"),
+    (0.98, "mwMW%@…"),
+    (0.86, "QOGDHNU±"),
+)
+LOWER, UPPER, ASIAN = 0.64, 0.76, 1.05
+
+
+def character_width(character: str) -> float:
+    for width, characters in WIDTHS:
+        if character in characters:
+            return width
+    if unicodedata.east_asian_width(character) in "WF":
+        return ASIAN
+    return LOWER if character.islower() or character.isdecimal() else UPPER
+
+
+def text_width(text: str, size: float) -> float:
+    return size * sum(map(character_width, text))
+
+
+def clean(text: str) -> str:
+    """Without what XML does not allow, nor line breaks."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def shorten(text: str, size: float, width: float) -> str:
+    """As much of a text as fits."""
+    text = clean(text)
+    if text_width(text, size) <= width:
+        return text
+    while text and text_width(text + "…", size) > width:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def wrap(text: str, size: float, width: float) -> list[str]:
+    """Lines of whole words that fit."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if text_width(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(shorten(word, size, width))
+    return [line for line in lines if line]
+
+
+def paragraph(text: str, y: float, width: float = WIDTH - 16, size: float = SMALL) -> tuple[list[Shape], float]:
+    """A muted text from the left margin on, and where the next line would be."""
+    lines = wrap(text, size, width)
+    return [Text(8, y + LINE * i, line, "muted", size) for i, line in enumerate(lines)], y + LINE * len(lines)
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """The places nearest to the wanted ones, which ascend, that keep a gap: least squares, then into the bounds.
+
+    Where the bounds are too narrow the upper one gives way.
+    """
+    blocks: list[tuple[float, int]] = []  # mean and number of those that touch one another (pool adjacent violators)
+    for i, place in enumerate(wanted):
+        mean, n = place - i * gap, 1
+        while blocks and blocks[-1][0] >= mean:
+            other, m = blocks.pop()
+            mean, n = (mean * n + other * m) / (n + m), n + m
+        blocks.append((mean, n))
+    highest = max(low, high - (len(wanted) - 1) * gap)
+    flat = [min(max(mean, low), highest) for mean, n in blocks for _ in range(n)]
+    return [place + i * gap for i, place in enumerate(flat)]

@@ -1,0 +1,209 @@
+"""The report as a file: what is in it for which folder, what it escapes, how large it is and how long it takes."""
+
+import json
+import re
+import time
+
+import pytest
+
+import made_up
+from slackaug import runs
+from slackaug.recipes import DataConfig
+from slackaug.report import outcome, page, samples
+from slackaug.runs import RunError
+
+MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A finished run of ten rounds over 20 transformations, with images and results; not to be changed."""
+    root = tmp_path_factory.mktemp("report")
+    return made_up.evaluation(made_up.run(root / "run", made_up.images(root / "data")))
+
+
+@pytest.fixture(scope="module")
+def text(folder):
+    return page.render(folder)
+
+
+def without_images(text):
+    return re.sub(r'src="data:image/[^"]*"', 'src=""', text)
+
+
+def headings(text):
+    return re.findall(r"<h2[^>]*>([^<]*)</h2>", text)
+
+
+def test_a_run_has_all_its_parts(text):
+    parts = ["Does it help?", "The policy", "How it was learned", "On your images", "Use it", "Settings"]
+    assert headings(text) == parts
+    assert text.count('class="frame charts"') == 11
+    assert len(re.findall(r'<img src="data:image/(?:png|jpeg);base64,', text)) == 1 + 20 + 3
+    assert "slackaug evaluate " in text
+    assert "http-equiv=&#34;refresh" not in text
+    assert 'http-equiv="refresh"' not in text
+
+
+def test_it_is_small_and_alone(text):
+    assert len(without_images(text)) < MB
+    assert not re.search(r"""(?:src|href|url\()\s*=?\s*["']?(?:https?:)?//""", text)
+    assert "<link" not in text
+    assert text.count("<script") == 1
+    assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
+
+
+def test_ten_rounds_take_seconds(folder):
+    start = time.perf_counter()
+    page.write(folder)
+    assert time.perf_counter() - start < 5
+
+
+def test_a_study_takes_seconds_and_compares(tmp_path):
+    made_up.study(tmp_path)
+    start = time.perf_counter()
+    text = page.write(tmp_path).read_text()
+    assert time.perf_counter() - start < 15
+    assert len(text) < MB
+    assert headings(text)[:4] == [
+        "Does it help?", "The searches side by side", "How they were learned", "Stability"]  # fmt: skip
+    for s in range(4):
+        assert f"How often, search {s}" in text
+    assert "96.20 ± 0.10 %" in text
+
+
+def test_nothing_of_a_name_is_markup(text):
+    for name in made_up.HOSTILE[:2]:
+        assert name not in text
+    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 2
+    assert "{{ 7 * 7 }} &amp; co" in text
+    assert "<h1>" in text
+
+
+@pytest.mark.parametrize("name", made_up.HOSTILE[:2])
+def test_settings_folders_and_verdicts_are_escaped_too(tmp_path, name):
+    folder = made_up.run(tmp_path / name.replace("/", "-"), name, n_rounds=1)
+    (folder / "env.json").write_text(json.dumps({name: name, "more": [name]}))
+    made_up.evaluation(folder, (name, "other"))
+    document = json.loads((folder / "eval" / "results.json").read_text())
+    (folder / "eval" / "results.json").write_text(json.dumps(document | {"verdict": name, "reference": name}))
+    text = page.render(folder)
+    assert name not in text
+    assert name.replace("/", "-") not in text
+    assert "The images cannot be shown: " in text
+
+
+def test_a_search_that_was_left(tmp_path):
+    text = page.render(made_up.run(tmp_path / "a run", n_done=4))
+    assert "The search was left: round 4 of 10 is done. To go on: slackaug search digits -o &#39;" in text
+    assert "Nothing has been evaluated yet" in text
+    assert 'http-equiv="refresh"' not in text
+
+
+@pytest.mark.parametrize("n_done", [0, 3])
+def test_a_search_that_is_going_on(tmp_path, n_done):
+    folder = made_up.run(tmp_path, n_done=n_done)
+    with runs.held(folder):
+        text = page.write(folder).read_text()
+    assert f'<meta http-equiv="refresh" content="{page.REFRESH_SECONDS}">' in text
+    assert "The search is going on" in text
+    assert ("The policy" in headings(text)) == (n_done > 0)
+    assert 'http-equiv="refresh"' not in page.write(folder).read_text()
+
+
+def test_a_run_that_has_only_begun(tmp_path):
+    folder = made_up.run(tmp_path, n_done=0)
+    (folder / "metrics.jsonl").unlink()
+    assert headings(page.render(folder)) == ["Does it help?", "Use it", "Settings"]
+
+
+def test_evaluations_without_a_search(tmp_path):
+    text = page.render(made_up.evaluation(tmp_path, ("none", "uniform")))
+    assert headings(text) == ["Does it help?", "Use it", "Settings"] or headings(text) == ["Does it help?", "Settings"]
+    assert "uniform is better than none" in text
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"policies": 3}', '{"verdict": "x", "policies": [], "reference": 1}'])
+def test_foreign_results_are_said_in_one_line(tmp_path, content):
+    folder = made_up.evaluation(made_up.run(tmp_path, n_rounds=1))
+    (folder / "eval" / "results.json").write_text(content)
+    assert str(folder / "eval" / "results.json") in page.render(folder)
+
+
+def test_no_run(tmp_path):
+    with pytest.raises(RunError, match="holds nothing to report on"):
+        page.write(tmp_path)
+    with pytest.raises(RunError, match="no such folder"):
+        page.write(tmp_path / "missing")
+    assert not list(tmp_path.iterdir())
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_where_it_is_told(command, folder, tmp_path):
+    done = command("report", folder, "-o", tmp_path / "deep" / "x.html", "--data", "digits")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"the report is {tmp_path / 'deep' / 'x.html'}\n"
+    assert "Training images of 4 classes: 0, 2, 5, 7." in (tmp_path / "deep" / "x.html").read_text()
+
+
+def test_the_command_opens_a_browser(command, folder, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda uri: opened.append(uri) or True)
+    assert command("report", folder, "-o", tmp_path / "x.html", "--open").returncode == 0
+    assert opened == [(tmp_path / "x.html").as_uri()]
+
+
+def test_the_command_on_no_run(command, tmp_path):
+    done = command("report", tmp_path)
+    assert done.returncode == 2
+    assert "holds nothing to report on" in done.stderr
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_not_decoded_as_a_whole(tmp_path):
+    source = made_up.images(tmp_path / "files", ("a", "b")).parent
+    for label, name in (("cat", "0.png"), ("dog", "1.png")):
+        (tmp_path / "set" / label).mkdir(parents=True)
+        (source / name).rename(tmp_path / "set" / label / name)
+        (tmp_path / "set" / label / "z.png").write_text("not an image")
+    found = samples.find(DataConfig(source=str(tmp_path / "set")), None)
+    assert found.class_names == ("cat", "dog")
+    assert found.images.shape == (2, 3, 40, 40)
+
+
+@pytest.mark.parametrize("source", ["os:getcwd", "torchvision:CIFAR10", "hf:mnist", "gone/", "gone.npz", ""])
+def test_a_file_names_neither_code_nor_downloads(source, monkeypatch):
+    monkeypatch.setattr(samples, "load", lambda *_, **__: pytest.fail("was read"))
+    with pytest.raises(samples.DataError, match="--data says where the images are now"):
+        samples.find(DataConfig(source=source), None)
+
+
+# --- intervals --------------------------------------------------------------------------------------------------------
+
+
+def test_the_chart_of_intervals_holds_them_all(folder):
+    found = outcome.read(folder)
+    drawn = outcome.intervals_chart(found)
+    assert [mark.name for mark in drawn.marks] == [row.name for row in found.rows]
+    for mark in drawn.marks:
+        assert 0 < mark.left <= mark.centre <= mark.left + mark.width + 0.02 < 100
+    assert len(drawn.ticks) > 1
+    assert found.tone == "better"
+
+
+def test_one_policy_without_an_interval(tmp_path):
+    row = {"name": "a", "accuracy": {"mean": 1.0, "half_width": None, "n": 1, "unit": "seed"}, "difference": None}
+    document = {
+        "verdict": "b is worse than a: no",
+        "reference": None,
+        "policies": [row | {"seconds": 1, "images_per_second": 2}],
+    }
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "results.json").write_text(json.dumps(document))
+    found = outcome.read(tmp_path)
+    assert found.tone == "open"  # the sentence is not about a policy of the table
+    assert outcome.intervals_chart(found).marks[0].width == 0
