@@ -50,6 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in ("torchvision", "ray")
         if importlib.util.find_spec(name) is None  # a look at the folders, not an import
     }
+    missing = [
+        name for name in ("torchvision", "timm", "albumentations", "kornia") if importlib.util.find_spec(name) is None
+    ]
+    if missing:
+        reasons["exports"] = f"{', '.join(missing)} not installed; `make test` has a lane with them"
     if not torch.cuda.is_available():
         reasons["gpu"] = "needs a CUDA device, and torch sees none"
     for item in items:

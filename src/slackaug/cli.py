@@ -277,6 +277,23 @@ def show(policies: PolicyArgument) -> None:
 
 
 @app.command()
+def export(
+    policy: Annotated[str, typer.Argument(metavar="POLICY", help="A policy file, or uniform:SPACE.")],
+    to: Annotated[str, typer.Option(help="torchvision, timm, albumentations, kornia, or python (torch alone).")],
+    out: Annotated[str, typer.Option("-o", "--out", help="File to write, such as augment.py.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+) -> None:
+    """Write a policy as a Python file for another library, with its numbers inside and no need of slackaug.
+
+    Says for each transformation whether its pixels are exactly those of the search.
+    """
+    from .export import write
+
+    print(write(policy, to, out, overwrite=overwrite))
+    print(f"wrote {out}: from {out.removesuffix('.py').rpartition('/')[2]} import SlackAugment")
+
+
+@app.command()
 def doctor() -> None:
     """Say what is installed, what is broken, and the line that mends it. Exits 1 where something is broken."""
     from .doctor import findings
