@@ -41,7 +41,7 @@ def by(source: str, names: str) -> dict[str, Fidelity]:
 GEOMETRY = "ShearX ShearY TranslateX TranslateY Rotate"
 TONES = "AutoContrast Invert Equalize Solarize Posterize Contrast Color Brightness Sharpness"
 CROPS = "Cutout RandomResizeCrop RandomCrop"
-LUMA = "its grey is not rounded as Pillow's is"
+LUMA = "its grey is rounded otherwise"
 
 FIDELITY: dict[str, dict[str, Fidelity]] = {
     "python": by("-", "Identity") | by("slackaug's kernel", f"{GEOMETRY} {TONES} Grayscale Hue {CROPS}"),
