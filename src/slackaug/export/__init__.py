@@ -133,8 +133,9 @@ def docstring(policy: Policy, to: str, usage: str) -> str:
     tensors = " on tensors; on PIL images all are exact" if to == "torchvision" else ""
     n_composed, n = policy.pi.shape
     flips = "with" if policy.flip else "without"
+    title = f"An augmentation policy (SLACK): {n_composed} transformations an image out of {n}, {flips} mirror flips."
     return (
-        f'"""An augmentation policy (SLACK): {n_composed} of {n} transformations an image, {flips} mirror flips.\n\n'
+        f'"""{title}\n\n'
         f"{usage}\n\n"
         f"Against slackaug {__version__}, measured{library}{tensors}:\n\n"
         f'{textwrap.indent(fidelity.table(to, policy.space.names), "    ")}\n"""'
