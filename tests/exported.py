@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -33,6 +34,7 @@ def uneven(space: str = "domainnet", n_composed: int = 3, flip: bool = True) -> 
     return policy
 
 
+@cache
 def pictures(channels: int = 3, seed: int = 0) -> list[Tensor]:
     """Noise, smooth gradients with a little noise as in photographs, and flat ones, in several sizes."""
     generator = torch.Generator().manual_seed(seed)

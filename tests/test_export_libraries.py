@@ -103,7 +103,8 @@ def test_pixels_are_within_the_stated_bound(modules, key, name, channels, record
 def test_the_bounds_are_not_empty_words(modules, library):
     """What is stated as inexact is inexact: an entry that has become exact must be said to be."""
     target = TARGETS.get(library, TARGETS["torchvision, tensors"])
-    for name, stated in FIDELITY[library].items():
+    inexact = {name: stated for name, stated in FIDELITY[library].items() if stated.levels}
+    for name, stated in inexact.items():
         levels, share = largest_difference(modules[library], target, name, 3)
         assert levels == stated.levels, name
         assert share >= stated.share / 4, name

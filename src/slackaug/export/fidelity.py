@@ -54,8 +54,8 @@ FIDELITY: dict[str, dict[str, Fidelity]] = {
         | by("Pillow", "ShearX ShearY Rotate Contrast Hue RandomResizeCrop")
         | {
             "AutoContrast": Fidelity("torchvision", 1, 0.25, "its scale is a float32"),
-            "Grayscale": Fidelity("torchvision", 1, 0.6, "its grey is truncated, Pillow's rounded"),
-            "Color": Fidelity("torchvision", 1, 0.25, "its grey is truncated, Pillow's rounded"),
+            "Grayscale": Fidelity("torchvision", 1, 0.7, "its grey is truncated, Pillow's rounded"),
+            "Color": Fidelity("torchvision", 1, 0.3, "its grey is truncated, Pillow's rounded"),
         }
     ),
     "albumentations": (
@@ -76,7 +76,7 @@ FIDELITY: dict[str, dict[str, Fidelity]] = {
             "Contrast": Fidelity("kornia", 1, 0.15, "its mean is not rounded"),
             "Color": Fidelity("kornia", 1, 0.15, LUMA),
             "Brightness": Fidelity("kornia", 1, 0.005, "it computes in [0, 1]"),
-            "Sharpness": Fidelity("kornia", 1, 0.15, "its smoothed image is not rounded"),
+            "Sharpness": Fidelity("kornia", 1, 0.2, "its smoothed image is not rounded"),
         }
     ),
 }

@@ -93,10 +93,10 @@ def table(definition: Definition, names: Collection[str]) -> tuple[str, list[ast
     assert isinstance(node.value, ast.Dict)
     head = f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)} = {{"
     kept = {key.value: value for key, value in zip(node.value.keys, node.value.values, strict=True)
-            if isinstance(key, ast.Constant) and key.value in names}  # fmt: skip
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value in names}  # fmt: skip
     lines = definition.text.splitlines()
     offset = definition.line - sum(line.startswith("#") for line in lines)
-    rows = [f"    {key!r}: {span(lines, offset, value)},".replace("'", '"') for key, value in kept.items()]
+    rows = [f'    "{key}": {span(lines, offset, value)},' for key, value in kept.items()]
     return ("\n".join([head, *rows, "}"]) if rows else f"{head}}}"), list(kept.values())
 
 
@@ -116,6 +116,7 @@ class Cutting:
         self.imports: set[tuple[str, str, str]] = set()
 
     def need(self, module: str, name: str) -> None:
+        """Take a definition, and then all that it uses."""
         found = read(module)
         if name in found.own:
             return self.need(found.own[name], name)
@@ -125,25 +126,22 @@ class Cutting:
         assert name in found.defined, f"{module} uses {name}, which it neither defines nor imports"
         definition = found.defined[name]
         place = (module, definition.line)
-        if place in self.texts:
-            return None
-        text, parts = definition.text, [definition.node]
-        if name in TABLES:
-            assert isinstance(definition.node, ast.AnnAssign)
-            text, values = table(definition, self.names)
-            parts = [definition.node.annotation, *values]  # type: ignore[list-item]
-        elif name in self.values:
-            text, parts = self.values[name], value_parts(self.values[name])
-        assert self.origin.setdefault(name, place) == place, f"{name} is defined twice"
-        self.texts[place] = text
-        for part in parts:
-            for other in sorted(used(part)):
+        if place not in self.texts:
+            assert self.origin.setdefault(name, place) == place, f"{name} is defined twice"
+            self.texts[place], parts = self.take(name, definition)
+            for other in sorted(set().union(*map(used, parts))):
                 self.need(module, other)
         return None
 
-
-def value_parts(text: str) -> list[ast.stmt]:
-    return ast.parse(text).body
+    def take(self, name: str, definition: Definition) -> tuple[str, list[ast.AST]]:
+        """The text of a definition in the file, and the parts of it that use other names."""
+        if name in TABLES:
+            assert isinstance(definition.node, ast.AnnAssign)
+            text, values = table(definition, self.names)
+            return text, [definition.node.annotation, *values]
+        if name in self.values:
+            return self.values[name], [ast.parse(self.values[name])]
+        return definition.text, [definition.node]
 
 
 def import_block(imports: Collection[tuple[str, str, str]]) -> str:
