@@ -14,11 +14,13 @@ help:  ## list the targets
 	touch $@
 
 # torchvision's wheel is a CUDA build: beside a CPU build of torch it must come without its dependencies
-# (they would replace torch), and tests/conftest.py declares the two operators it then misses.
+# (they would replace torch), and tests/conftest.py declares the two operators it then misses. The libraries
+# that policies are exported to, likewise: what they need is named here.
+EXPORTS = timm huggingface_hub tqdm kornia kornia_rs albumentations albucore opencv-python-headless simsimd stringzilla
 .venv-tv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-tv
 	.venv-tv/bin/python $(PIP) --editable '.[dev,ray]'
-	.venv-tv/bin/python $(PIP) --no-deps torchvision
+	.venv-tv/bin/python $(PIP) --no-deps torchvision $(EXPORTS)
 	touch $@
 
 .venv/browser: .venv/installed
@@ -28,13 +30,13 @@ help:  ## list the targets
 demo: .venv/installed  ## search, evaluate and judge on the embedded digits: 3 minutes on 2 cores
 	.venv/bin/slackaug demo
 
-test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, then those with torchvision and Ray
-	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray and not browser"
-	.venv-tv/bin/python -m pytest -m "(torchvision or ray) and not slow and not gpu and not data"
+test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, then those with torchvision, Ray and others
+	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray and not exports and not browser"
+	.venv-tv/bin/python -m pytest -m "(torchvision or ray or exports) and not slow and not gpu and not data"
 
 test-all: .venv/installed .venv-tv/installed test-browser  ## all tests, slow ones and those on shared data too
-	.venv/bin/python -m pytest -m "not torchvision and not ray and not browser"
-	.venv-tv/bin/python -m pytest -m "torchvision or ray"
+	.venv/bin/python -m pytest -m "not torchvision and not ray and not exports and not browser"
+	.venv-tv/bin/python -m pytest -m "torchvision or ray or exports"
 
 test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install chromium)
 	CHROMIUM="$(CHROMIUM)" .venv/bin/python -m pytest -m browser tests/test_browser.py

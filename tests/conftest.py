@@ -53,6 +53,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     }
     if importlib.util.find_spec("playwright") is None:
         reasons["browser"] = "Playwright is not installed; `make test-browser` installs it"
+    missing = [
+        name for name in ("torchvision", "timm", "albumentations", "kornia") if importlib.util.find_spec(name) is None
+    ]
+    if missing:
+        reasons["exports"] = f"{', '.join(missing)} not installed; `make test` has a lane with them"
     if not torch.cuda.is_available():
         reasons["gpu"] = "needs a CUDA device, and torch sees none"
     for item in items:

@@ -41,9 +41,9 @@ def policy_file(tmp_path):
 
 def test_help_lists_the_commands_that_work(run):
     out = run("--help").stdout
-    for name in ("search", "evaluate", "study", "demo", "show", "doctor"):
+    for name in ("search", "evaluate", "study", "demo", "show", "export", "preview", "doctor"):
         assert name in out
-    assert "export" not in out  # not built yet
+    assert "report" not in out  # not built yet
 
 
 def test_version_does_not_wait_for_torch():

@@ -315,6 +315,38 @@ def report(
 
 
 @app.command()
+def export(
+    policy: Annotated[str, typer.Argument(metavar="POLICY", help="A policy file, or uniform:SPACE.")],
+    to: Annotated[str, typer.Option(help="torchvision, timm, albumentations, kornia, or python (torch alone).")],
+    out: Annotated[str, typer.Option("-o", "--out", help="File to write, such as augment.py.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+) -> None:
+    """Write a policy as a Python file for another library, with its numbers inside and no need of slackaug.
+
+    Says for each transformation whether its pixels are exactly those of the search.
+    """
+    from .export import write
+
+    print(write(policy, to, out, overwrite=overwrite))
+    print(f"wrote {out}: from {out.removesuffix('.py').rpartition('/')[2]} import SlackAugment")
+
+
+@app.command()
+def preview(
+    policy: Annotated[str, typer.Argument(metavar="POLICY", help="A policy file, or uniform:SPACE.")],
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Image files.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="File to write.")] = "preview.png",
+    seed: Annotated[int, typer.Option(help="Of the random composites, directions and crops.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+) -> None:
+    """A contact sheet of images: their most and least likely transformations, and random composites."""
+    from . import preview as contact_sheet
+
+    contact_sheet.write(policy, images, out, seed=seed, overwrite=overwrite)
+    print(f"wrote {out}")
+
+
+@app.command()
 def doctor() -> None:
     """Say what is installed, what is broken, and the line that mends it. Exits 1 where something is broken."""
     from .doctor import findings

@@ -1,0 +1,111 @@
+"""On numpy images, uint8, (H, W, 3) in RGB or (H, W, 1) or (H, W), with albumentations' own functions where they agree
+with Pillow within a level, and Pillow for the rest:
+
+    A.Compose([SlackAugment(), A.Normalize(mean, std)], seed=0)(image=image)["image"]
+
+The mirror flip is part of it where the policy says so. Random numbers are the transform's own, which
+A.Compose seeds.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import albumentations as A
+import numpy as np
+from albumentations.augmentations.geometric import functional as geometric
+from albumentations.augmentations.pixel import functional as pixel
+from PIL import Image
+
+from ...pil import (
+    Box,
+    autocontrast,
+    color,
+    cutout,
+    equalize,
+    hue,
+    random_crop,
+    random_resize_crop,
+    rotate,
+    sharpness,
+    shear_x,
+    shear_y,
+    translate_x,
+    translate_y,
+)
+from .numbers import FILL, FILL_GREY, POLICY
+from .one import Step, composite, crop_box, cutout_box, resize_box
+
+
+def by_pillow(function: Callable[..., Image.Image], pixels: np.ndarray, *arguments: Any) -> np.ndarray:
+    image = Image.fromarray(pixels.squeeze(2) if pixels.shape[2:] == (1,) else pixels)
+    return np.array(function(image, *arguments)).reshape(pixels.shape)
+
+
+def is_grey(pixels: np.ndarray) -> bool:
+    return pixels.ndim == 2 or pixels.shape[2] == 1
+
+
+def grayscale(pixels: np.ndarray, value: float) -> np.ndarray:
+    grey = pixels if is_grey(pixels) else pixel.to_gray_weighted_average(pixels)
+    return pixels if is_grey(pixels) else pixel.grayscale_to_multichannel(grey, 3)
+
+
+KERNELS: dict[str, Callable[..., np.ndarray]] = {
+    "Identity": lambda pixels, value: pixels,
+    "ShearX": lambda pixels, value: by_pillow(shear_x, pixels, value),
+    "ShearY": lambda pixels, value: by_pillow(shear_y, pixels, value),
+    "TranslateX": lambda pixels, value: by_pillow(translate_x, pixels, value),
+    "TranslateY": lambda pixels, value: by_pillow(translate_y, pixels, value),
+    "Rotate": lambda pixels, value: by_pillow(rotate, pixels, value),
+    "AutoContrast": lambda pixels, value: by_pillow(autocontrast, pixels, value),
+    "Invert": lambda pixels, value: pixel.invert(pixels),
+    "Equalize": lambda pixels, value: by_pillow(equalize, pixels, value),
+    "Grayscale": grayscale,
+    "Solarize": lambda pixels, value: pixel.solarize(pixels, value / 255),
+    "Posterize": lambda pixels, value: pixel.posterize(pixels, round(value)),
+    "Contrast": lambda pixels, value: pixel.adjust_contrast_torchvision(pixels, 1 + value),
+    "Color": lambda pixels, value: by_pillow(color, pixels, value),
+    "Brightness": lambda pixels, value: pixel.adjust_brightness_torchvision(pixels, 1 + value),
+    "Sharpness": lambda pixels, value: by_pillow(sharpness, pixels, value),
+    "Hue": lambda pixels, value: by_pillow(hue, pixels, value),
+    "Flip": lambda pixels, value: geometric.hflip(pixels),
+    "Cutout": lambda pixels, box: by_pillow(cutout, pixels, box, (FILL_GREY,) if is_grey(pixels) else FILL),
+    "RandomResizeCrop": lambda pixels, box: by_pillow(random_resize_crop, pixels, box),
+    "RandomCrop": lambda pixels, box: by_pillow(random_crop, pixels, box),
+}
+WINDOWS: dict[str, Callable[..., Box]] = {
+    "Cutout": cutout_box,
+    "RandomResizeCrop": resize_box,
+    "RandomCrop": crop_box,
+}
+
+
+def apply(pixels: np.ndarray, step: Step) -> np.ndarray:
+    window = WINDOWS.get(step.name)
+    argument = window(step, *pixels.shape[:2]) if window else step.strength
+    return KERNELS[step.name](pixels, argument)
+
+
+class SlackAugment(A.ImageOnlyTransform):
+    """Augments an image; before the normalisation."""
+
+    def __init__(self, p: float = 1.0):
+        super().__init__(p=p)
+
+    def get_params_dependent_on_data(self, params: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+        k = len(next(iter(POLICY.values())).p)
+        choice, size = self.random_generator.random((2, k)).tolist()
+        normal = self.random_generator.standard_normal(k).tolist()
+        u = self.random_generator.random((k, 4)).tolist()
+        return {"steps": composite(choice, size, normal, u, self.random_generator.random())}
+
+    def apply(self, img: np.ndarray, steps: list[Step], **params: Any) -> np.ndarray:
+        if img.dtype != np.uint8:
+            raise TypeError(f"expected uint8, got {img.dtype}: augment before A.Normalize")
+        pixels = np.ascontiguousarray(img)
+        for step in steps:
+            pixels = apply(pixels, step)
+        return pixels
+
+    def get_transform_init_args_names(self) -> tuple[str, ...]:
+        return ()

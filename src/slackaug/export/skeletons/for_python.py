@@ -1,0 +1,79 @@
+"""Needs torch alone. On uint8 tensors, (C, H, W) or (B, C, H, W) with C = 1 or 3, on any device, each image of a batch
+with a composite of its own:
+
+    augment = SlackAugment()
+    images = augment(images)  # before the conversion to floats and the normalisation
+
+The mirror flip is part of it where the policy says so. Random numbers come from torch's default stream on the CPU,
+which DataLoader seeds per worker; the same seed gives the same pixels as slackaug.SlackAugment.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ...elementary import crop_window, cutout_window, resize_window
+from ...transforms import (
+    autocontrast,
+    brightness,
+    color,
+    contrast,
+    cutout,
+    equalize,
+    grayscale,
+    hue,
+    invert,
+    posterize,
+    random_crop,
+    random_resize_crop,
+    rotate,
+    sharpness,
+    shear_x,
+    shear_y,
+    solarize,
+    translate_x,
+    translate_y,
+)
+from .batch import Kernel, Window, apply, draw
+from .numbers import FILL, FILL_GREY, POLICY
+
+KERNELS: dict[str, Kernel] = {
+    "Identity": lambda images, value: images,
+    "ShearX": shear_x,
+    "ShearY": shear_y,
+    "TranslateX": translate_x,
+    "TranslateY": translate_y,
+    "Rotate": rotate,
+    "AutoContrast": autocontrast,
+    "Invert": invert,
+    "Equalize": equalize,
+    "Grayscale": grayscale,
+    "Solarize": solarize,
+    "Posterize": posterize,
+    "Contrast": contrast,
+    "Color": color,
+    "Brightness": brightness,
+    "Sharpness": sharpness,
+    "Hue": hue,
+    "Cutout": lambda images, box: cutout(images, box, FILL if images.shape[1] == 3 else (FILL_GREY,)),
+    "RandomResizeCrop": random_resize_crop,
+    "RandomCrop": random_crop,
+}
+WINDOWS: dict[str, Window] = {
+    "Cutout": cutout_window,
+    "RandomResizeCrop": resize_window,
+    "RandomCrop": crop_window,
+}
+
+
+class SlackAugment(nn.Module):
+    """Augments each image with a composite of its own."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        if images.dtype != torch.uint8 or images.ndim not in (3, 4) or images.shape[-3] not in (1, 3):
+            found = f"{tuple(images.shape)} {images.dtype}"
+            raise TypeError(f"expected uint8 (C, H, W) or (B, C, H, W) with C = 1 or 3, got {found}")
+        batch = images if images.ndim == 4 else images.unsqueeze(0)
+        return apply(batch, draw(len(batch)), KERNELS, WINDOWS).view_as(images)
+
+    def extra_repr(self) -> str:
+        return f"{len(POLICY)} transformations"

@@ -1,0 +1,50 @@
+"""Exported files as modules, and the pictures they are compared on."""
+
+import importlib
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from slackaug import Policy, export
+
+SIZES = ((32, 32), (64, 48), (37, 53), (17, 31), (2, 5))
+
+
+def module(policy: Policy, target: str, folder: Path, name: str = "a policy") -> ModuleType:
+    """Write, import; under a name of its own, so that what it defines can be pickled."""
+    stem = f"exported_{target}_{len(list(folder.iterdir()))}_{folder.name}".replace("-", "_")
+    (folder / f"{stem}.py").write_text(export.render(policy, target, name))
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(stem)
+    finally:
+        sys.path.remove(str(folder))
+
+
+def uneven(space: str = "domainnet", n_composed: int = 3, flip: bool = True) -> Policy:
+    """All probabilities and bounds different."""
+    policy = Policy.uniform(space, n_composed=n_composed, flip=flip)
+    generator = torch.Generator().manual_seed(1)
+    policy.pi.copy_(torch.randn(policy.pi.shape, generator=generator, dtype=torch.float64) * 0.5)
+    policy.mu.copy_(0.2 + 0.8 * torch.rand(policy.mu.shape, generator=generator, dtype=torch.float64))
+    return policy
+
+
+@cache
+def pictures(channels: int = 3, seed: int = 0) -> list[Tensor]:
+    """Noise, smooth gradients with a little noise as in photographs, and flat ones, in several sizes."""
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for height, width in SIZES:
+        found.append(torch.randint(0, 256, (channels, height, width), generator=generator, dtype=torch.uint8))
+        coarse = torch.rand(1, channels, 4, 4, generator=generator)
+        smooth = torch.nn.functional.interpolate(coarse, (height, width), mode="bicubic")[0]
+        noisy = smooth + 0.03 * torch.randn(smooth.shape, generator=generator)
+        found.append((noisy.clamp(0, 1) * 255).to(torch.uint8))
+        found.append((0.3 + 0.2 * noisy.clamp(0, 1)).mul(255).to(torch.uint8))  # of low contrast
+    found.append(torch.full((channels, 16, 16), 77, dtype=torch.uint8))
+    return found
