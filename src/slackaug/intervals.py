@@ -10,8 +10,6 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from scipy import stats
-
 CONFIDENCE = 0.95
 NO_SPREAD = 1e-12  # below this, the values are equal but for rounding
 
@@ -45,6 +43,8 @@ class Interval(NamedTuple):
 
 def t_factor(n: int) -> float:
     """Half the width of the interval of n values, in standard errors of their mean."""
+    from scipy import stats  # takes most of a second, and who only reads results needs none of it
+
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
 
 
