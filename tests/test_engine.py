@@ -4,26 +4,17 @@ import copy
 
 import pytest
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
-from slackaug import models, prepare, rng
+from slackaug import prepare, rng
 from slackaug.data import Batches, Split
 from slackaug.engine import Normalise, Plain
 from slackaug.policy import Policy
 from slackaug.spaces import augment
+from tiny import network as net
 
 STREAMS = ("train data", "val data", "policy", "transform", "model")
 A, B = 3, 8
-
-
-def net() -> nn.Module:
-    model = nn.Sequential(
-        nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-        nn.Linear(6, 4),
-    )  # fmt: skip
-    models.initialise(model, rng.generator(0, "model"))
-    return model
 
 
 def split(n: int, seed: int) -> Split:

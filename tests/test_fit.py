@@ -17,18 +17,10 @@ from slackaug.fit import Fit, FitConfig, decaying, predict
 from slackaug.policy import Policy
 from slackaug.scoring import score
 from slackaug.spaces import augment
+from tiny import network as net
 
 STREAMS = ("train data", "policy", "transform", "model")
 PHI = Policy.uniform("cifar")
-
-
-def net() -> nn.Module:
-    model = nn.Sequential(
-        nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-        nn.Linear(6, 4),
-    )  # fmt: skip
-    models.initialise(model, rng.generator(0, "model"))
-    return model
 
 
 def split(n: int = 30) -> Split:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
-from slackaug import cli, learn
+from slackaug import cli, learn, models, rng
 from slackaug.progress import Display
 
 SETTINGS = {
@@ -33,6 +34,16 @@ def arrays(n_train: int = 24, n_test: int = 6, seed: int = 0) -> dict[str, Any]:
         "test_images": random.integers(0, 256, (n_test, 8, 8, 3), dtype=np.uint8),
         "test_labels": np.arange(n_test) % N_CLASSES,
     }
+
+
+def network() -> nn.Module:
+    """A convolution with batch-norm, for images of any size and 4 classes."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(6, 4),
+    )  # fmt: skip
+    models.initialise(model, rng.generator(0, "model"))
+    return model
 
 
 def assignments(**changes: Any) -> list[str]:

@@ -5,7 +5,7 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -301,18 +301,12 @@ def holding(work: Work, config: RunConfig, open_run: Callable[[], Run]) -> Itera
         yield run
 
 
-@contextmanager
-def writing(work: Work, config: RunConfig) -> Iterator[None]:
-    """What goes wrong with the folder of the run becomes one message, which says how to go on."""
-    try:
-        yield
-    except OSError as error:
+def writing(work: Work, config: RunConfig) -> AbstractContextManager[None]:
+    def how_to_go_on() -> str:
         has_run = (work.folder / "config.yaml").is_file()
-        again = work.resume_command(config) if has_run else "run the same command again"
-        raise RuntimeError(
-            f"{error.filename or work.folder}: cannot be written ({error.strerror or error}); what is saved is whole. "
-            f"When that is mended: {again}"
-        ) from error
+        return work.resume_command(config) if has_run else "run the same command again"
+
+    return runs.writing(work.folder, how_to_go_on)
 
 
 def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:

@@ -3,8 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -80,7 +80,7 @@ def evaluate(
     models = None if save_models is None else Path(save_models)
     work = Work(protocol, folder, models, device, threads, where, console)
     check_candidates(work, dataset, [*candidates, *grid])
-    with writing(work), runs.held(folder):
+    with work.writing(), runs.held(folder):
         begin(folder, protocol, overwrite=overwrite)
         n_duplicates = announce(work, dataset)
         remarks: dict[str, Any] = {"duplicates": n_duplicates}
@@ -139,6 +139,9 @@ class Work(NamedTuple):
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def writing(self) -> AbstractContextManager[None]:
+        return runs.writing(self.folder, lambda: self.again)
 
     def trial(self, candidate: Candidate, seed: int, *, by_validation: bool = False) -> Trial:
         return Trial(
@@ -363,15 +366,3 @@ def run_jobs(work: Work, jobs: Sequence[Job], names: Sequence[str], shown: Jobs)
         work.backend.run(jobs, names, shown)
     except Stopped as error:
         raise Stopped(f"{error}. To go on: {work.again}", error.signal_number) from None
-
-
-@contextmanager
-def writing(work: Work) -> Iterator[None]:
-    """What goes wrong with a folder becomes one message, which says how to go on."""
-    try:
-        yield
-    except OSError as error:
-        raise RuntimeError(
-            f"{error.filename or work.folder}: cannot be written ({error.strerror or error}); what is saved is whole. "
-            f"When that is mended: {work.again}"
-        ) from error

@@ -200,17 +200,17 @@ class Fast(Plain):
         n, k = config.n_composites, len(state.phi.pi)
         index = self.train_batches.next()
         height, width = self.train.images.shape[2:]
+        window = self.preparation.draw(len(index), (height, width), self.streams["transform"])
+        u, flip = spaces.chance(n * len(index), k, self.streams["transform"], flip=self.flip)
         drawn = {
             "uniform": rng.uniform((2, n, k), self.streams["policy"]),
             "normal": rng.normal((n, k), self.streams["policy"]),
             "index": index,
-            "window": self.preparation.draw(len(index), (height, width), self.streams["transform"]),
-            "u": rng.uniform((n * len(index), k, 4), self.streams["transform"]),
-            "flip": rng.uniform((n * len(index),), self.streams["transform"]) < 0.5,
+            "window": window,
+            "u": u,
+            "flip": flip,
             "lr": torch.tensor(slack.model_lr(state.step, config), dtype=torch.float64),
         }
-        if not self.flip:
-            drawn["flip"].fill_(False)
         if is_unrolled:
             drawn["val_index"] = self.val_batches.next()
         return drawn

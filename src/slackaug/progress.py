@@ -45,13 +45,11 @@ def bound(progress: Progress, n: int) -> str:
     return f"({text})" if text else ""
 
 
-class Display:
-    """Shows progress on a console, and keeps a line every 30 seconds in the file `log`."""
+class LiveLine:
+    """On a terminal, one line that is replaced again and again; elsewhere nothing."""
 
-    def __init__(self, console: Console, log: Path):
-        self.console = console
-        self.log = log
-        self.logged_at = self.shown_at = time.monotonic()
+    def __init__(self, console: Console):
+        self.shown_at = time.monotonic()
         self.live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -62,6 +60,23 @@ class Display:
     def __exit__(self, *_: object) -> None:
         if self.live is not None:
             self.live.stop()
+
+    def update(self, text: Callable[[], str]) -> None:
+        """A few times a second at most: only then is the text made."""
+        now = time.monotonic()
+        if self.live is not None and now - self.shown_at >= LIVE_SECONDS:
+            self.shown_at = now
+            self.live.update(Text(text(), overflow="ellipsis", no_wrap=True), refresh=True)
+
+
+class Display(LiveLine):
+    """Shows progress on a console, and keeps a line every 30 seconds in the file `log`."""
+
+    def __init__(self, console: Console, log: Path):
+        super().__init__(console)
+        self.console = console
+        self.log = log
+        self.logged_at = time.monotonic()
 
     def show(self, progress: Progress, elapsed: float) -> None:
         round_ended = progress.round > 0 and progress.step == progress.n_steps
@@ -72,28 +87,17 @@ class Display:
             with self.log.open("a", encoding="utf-8") as file:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
             self.console.print(text, highlight=False, soft_wrap=True)
-        if self.live is not None and now - self.shown_at >= LIVE_SECONDS:
-            self.shown_at = now
-            self.live.update(Text(line(progress, elapsed), overflow="ellipsis", no_wrap=True), refresh=True)
+        self.update(lambda: line(progress, elapsed))
 
 
-class Jobs:
+class Jobs(LiveLine):
     """Shows the progress of several jobs: a line for each that is done, and how long the rest will take."""
 
     def __init__(self, console: Console, names: Sequence[str], describe_done: Callable[[int], str]):
+        super().__init__(console)
         self.console, self.names, self.describe_done = console, names, describe_done
-        self.start = self.said_at = self.shown_at = time.monotonic()
+        self.start = self.said_at = time.monotonic()
         self.found: dict[int, float] = {}  # the share of each job that was done when it was begun here
-        self.live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
-
-    def __enter__(self) -> Self:
-        if self.live is not None:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
 
     def remark(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -106,10 +110,8 @@ class Jobs:
         for index, share in enumerate(shares):
             if 0 < share < 1:
                 self.found.setdefault(index, share)
-        if self.live is not None and now - self.shown_at >= LIVE_SECONDS:
-            self.shown_at = now
-            self.live.update(Text(self.line(shares), overflow="ellipsis", no_wrap=True), refresh=True)
-        elif self.live is None and now - self.said_at >= PLAIN_SECONDS:
+        self.update(lambda: self.line(shares))
+        if self.live is None and now - self.said_at >= PLAIN_SECONDS:
             self.said_at = now
             self.remark(self.line(shares))
 

@@ -90,6 +90,18 @@ def held(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def writing(folder: Path, how_to_go_on: Callable[[], str]) -> Iterator[None]:
+    """What goes wrong with a folder becomes one message, which says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise RuntimeError(
+            f"{error.filename or folder}: cannot be written ({error.strerror or error}); what is saved is whole. "
+            f"When that is mended: {how_to_go_on()}"
+        ) from error
+
+
 class Run:
     """A run folder, held by this process alone."""
 

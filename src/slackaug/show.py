@@ -2,7 +2,6 @@
 
 import math
 
-import torch
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +12,7 @@ from .prior import PBASchedule
 from .published import AnyPolicy, load
 from .schema import PolicyError
 from .spaces import SPACES
+from .stability import stability
 
 BAR = "▏▎▍▌▋▊▉█"
 
@@ -123,18 +123,14 @@ def rows_of(policy: AnyPolicy) -> list[describe.Row]:
 
 def agreement(a: Policy, b: Policy) -> str:
     """How alike two policies over the same space are."""
-    p, q = a.probabilities.detach().mean(0), b.probabilities.detach().mean(0)
-    rest = torch.tensor([name not in ("Invert", "Solarize") for name in a.space.names])
-    has_magnitude = a.space.has_magnitude
+    found = stability([a, b])
     return (
         f"KL(A || B) = {a.kl(b).item():.4f} nats over {len(a.pi)} positions\n"
-        f"correlation of the probabilities: {correlation(p, q)}; "
-        f"without Invert and Solarize: {correlation(p[rest], q[rest])}\n"
-        f"correlation of the magnitude bounds: {correlation(a.mu[has_magnitude], b.mu[has_magnitude])}"
+        f"correlation of the probabilities: {correlation(found.pi)}; "
+        f"without Invert and Solarize: {correlation(found.pi_rest)}\n"
+        f"correlation of the magnitude bounds: {correlation(found.mu)}"
     )
 
 
-def correlation(a: torch.Tensor, b: torch.Tensor) -> str:
-    if len(a) < 2 or a.std() < 1e-12 or b.std() < 1e-12:
-        return "undefined (one of them is constant)"
-    return f"{torch.corrcoef(torch.stack((a, b)))[0, 1].item():.2f}"
+def correlation(found: float | None) -> str:
+    return "undefined (one of them is constant)" if found is None else f"{found:.2f}"

@@ -141,10 +141,16 @@ class Parameters(NamedTuple):
 def draw(composites: Composites, generator: Generator | None, *, flip: bool) -> Parameters:
     """Draw, on the CPU, what is left to chance once the composites are known."""
     n, length = composites.op.shape
+    u, flipped = chance(n, length, generator, flip=flip)
+    device = composites.op.device
+    return Parameters(composites, u.to(device, non_blocking=True), flipped.to(device, non_blocking=True))
+
+
+def chance(n: int, length: int, generator: Generator | None, *, flip: bool) -> tuple[Tensor, Tensor]:
+    """`Parameters.u` and `Parameters.flip` of n images, on the CPU."""
     u = rng.uniform((n, length, 4), generator)
     flipped = rng.uniform((n,), generator) < 0.5  # drawn in any case: switching flips off changes nothing else
-    device = composites.op.device
-    return Parameters(composites, u.to(device, non_blocking=True), (flipped & flip).to(device, non_blocking=True))
+    return u, flipped & flip
 
 
 def augment(

@@ -83,7 +83,7 @@ def study(
     dataset = trial.dataset(chosen.data)
     fixed = fixed_candidates(chosen)
     comparison.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
-    with comparison.writing(work), runs.held(folder):
+    with work.writing(), runs.held(folder):
         if not resume:
             begin(folder, chosen)
         runs.write_atomically(folder / SEARCH, settings.dump(chosen.search).encode())
