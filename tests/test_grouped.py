@@ -22,10 +22,12 @@ def passes(model: nn.Module, images: torch.Tensor, labels: torch.Tensor):
 def one_pass(model: nn.Module, images: torch.Tensor, labels: torch.Tensor):
     model.train()
     n = len(images) // len(labels)
-    parameters = grouped.expanded(model, n)
-    with grouped.swapped(grouped.layers(model, n)):
-        losses = grouped.losses(model, parameters, images, labels)
-        return grouped.gradients(losses, parameters), losses.detach()
+    whole = grouped.Grouped(model, hypergrad.flatten_(model), images.dtype)
+    parameters = whole.parameters(n)
+    whole.prepare(n)
+    with grouped.swapped(whole.layers):
+        losses = whole.losses(parameters, images, labels)
+        return whole.gradients(losses, parameters), losses.detach()
 
 
 @pytest.mark.parametrize("name", ["wrn-16-1", "resnet18", "small"])

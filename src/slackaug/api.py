@@ -55,7 +55,7 @@ def search(
     device: str | None = None,
     threads: int | None = None,
     tensorboard: bool = False,
-    engine: str = "plain",
+    engine: str = "fast",
     console: Console | None = None,
     watch: Callable[[float], None] | None = None,
 ) -> SearchResult | None:
@@ -122,7 +122,7 @@ class Work(NamedTuple):
     console: Console
     ensemble: Ensemble = ALONE
     watch: Callable[[float], None] | None = None  # is told the share that is done
-    engine: str = "plain"
+    engine: str = "fast"
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)

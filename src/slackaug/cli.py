@@ -81,7 +81,9 @@ def search(
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write scalars for TensorBoard, too.")] = False,
-    engine: Annotated[str, typer.Option(help="plain; fast, on a GPU, is still to be proven.")] = "plain",
+    engine: Annotated[
+        str, typer.Option(help="fast: compiled and captured where it can be (a GPU); or plain.")
+    ] = "fast",
 ) -> None:
     """Learn an augmentation policy for your images. Test images are never looked at."""
     from . import api

@@ -14,7 +14,7 @@ from .graphs import NotCaptured
 from .schema import unknown
 from .slack import SearchConfig
 
-ENGINES = ("plain", "fast")  # of a search; a training is always tried in the fast way first
+ENGINES = ("fast", "plain")  # of a search; a training is always tried in the fast way first
 log = logging.getLogger("slackaug")  # a warning is a line on stderr, unless a program decides otherwise
 
 

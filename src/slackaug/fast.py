@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from . import grouped, hypergrad, rng, slack, spaces
 from .engine import Normalise, Plain, alone
-from .fit import Fit
+from .fit import Fit, descend
 from .graphs import Graphs, Outputs
 from .policy import Policy
 from .slack import Report, SearchConfig, State, Step
@@ -57,24 +57,32 @@ def compiled_class(kind: type[nn.Module]) -> type[nn.Module]:
 class Passes:
     """Forward and backward passes of a model, in a precision, compiled or as they are written."""
 
-    def __init__(self, model: nn.Module, normalise: Normalise, precision: torch.dtype, *, compiled: bool):
+    def __init__(
+        self, model: nn.Module, theta: Tensor, normalise: Normalise, precision: torch.dtype, *, compiled: bool
+    ):
         self.model, self.normalise, self.precision = model, normalise, precision
-        self.is_groupable = grouped.is_groupable(model)
+        self.grouped = grouped.Grouped(model, theta, precision) if grouped.is_groupable(model) else None
         self.loss, self.losses, self.act = self.loss_of, self.losses_of, spaces.act_at
-        self.blocks: dict[nn.Module, type[nn.Module]] = {}
+        self.kinds = {} if self.grouped is None else dict(self.grouped.layers)  # what modules are in a pass
         if compiled:
             self.act = torch.compile(spaces.act_at, dynamic=False)
-            self.blocks = {block: compiled_class(type(block)) for block in repeated_blocks(model)}
-            if not self.blocks:
+            blocks = repeated_blocks(model)
+            inside = {module for block in blocks for module in block.modules()}
+            alone = [m for m, kind in self.kinds.items() if kind is grouped.BatchNorm and m not in inside]
+            if blocks:
+                self.kinds |= {block: compiled_class(type(block)) for block in blocks}
+                self.kinds |= {norm: compiled_class(grouped.BatchNorm) for norm in alone}
+            else:
                 self.loss = torch.compile(self.loss_of, dynamic=False)
                 self.losses = torch.compile(self.losses_of, dynamic=False)
 
     @contextmanager
-    def prepared(self, n_groups: int | None = None) -> Iterator[None]:
-        """For a pass: train mode, the model's compiled blocks, and layers that take groups if there are several."""
+    def prepared(self, n_groups: int) -> Iterator[None]:
+        """For a pass: train mode, the model's compiled blocks, and layers that take groups."""
         self.model.train()
-        kinds = self.blocks | ({} if n_groups is None else grouped.layers(self.model, n_groups))
-        with torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT), grouped.swapped(kinds):
+        if self.grouped is not None:
+            self.grouped.prepare(n_groups)
+        with torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT), grouped.swapped(self.kinds):
             yield
 
     def loss_of(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -84,8 +92,9 @@ class Passes:
             return cross_entropy(grouped.precise(self.model(x)), labels)
 
     def losses_of(self, parameters: dict[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
+        assert self.grouped is not None
         x = self.normalise(images).to(self.precision).contiguous(memory_format=torch.channels_last)
-        return grouped.losses(self.model, parameters, x, labels)
+        return self.grouped.losses(parameters, x, labels)
 
     def augment(self, images: Tensor, parameters: Parameters, fill: tuple[int, ...]) -> Tensor:
         if not spaces.is_branch_free(parameters.composites.space):
@@ -96,20 +105,23 @@ class Passes:
 
     def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """(P,), and the loss."""
-        with self.prepared():
+        if self.grouped is not None:
+            g, losses = self.gradients(images, labels)
+            return g[0], losses[0]
+        with self.prepared(1):
             loss = self.loss(images, labels)
             return hypergrad.gradient(loss, self.model), loss.detach()
 
     def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Of each of the A groups in images (A * B, C, H, W): (A, P), and the losses (A,)."""
-        if not self.is_groupable:
+        if self.grouped is None:
             pairs = [self.gradient(part, labels) for part in images.split(len(labels))]
             return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
         n_groups = len(images) // len(labels)
-        parameters = grouped.expanded(self.model, n_groups)
+        parameters = self.grouped.parameters(n_groups)
         with self.prepared(n_groups):
             losses = self.losses(parameters, images, labels)
-            return grouped.gradients(losses, parameters), losses.detach()
+            return self.grouped.gradients(losses, parameters), losses.detach()
 
 
 def columns(value: Tensor) -> Tensor:
@@ -122,7 +134,9 @@ class FastFit(Fit):
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True):
         super().__init__(*arguments)
-        self.passes = Passes(self.model, self.normalise, precision, compiled=compiled)
+        if compiled:
+            self.descend = torch.compile(descend, dynamic=False)
+        self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled)
         self.graphs = Graphs(self.theta.device)
 
     def step(self) -> Tensor:
@@ -148,7 +162,7 @@ class Fast(Plain):
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True, **options: Any):
         super().__init__(*arguments, **options)
-        self.passes = Passes(self.model, self.normalise, precision, compiled=compiled)
+        self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled)
         self.graphs = Graphs(self.theta.device)
         self.drawn: dict[str, Tensor] = {}  # what the host has sent for this step
         self.state: State | None = None  # whose tensors keep their places

@@ -54,6 +54,14 @@ def decaying(model: nn.Module) -> Tensor:
     return torch.cat([torch.full_like(p, float(id(p) not in exempt)).flatten().detach() for p in parameters])
 
 
+def descend(theta: Tensor, momentum: Tensor, g: Tensor, decay: Tensor, lr: Tensor, config: FitConfig) -> None:
+    """A step of SGD along the gradient g, in place; all (P,) but lr."""
+    g = hypergrad.clip(g, config.clip) + decay * theta
+    momentum.mul_(config.momentum).add_(g)
+    g = g + config.momentum * momentum if config.nesterov else momentum
+    theta.sub_(lr * g)
+
+
 class Fit:
     """A training that goes on step by step and can be left and taken up again at any of them."""
 
@@ -74,6 +82,7 @@ class Fit:
         self.normalise = Normalise(policy).to(train.images.device)
         self.batches = Batches(len(train.labels), config.batch, streams["train data"])
         self.n_steps = config.epochs * self.batches.per_epoch
+        self.descend = descend
         self.done = 0
 
     def lr(self) -> float:
@@ -117,10 +126,7 @@ class Fit:
         images = self.preparation.apply(images, window)
         parameters = Parameters(Composites(op, magnitude, active, self.policy.space), u, flip)
         g, loss = self.gradient(self.augment(images, parameters), labels)
-        g = hypergrad.clip(g, self.config.clip) + self.decay * self.theta
-        self.momentum.mul_(self.config.momentum).add_(g)
-        g = g + self.config.momentum * self.momentum if self.config.nesterov else self.momentum
-        self.theta.sub_(lr * g)
+        self.descend(self.theta, self.momentum, g, self.decay, lr, self.config)
         return loss
 
     def augment(self, images: Tensor, parameters: Parameters) -> Tensor:

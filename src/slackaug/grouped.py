@@ -2,11 +2,10 @@
 
 Axes: A groups (composites) of B images, stacked to A * B; P parameters of the model. In a pass every parameter has the
 shape (A, ...), one copy for each group, so that its gradient comes by group: batch-norm takes the statistics of each
-group, and a convolution's forward and input gradient are one call for all groups while its weight gradient is one call
-for each.
+group, and a convolution's forward and input gradient are one call for all groups.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import conv2d, cross_entropy
+
+from . import hypergrad
+from .weight_gradients import Options, weight_gradients
 
 Backward = Any  # autograd's context
 
@@ -27,43 +29,36 @@ class GroupedConvolution(torch.autograd.Function):
     """conv2d with one weight for all groups; the gradients of weight and bias are those of each group."""
 
     @staticmethod
-    def forward(
-        x: Tensor, weight: Tensor, stride: list[int], padding: list[int], dilation: list[int], n: int
-    ) -> Tensor:
-        """x (A * B, C, H, W), weight (A, O, C / n, h, w), all A the same."""
-        return conv2d(x, weight[0].to(x.dtype), None, stride, padding, dilation, n)
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, lowered: Tensor, options: Options) -> Tensor:
+        """x (A * B, C, H, W), weight (A, O, C / n, h, w), bias (A, O), all A the same; `lowered`: the weight for x."""
+        out = conv2d(x, lowered, None, *options)
+        return out if bias is None else out + bias[0].to(out.dtype)[:, None, None]
 
     @staticmethod
     def setup_context(ctx: Backward, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, weight, *ctx.options = inputs
-        ctx.save_for_backward(x, weight)
+        x, weight, bias, lowered, ctx.options = inputs
+        ctx.n_groups, ctx.has_bias, ctx.precision = len(weight), bias is not None, weight.dtype
+        ctx.save_for_backward(x, lowered)
 
     @staticmethod
     def backward(ctx: Backward, grad: Tensor) -> tuple[Any, ...]:
-        x, weight = ctx.saved_tensors
+        x, lowered = ctx.saved_tensors
         stride, padding, dilation, n = ctx.options
-        kernel = weight[0].to(x.dtype)
-
-        def gradients(grad: Tensor, x: Tensor, mask: list[bool]) -> tuple[Tensor, ...]:
-            out: tuple[Tensor, ...] = torch.ops.aten.convolution_backward(
-                grad, x, kernel, None, stride, padding, dilation, False, [0, 0], n, mask
-            )
-            return out
-
-        grad_x = gradients(grad, x, [True, False, False])[0] if ctx.needs_input_grad[0] else None
-        pairs = zip(grad.chunk(len(weight)), x.chunk(len(weight)), strict=True)
-        grad_weight = torch.stack([gradients(g, part, [False, True, False])[1] for g, part in pairs])
-        return grad_x, grad_weight.to(weight.dtype), None, None, None, None
+        grad_x = None
+        if ctx.needs_input_grad[0]:
+            grad_x = torch.ops.aten.convolution_backward(
+                grad, x, lowered, None, stride, padding, dilation, False, [0, 0], n, [True, False, False]
+            )[0]
+        weights, biases = weight_gradients(grad, x, lowered, ctx.n_groups, ctx.options)
+        return grad_x, weights.to(ctx.precision), biases.to(ctx.precision) if ctx.has_bias else None, None, None
 
 
 class Convolution(nn.Conv2d):
+    lowered: Tensor  # the weight, in the precision of the pass
+
     def forward(self, x: Tensor) -> Tensor:
-        padding = list(self.padding)
-        options = list(self.stride), padding, list(self.dilation), self.groups
-        out: Tensor = GroupedConvolution.apply(x, self.weight, *options)  # type: ignore[no-untyped-call]
-        if self.bias is not None:
-            bias = self.bias.to(out.dtype)  # (A, O)
-            out = (out.unflatten(0, (len(bias), -1)) + bias[:, None, :, None, None]).flatten(0, 1)
+        options = list(self.stride), list(self.padding), list(self.dilation), self.groups
+        out: Tensor = GroupedConvolution.apply(x, self.weight, self.bias, self.lowered, options)  # type: ignore[no-untyped-call]
         return out
 
 
@@ -103,8 +98,6 @@ class BatchNorm(nn.BatchNorm2d):
         weight = self.momentum * keep ** torch.arange(len(mean) - 1, -1, -1, device=mean.device)[:, None]  # (A, 1)
         for running, new in ((self.running_mean, mean), (self.running_var, var * (n / max(n - 1, 1)))):
             running.mul_(keep ** len(mean)).add_((weight * new).sum(0))
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(len(mean))
 
 
 LAYERS: dict[type[nn.Module], type[nn.Module]] = {
@@ -127,12 +120,69 @@ def is_groupable(model: nn.Module) -> bool:
     return True
 
 
-def layers(model: nn.Module, n_groups: int) -> dict[nn.Module, type[nn.Module]]:
-    """The model's layers and what they become, for `swapped`, to take groups."""
-    found = {module: LAYERS[type(module)] for module in model.modules() if type(module) in LAYERS}
-    for module in found:
-        module.n_groups = n_groups  # type: ignore[assignment]
-    return found
+class Grouped:
+    """A model whose passes take several groups. `theta` (P,) holds what it learns, tensor after tensor."""
+
+    def __init__(self, model: nn.Module, theta: Tensor, precision: torch.dtype):
+        self.model, self.theta, self.precision = model, theta, precision
+        self.layers = {module: LAYERS[type(module)] for module in model.modules() if type(module) in LAYERS}
+        self.trainable = hypergrad.trainable(model)
+        self.channels_last = channels_last_order(self.trainable)  # one look-up, not a copy of each tensor
+        self.as_written = self.channels_last.argsort()
+        norms = [module for module in self.layers if isinstance(module, nn.BatchNorm2d)]
+        self.counts = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
+
+    def prepare(self, n_groups: int) -> None:
+        """Tell the layers how many groups come, and give convolutions their weights in the pass's precision."""
+        flat = self.theta.to(self.precision).index_select(0, self.channels_last)
+        parts = dict(zip(self.trainable, flat.split([p.numel() for p in self.trainable]), strict=True))
+        for module, kind in self.layers.items():
+            module.n_groups = n_groups  # type: ignore[assignment]
+            if kind is Convolution:
+                weight: nn.Parameter = module.weight  # type: ignore[assignment]
+                n_out, n_in, height, width = weight.shape
+                module.lowered = (
+                    parts[weight].view(n_out, height, width, n_in).permute(0, 3, 1, 2)
+                    if weight in parts
+                    else weight.detach().to(self.precision)
+                )
+
+    def parameters(self, n_groups: int) -> dict[str, Tensor]:
+        """As leaves (A, ...), without copying them; frozen ones stay so."""
+        return {
+            name: p.detach().expand(n_groups, *p.shape).requires_grad_(p.requires_grad)
+            for name, p in self.model.named_parameters()
+        }
+
+    def losses(self, parameters: dict[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
+        """(A,): of each group, with parameters (A, ...), for images (A * B, C, H, W) and labels (B,)."""
+        n_groups = len(images) // len(labels)
+        logits = precise(functional_call(self.model, parameters, (images,)))
+        each: Tensor = cross_entropy(logits, labels.repeat(n_groups), reduction="none")
+        by_group: Tensor = each.unflatten(0, (n_groups, -1)).mean(1)
+        return by_group
+
+    def gradients(self, losses: Tensor, parameters: dict[str, Tensor]) -> Tensor:
+        """(A, P); and batch-norm has counted the batches."""
+        trainable = [p for p in parameters.values() if p.requires_grad]
+        found = torch.autograd.grad(losses.sum(), trainable, allow_unused=True)
+        if self.counts:
+            torch._foreach_add_(self.counts, len(losses))
+        pairs = zip(trainable, found, strict=True)
+        parts = [channels_last(torch.zeros_like(p) if g is None else g).flatten(1) for p, g in pairs]
+        return torch.cat(parts, 1).index_select(1, self.as_written)
+
+
+def channels_last(values: Tensor) -> Tensor:
+    """(A, O, C, h, w) as (A, O, h, w, C); others as they are."""
+    return values.movedim(2, -1) if values.ndim == 5 else values
+
+
+def channels_last_order(tensors: Sequence[Tensor]) -> Tensor:
+    """(P,): where to look in the tensors, written one after the other, to read each with its channels last."""
+    places = torch.arange(sum(t.numel() for t in tensors), device=tensors[0].device).split([t.numel() for t in tensors])
+    pairs = zip(places, tensors, strict=True)
+    return torch.cat([channels_last(place.view(1, *t.shape)).flatten() for place, t in pairs])
 
 
 @contextmanager
@@ -146,28 +196,3 @@ def swapped(kinds: dict[nn.Module, type[nn.Module]]) -> Iterator[None]:
     finally:
         for module, kind in before.items():
             module.__class__ = kind
-
-
-def losses(model: nn.Module, parameters: dict[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
-    """(A,): of each group, with parameters (A, ...), for images (A * B, C, H, W) and labels (B,)."""
-    n_groups = len(images) // len(labels)
-    logits = precise(functional_call(model, parameters, (images,)))
-    each: Tensor = cross_entropy(logits, labels.repeat(n_groups), reduction="none")
-    by_group: Tensor = each.unflatten(0, (n_groups, -1)).mean(1)
-    return by_group
-
-
-def expanded(model: nn.Module, n_groups: int) -> dict[str, Tensor]:
-    """The parameters as leaves (A, ...), without copying them; frozen ones stay so."""
-    return {
-        name: p.detach().expand(n_groups, *p.shape).requires_grad_(p.requires_grad)
-        for name, p in model.named_parameters()
-    }
-
-
-def gradients(loss: Tensor, parameters: dict[str, Tensor]) -> Tensor:
-    """(A, P), of those that are not frozen."""
-    trainable = [p for p in parameters.values() if p.requires_grad]
-    found = torch.autograd.grad(loss.sum(), trainable, allow_unused=True)
-    pairs = zip(trainable, found, strict=True)
-    return torch.cat([(torch.zeros_like(p) if g is None else g).flatten(1) for p, g in pairs], 1)

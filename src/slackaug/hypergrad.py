@@ -54,7 +54,11 @@ def clip(g: Tensor, max_norm: float | None) -> Tensor:
 
 def clip_each(g: Tensor, sizes: Sequence[int], max_norm: float | None) -> Tensor:
     """A gradient (P,) with the part of each of the model's tensors scaled down to `max_norm`."""
-    return torch.cat([clip(part, max_norm) for part in g.split(list(sizes))])
+    if max_norm is None:
+        return g
+    norms = torch.stack(torch._foreach_norm(g.split(list(sizes))))  # one kernel on a GPU, where there are many tensors
+    scales = max_norm / norms.clamp(min=max_norm)
+    return g * torch.cat([scale.expand(n) for scale, n in zip(scales, sizes, strict=True)])
 
 
 def alignment(grad_val: Tensor, grad_train: Tensor) -> Tensor:

@@ -41,6 +41,30 @@ class Progress(NamedTuple):
     phi: Policy
 
 
+class Arriving:
+    """Numbers of a step on their way from the device: to look at them at once is to wait for it, so that it idles."""
+
+    def __init__(self, progress: Progress):
+        def on_cpu(value: Tensor) -> Tensor:
+            return value.to("cpu", non_blocking=True)
+
+        phi = replace(progress.phi, pi=on_cpu(progress.phi.pi), mu=on_cpu(progress.phi.mu))
+        val_loss = None if progress.val_loss is None else on_cpu(progress.val_loss)
+        self.progress = progress._replace(train_loss=on_cpu(progress.train_loss), val_loss=val_loss, phi=phi)
+        self.event = torch.cuda.Event() if progress.train_loss.is_cuda else None
+        if self.event is not None:
+            self.event.record()
+
+    @property
+    def is_here(self) -> bool:
+        return self.event is None
+
+    def get(self) -> Progress:
+        if self.event is not None:
+            self.event.synchronize()
+        return self.progress
+
+
 class Ending(Enum):
     FINISHED = "finished"
     TIME_LIMIT = "time limit"
@@ -60,7 +84,7 @@ class Learner:
     """The two stages of a search, and how to leave and take them up again. Test images have no part in it."""
 
     def __init__(
-        self, config: RunConfig, data: Dataset, device: str = "cpu", ensemble: Ensemble = ALONE, engine: str = "plain"
+        self, config: RunConfig, data: Dataset, device: str = "cpu", ensemble: Ensemble = ALONE, engine: str = "fast"
     ):
         self.config, self.ensemble, self.engine_name = config, ensemble, engine
         self.train, self.val = (to_device(half, device) for half in data.halves(config.seed))
@@ -182,6 +206,15 @@ def execute(
     """
     ensemble, clock = learner.ensemble, Clock(seconds_before)
     saved_at = time.monotonic()
+    arriving: Arriving | None = None
+
+    def look() -> None:
+        nonlocal arriving
+        if arriving is not None:
+            seen, arriving = arriving.get(), None
+            check_finite(learner, run, seen, [seen.train_loss, seen.val_loss])
+            if run is not None:
+                record(run, seen)
 
     def save(progress: Progress) -> None:
         nonlocal saved_at
@@ -197,16 +230,18 @@ def execute(
         saved_at = time.monotonic()
 
     for progress in work(learner):
-        if progress.step % METRICS_EVERY == 0 or progress.step == progress.n_steps:  # to look at a number is to wait
-            check_finite(learner, run, progress, [progress.train_loss, progress.val_loss])
-            if run is not None:
-                record(run, progress)
+        if progress.step % METRICS_EVERY == 0 or progress.step == progress.n_steps:
+            look()
+            arriving = Arriving(progress)
+            if arriving.is_here:
+                look()
         on_step(progress, clock())
         stage_ended = progress.step == progress.n_steps
         is_due = time.monotonic() - saved_at > CHECKPOINT_SECONDS
         # asked once: what is acted upon is saved
         stop, too_long, is_due = map(bool, ensemble.agree(should_stop(), clock() > time_limit, is_due))
         if stage_ended or stop or too_long or is_due:
+            look()
             save(progress)
         if learner.is_finished:
             break
@@ -284,7 +319,7 @@ def save_policy(run: Run, learner: Learner, seconds: float) -> None:
     run.write("policy.json", text)
 
 
-def search_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "plain") -> float:
+def search_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> float:
     """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
     learner = Learner(config, data, device, engine=engine_name)
     fit_seconds = timed(lambda: learner.fit.step())

@@ -1,0 +1,64 @@
+"""The gradients of a convolution's weight and bias, for each of A groups of images: one kernel, or a call for each."""
+
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+HAS_TRITON = find_spec("triton") is not None
+MAX_CHANNELS = 128  # beyond, cuDNN's calls are faster than our kernel
+MAX_OFFSET = 2**31  # elements of a group that the kernel can address
+
+Options = tuple[list[int], list[int], list[int], int]  # stride, padding, dilation, and groups of channels
+
+
+@torch.library.custom_op("slackaug::weight_gradients", mutates_args=())
+def by_kernel(grad: Tensor, x: Tensor, n_groups: int, k: int, stride: int, padding: int) -> Tensor:
+    """(A, O * k * k * C + O) float32: weights in the order (O, k, k, C), then biases."""
+    from .weight_gradient_kernel import launch
+
+    layout = torch.channels_last
+    return launch(
+        grad.contiguous(memory_format=layout), x.contiguous(memory_format=layout), n_groups, k, stride, padding
+    )
+
+
+@by_kernel.register_fake
+def _(grad: Tensor, x: Tensor, n_groups: int, k: int, stride: int, padding: int) -> Tensor:
+    return x.new_empty(n_groups, grad.shape[1] * (k * k * x.shape[1] + 1), dtype=torch.float32)
+
+
+def is_suited(grad: Tensor, x: Tensor, weight: Tensor, options: Options) -> bool:
+    """Whether our kernel can do it, and is the faster one."""
+    (stride, padding, dilation, n), kernel = options, list(weight.shape[2:])
+    return (
+        HAS_TRITON
+        and x.is_cuda
+        and x.dtype is torch.bfloat16
+        and max(x.shape[1], grad.shape[1]) <= MAX_CHANNELS
+        and max(x.numel(), grad.numel()) < MAX_OFFSET
+        and kernel in ([1, 1], [3, 3])
+        and stride[0] == stride[1]
+        and padding[0] == padding[1]
+        and dilation == [1, 1]
+        and n == 1
+    )
+
+
+def weight_gradients(grad: Tensor, x: Tensor, weight: Tensor, n_groups: int, options: Options) -> tuple[Tensor, Tensor]:
+    """Of a weight (O, C, h, w), for grad (A * B, O, ...) and x (A * B, C, ...): (A, O, C, h, w) and (A, O)."""
+    stride, padding, dilation, n = options
+    n_out, n_in, height, width = weight.shape
+    if is_suited(grad, x, weight, options):
+        flat = by_kernel(grad, x, n_groups, height, stride[0], padding[0])
+        weights, biases = flat.split([weight.numel(), n_out], 1)
+        return weights.view(n_groups, n_out, height, width, n_in).permute(0, 1, 4, 2, 3), biases
+    pairs = zip(grad.chunk(n_groups), x.chunk(n_groups), strict=True)
+    each = [
+        torch.ops.aten.convolution_backward(
+            g, part, weight, None, stride, padding, dilation, False, [0, 0], n, [False, True, False]
+        )[1]
+        for g, part in pairs
+    ]
+    weights = each[0][None] if n_groups == 1 else torch.stack(each)  # one alone keeps its order in memory
+    return weights, grad.unflatten(0, (n_groups, -1)).sum((1, 3, 4))
