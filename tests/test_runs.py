@@ -21,8 +21,9 @@ import pytest
 import torch
 
 import tiny
+from disks import Failing, flip_a_bit
 from slackaug import runs
-from slackaug.runs import Run, RunError, write_atomically
+from slackaug.runs import Run, RunError
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 PRETRAINING = [("pre-training", 0, step) for step in (1, 6)]
@@ -187,30 +188,6 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, moment, command, fin
 # --- disks ------------------------------------------------------------------------------------------------------------
 
 
-class Failing:
-    """Fails at the n-th time that something is written: a file opened, brought to disk or renamed."""
-
-    def __init__(self, patch, n, number=errno.ENOSPC):
-        self.n, self.count, self.error = n, 0, OSError(number, os.strerror(number))
-        self.open = Path.open
-        patch.setattr(Path, "open", lambda path, mode="r", *a, **k: self.opened(path, mode, *a, **k))
-        for name in ("fsync", "replace"):
-            patch.setattr(runs.os, name, self.checked(getattr(os, name)))
-
-    def tick(self):
-        self.count += 1
-        if self.count == self.n:
-            raise self.error
-
-    def checked(self, function):
-        return lambda *arguments: (self.tick(), function(*arguments))[1]
-
-    def opened(self, path, mode, *a, **k):
-        if mode[0] in "wa":
-            self.tick()
-        return self.open(path, mode, *a, **k)
-
-
 SHORTEST = {
     "pretrain__epochs": 1,
     "pretrain__batch": 12,
@@ -297,12 +274,6 @@ def test_a_folder_without_the_right_to_write(command, monkeypatch, tiny_npz, fin
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
-
-
-def flip_a_bit(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
 
 
 DAMAGES = {
@@ -448,17 +419,6 @@ def test_what_a_run_writes(finished):
     environment = json.loads((finished / "env.json").read_text())
     assert environment["torch"] == torch.__version__
     assert len((finished / "search.log").read_text().splitlines()) == 2  # one for each round
-
-
-def test_a_failed_write_leaves_the_old_content(monkeypatch, tmp_path):
-    path = tmp_path / "x"
-    write_atomically(path, b"old")
-    for n in (1, 2, 3):  # open, fsync, rename
-        with monkeypatch.context() as patch:
-            Failing(patch, n)
-            with pytest.raises(OSError, match="No space left"):
-                write_atomically(path, b"new")
-        assert tiny.contents(tmp_path) == {"x": b"old"}
 
 
 def test_tensorboard_gets_a_scalar_for_each_number(tmp_path, monkeypatch):

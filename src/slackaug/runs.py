@@ -18,6 +18,7 @@ from typing import IO, Any
 import torch
 
 from . import __version__
+from .files import temporary_name, write_atomically
 
 DIGEST = 32  # bytes of the checksum at the head of a checkpoint
 KEPT = 2  # checkpoints
@@ -25,37 +26,12 @@ OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", "policy.json", "policies/round_*.json", "checkpoints/[0-9]*.pt",
     "report.html", "eval/results.json", "eval/results.csv", "tensorboard/events.*",
 )  # fmt: skip
-BEFORE_A_RUN = {".lock", ".config.yaml.tmp"}  # what a process leaves that dies before it has written anything
-
-
-def temporary_name(name: str) -> str:
-    return f".{name}.tmp"
-
-
+BEFORE_A_RUN = {".lock", temporary_name("config.yaml")}  # left by a process that dies before it has written anything
 START_ANEW = "start anew with --overwrite, or choose another -o"
 
 
 class RunError(ValueError):
     """A run folder cannot be used as asked."""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Either the old content or the new, whatever happens in between."""
-    temporary = path.with_name(temporary_name(path.name))
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name, too, survives a power cut
-    finally:
-        os.close(folder)
 
 
 def lock(path: Path) -> IO[str]:

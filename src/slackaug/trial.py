@@ -22,6 +22,7 @@ from . import __version__, baselines, engines, models, rng, runs, scoring, setti
 from .data import Dataset, Split, load
 from .data.dataset import fingerprint
 from .exits import Stopped, signals
+from .files import write_atomically
 from .fit import Fit, FitConfig, predict
 from .learn import Diverged, timed, to_device
 from .policy import Policy
@@ -233,7 +234,7 @@ def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: f
     """The weights first: a result says that all is there."""
     if trial.model_file is not None:
         trial.model_file.parent.mkdir(parents=True, exist_ok=True)
-        runs.write_atomically(trial.model_file, weights(trial, fit, data, score))
+        write_atomically(trial.model_file, weights(trial, fit, data, score))
     n_images = fit.n_steps * fit.batches.batch
     result = {
         "key": trial.key,
@@ -245,7 +246,7 @@ def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: f
         "way": engines.way(fit),
     }
     trial.result_file.parent.mkdir(parents=True, exist_ok=True)
-    runs.write_atomically(trial.result_file, json.dumps(result).encode())
+    write_atomically(trial.result_file, json.dumps(result).encode())
     trial.checkpoint_file.unlink(missing_ok=True)
 
 
