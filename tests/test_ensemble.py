@@ -20,7 +20,8 @@ from torch import distributed as dist
 
 import slackaug
 import tiny
-from slackaug import api, cli, learn, recipes, runs
+from slackaug import api, cli, learn, recipes
+from slackaug.checkpoints import Checkpoints, read
 from slackaug.data import load
 from slackaug.ensemble import ALONE, Ensemble
 from slackaug.exits import Told
@@ -152,7 +153,7 @@ def test_the_gradient_is_the_mean_of_the_single_ones(stopped, tiny_npz):
     """Each rank's Learner alone, from the checkpoint before; the momentum tells the gradient of the ensemble."""
     run, _ = stopped
     config = api.read_config(run)
-    before, after = (runs.read_checkpoint(path)["ranks"] for path in sorted((run / "checkpoints").iterdir()))
+    before, after = (read(path)["ranks"] for path in Checkpoints(run / "checkpoints").paths())
     found = []
     for rank in range(2):
         learner = Learner(config, load(str(tiny_npz)), "cpu", Ensemble(rank, 2))

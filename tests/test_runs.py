@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,8 +20,10 @@ import pytest
 import torch
 
 import tiny
+from disks import Failing, flip_a_bit
 from slackaug import runs
-from slackaug.runs import Run, RunError, write_atomically
+from slackaug.checkpoints import read
+from slackaug.runs import Run, RunError
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 PRETRAINING = [("pre-training", 0, step) for step in (1, 6)]
@@ -36,7 +37,7 @@ def copy(run, out):
 
 def checkpoints(run):
     """From the oldest to the newest."""
-    return sorted((run / "checkpoints").glob("*.pt"))
+    return sorted((run / "checkpoints").glob("[0-9]*.pt"))
 
 
 # --- killed and resumed -----------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ def test_killed_and_resumed_equals_uninterrupted(moment, command, tiny_npz, fini
     assert tiny.outcome(out) == tiny.outcome(finished)
 
 
-@pytest.mark.parametrize("n", [10, 16])  # a checkpoint, policy.json
+@pytest.mark.parametrize("n", [22, 23, 24, 25, 39])  # theta_0, momentum, theta, the checkpoint; policy.json
 def test_killed_while_writing(n, command, tiny_npz, finished, tmp_path):
     out = tmp_path / "run"
     assert tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", ("replace", n, 0)) == -signal.SIGKILL
@@ -178,37 +179,13 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, moment, command, fin
     line = log.read_text().splitlines()[-1]
     assert line.startswith("slackaug: stopped; everything is saved. To go on: slackaug search ")
     assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["step"] == moment[2]
-    assert runs.read_checkpoint(checkpoints(out)[-1])["metrics_size"] == (out / "metrics.jsonl").stat().st_size
+    assert read(checkpoints(out)[-1])["metrics_size"] == (out / "metrics.jsonl").stat().st_size
     words = shlex.split(line.partition("To go on: ")[2])
     assert command(*words[1:]).returncode == 0
     assert tiny.outcome(out) == tiny.outcome(finished)
 
 
 # --- disks ------------------------------------------------------------------------------------------------------------
-
-
-class Failing:
-    """Fails at the n-th time that something is written: a file opened, brought to disk or renamed."""
-
-    def __init__(self, patch, n, number=errno.ENOSPC):
-        self.n, self.count, self.error = n, 0, OSError(number, os.strerror(number))
-        self.open = Path.open
-        patch.setattr(Path, "open", lambda path, mode="r", *a, **k: self.opened(path, mode, *a, **k))
-        for name in ("fsync", "replace"):
-            patch.setattr(runs.os, name, self.checked(getattr(os, name)))
-
-    def tick(self):
-        self.count += 1
-        if self.count == self.n:
-            raise self.error
-
-    def checked(self, function):
-        return lambda *arguments: (self.tick(), function(*arguments))[1]
-
-    def opened(self, path, mode, *a, **k):
-        if mode[0] in "wa":
-            self.tick()
-        return self.open(path, mode, *a, **k)
 
 
 SHORTEST = {
@@ -299,12 +276,6 @@ def test_a_folder_without_the_right_to_write(command, monkeypatch, tiny_npz, fin
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 
 
-def flip_a_bit(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 DAMAGES = {
     "half written": lambda path: os.truncate(path, path.stat().st_size // 2),
     "empty": lambda path: path.write_bytes(b""),
@@ -322,7 +293,29 @@ def test_a_damaged_checkpoint_costs_only_itself(damage, command, tiny_npz, finis
     assert done.returncode == 0
     assert f"{newest}: damaged, going back to the checkpoint before it" in done.stdout
     assert tiny.outcome(out) == tiny.outcome(finished)
-    assert all(runs.read_checkpoint(path) for path in checkpoints(out))  # the damaged one has been replaced
+    assert all(read(path) for path in checkpoints(out))  # the damaged one has been replaced
+
+
+@pytest.mark.parametrize("kind", ["theta", "momentum"])
+@pytest.mark.parametrize(("damage", "says"), [(flip_a_bit, "damaged"), (Path.unlink, "missing")])
+def test_a_damaged_part_costs_only_its_checkpoint(damage, says, kind, command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    path = max((out / "checkpoints").glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime_ns)
+    damage(path)
+    done = command(*tiny.resume(tiny_npz, out))
+    assert done.returncode == 0
+    assert f"{path}: {says}, going back to the checkpoint before it" in done.stdout
+    assert tiny.outcome(out) == tiny.outcome(finished)
+    assert all(read(path) for path in checkpoints(out))
+
+
+def test_no_checkpoint_can_be_read_without_theta_0(command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    (path,) = (out / "checkpoints").glob("theta_0-*")
+    path.unlink()
+    done = command(*tiny.resume(tiny_npz, out))
+    assert done.returncode == 1
+    assert f"{path}: missing; no checkpoint can be read; start anew with --overwrite" in done.stderr
 
 
 def test_no_checkpoint_can_be_read(command, tiny_npz, finished, tmp_path):
@@ -359,14 +352,6 @@ def torch_bytes(state):
     buffer = io.BytesIO()
     torch.save(state, buffer)
     return buffer.getvalue()
-
-
-def test_two_checkpoints_are_kept(tmp_path):
-    with closing(Run.create(tmp_path / "run", "x: 1\n")) as run:
-        for n in range(5):
-            run.save_checkpoint({"n": n})
-        assert [path.name for path in run.checkpoints()] == ["000003.pt", "000004.pt"]
-        assert run.load_checkpoint()[0]["n"] == 4
 
 
 # --- who may use a folder ---------------------------------------------------------------------------------------------
@@ -407,6 +392,7 @@ def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, 
         out / "report.html",
         out / "eval" / "results.csv",
         out / ".env.json.tmp",
+        out / "checkpoints" / f"theta-{'0' * 16}.pt",
     ]
     for path in (*foreign, *stale):
         path.parent.mkdir(exist_ok=True)
@@ -448,17 +434,6 @@ def test_what_a_run_writes(finished):
     environment = json.loads((finished / "env.json").read_text())
     assert environment["torch"] == torch.__version__
     assert len((finished / "search.log").read_text().splitlines()) == 2  # one for each round
-
-
-def test_a_failed_write_leaves_the_old_content(monkeypatch, tmp_path):
-    path = tmp_path / "x"
-    write_atomically(path, b"old")
-    for n in (1, 2, 3):  # open, fsync, rename
-        with monkeypatch.context() as patch:
-            Failing(patch, n)
-            with pytest.raises(OSError, match="No space left"):
-                write_atomically(path, b"new")
-        assert tiny.contents(tmp_path) == {"x": b"old"}
 
 
 def test_tensorboard_gets_a_scalar_for_each_number(tmp_path, monkeypatch):

@@ -13,7 +13,8 @@ import torch
 from safetensors import safe_open
 
 import tiny
-from slackaug import models, runs, scoring, trial
+from slackaug import models, scoring, trial
+from slackaug.checkpoints import Checkpoints
 from slackaug.engine import Normalise
 from slackaug.exits import Stopped
 from slackaug.fit import FitConfig, predict
@@ -57,6 +58,14 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
+def newest(one: Trial) -> dict:
+    """The state of the newest checkpoint."""
+    state, wrong = Checkpoints(one.checkpoint_folder).load()
+    assert state is not None
+    assert not wrong
+    return state
+
+
 @pytest.fixture
 def every_step(monkeypatch):
     monkeypatch.setattr(trial, "REPORT_EVERY", 1)
@@ -90,7 +99,7 @@ def test_the_result_has_all_that_was_measured(whole):
     assert (found["key"], found["name"], found["seed"], found["top5"]) == (whole.key, "uniform", 0, None)
     assert found["accuracy"] == pytest.approx(np.mean(found["per_class"]))  # as many images of each class
     assert found["images_per_second"] == pytest.approx(N_STEPS * 4 / found["seconds"], rel=0.01)
-    assert not whole.checkpoint_file.exists()
+    assert not whole.checkpoint_folder.exists()
 
 
 def test_progress_goes_from_begun_to_done(every_step, tiny_npz, tmp_path):
@@ -150,13 +159,13 @@ def test_stopped_and_taken_up_again_equals_uninterrupted(step, number, every_ste
     with pytest.raises(Stopped) as stopped:
         run(one, stop_at(step, number))
     assert stopped.value.signal_number == number
-    assert runs.read_checkpoint(one.checkpoint_file)["fit"]["done"] == step
+    assert newest(one)["fit"]["done"] == step
     assert read_result(one) is None
     shares = []
     run(one, shares.append)
     assert shares[0] == step / N_STEPS
     assert same(one, whole)
-    assert not one.checkpoint_file.exists()
+    assert not one.checkpoint_folder.exists()
 
 
 def live_and_die(one: Trial, step: int) -> None:
@@ -171,7 +180,7 @@ def test_killed_after_a_checkpoint_and_taken_up_again_equals_uninterrupted(whole
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    assert runs.read_checkpoint(one.checkpoint_file)["fit"]["done"] == 7
+    assert newest(one)["fit"]["done"] == 7
     run(one, nothing)
     assert same(one, whole)
 
@@ -186,25 +195,40 @@ def left(every_step, tiny_npz, tmp_path):
 
 
 def test_the_seconds_before_count(left):
-    state = runs.read_checkpoint(left.checkpoint_file)
+    checkpoints = Checkpoints(left.checkpoint_folder)
+    state, _ = checkpoints.load()
     assert state["seconds"] > 0
-    runs.write_checkpoint(left.checkpoint_file, state | {"seconds": 1000.0})
+    checkpoints.save(state | {"seconds": 1000.0})
     run(left, nothing)
     assert read_result(left)["seconds"] > 1000
 
 
-def test_a_damaged_checkpoint_is_not_used(left, whole):
-    content = left.checkpoint_file.read_bytes()
-    left.checkpoint_file.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+@pytest.mark.parametrize("pattern", ["[0-9]*", "theta-*", "momentum-*"])
+def test_a_damaged_checkpoint_is_not_used(pattern, left, whole):
+    (path,) = left.checkpoint_folder.glob(pattern)
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
     shares = []
     run(left, shares.append)
     assert shares[0] == trial.BEGUN
     assert same(left, whole)
 
 
+def test_a_damaged_checkpoint_costs_only_itself(whole, tiny_npz, tmp_path):
+    one = make(tiny_npz, tmp_path, models=tmp_path / "models")
+    process = tiny.FORK.Process(target=live_and_die, args=(one, 8))
+    process.start()
+    process.join(60)
+    Checkpoints(one.checkpoint_folder).paths()[-1].write_bytes(b"")
+    shares = []
+    run(one, shares.append)
+    assert shares[0] == 6 / N_STEPS
+    assert same(one, whole)
+
+
 def test_a_checkpoint_of_other_settings_is_not_used(left):
     other = replace(left, protocol=replace(left.protocol, fit=replace(left.protocol.fit, lr=0.01)))
-    assert other.checkpoint_file == left.checkpoint_file
+    assert other.checkpoint_folder == left.checkpoint_folder
     shares = []
     run(other, shares.append)
     assert shares[0] == trial.BEGUN

@@ -4,7 +4,6 @@ Only the policy's gradient is averaged. All else that travels serves to begin, s
 """
 
 import functools
-import io
 import itertools
 import os
 import time
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from .checkpoints import from_bytes, to_bytes
 from .exits import Told, exit_code, ignore_sigterm
 
 if TYPE_CHECKING:
@@ -246,13 +246,3 @@ def join(device: str) -> Iterator[Ensemble]:
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
-
-
-def to_bytes(state: dict[str, Any] | None) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    return buffer.getvalue()
-
-
-def from_bytes(content: bytes) -> Any:
-    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)

@@ -275,7 +275,7 @@ def check_finite(learner: Learner, run: Run | None, progress: Progress, values: 
     config = learner.config
     lr = {"search.model_lr": config.search.model_lr} if progress.round else {"pretrain.lr": config.pretrain.lr}
     where = f"round {progress.round}, step {progress.step}" if progress.round else f"step {progress.step}"
-    is_kept = run is not None and run.checkpoints()
+    is_kept = run is not None and run.checkpoints.paths()
     kept = "the last checkpoint is from before" if is_kept else "there was no checkpoint yet"
     advice = " ".join(f"--set {setting}={value / 4:g}" for setting, value in lr.items())
     raise Diverged(

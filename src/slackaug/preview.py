@@ -19,8 +19,8 @@ from . import describe, rng
 from .data.dataset import DataError
 from .data.decode import opened, to_rgb
 from .elementary import Transform
+from .files import write_atomically
 from .policy import Policy
-from .runs import write_atomically
 from .show import find
 from .spaces import Composites, Parameters, draw, on_pil
 

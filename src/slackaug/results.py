@@ -12,6 +12,7 @@ from rich.text import Text
 
 from . import __version__, intervals, runs, settings
 from .data import Dataset
+from .files import write_atomically
 from .intervals import Interval, interval, paired
 from .progress import duration
 from .trial import Protocol
@@ -133,8 +134,8 @@ def to_csv(results: Results) -> str:
 
 def write(results: Results, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    runs.write_atomically(folder / "results.csv", to_csv(results).encode())
-    runs.write_atomically(folder / "results.json", to_json(results).encode())
+    write_atomically(folder / "results.csv", to_csv(results).encode())
+    write_atomically(folder / "results.json", to_json(results).encode())
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------------

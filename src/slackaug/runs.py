@@ -1,12 +1,11 @@
 """The folder of a run: nothing in it is ever half written, and what was saved is never lost.
 
-Files: config.yaml, env.json, search.log, metrics.jsonl, policy.json, policies/, checkpoints/. A checkpoint carries its
-own checksum, and the one before it is kept.
+Files: config.yaml, env.json, search.log, metrics.jsonl, policy.json, policies/, checkpoints/. The newest
+checkpoint carries its own checksums, and the one before it is kept.
 """
 
 import fcntl
 import hashlib
-import io
 import json
 import os
 import platform
@@ -18,44 +17,23 @@ from typing import IO, Any
 import torch
 
 from . import __version__
+from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
+from .files import temporary_name, write_atomically
 
-DIGEST = 32  # bytes of the checksum at the head of a checkpoint
-KEPT = 2  # checkpoints
 OWN = (  # beside config.yaml
-    "env.json", "search.log", "metrics.jsonl", "policy.json", "policies/round_*.json", "checkpoints/[0-9]*.pt",
+    "env.json", "search.log", "metrics.jsonl", "policy.json", "policies/round_*.json",
     "report.html", "eval/results.json", "eval/results.csv", "tensorboard/events.*",
+    *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
-BEFORE_A_RUN = {".lock", ".config.yaml.tmp"}  # what a process leaves that dies before it has written anything
-
-
-def temporary_name(name: str) -> str:
-    return f".{name}.tmp"
-
-
+BEFORE_A_RUN = {
+    ".lock",
+    temporary_name("config.yaml"),
+}  # left by a process that dies before it has written anything
 START_ANEW = "start anew with --overwrite, or choose another -o"
 
 
 class RunError(ValueError):
     """A run folder cannot be used as asked."""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Either the old content or the new, whatever happens in between."""
-    temporary = path.with_name(temporary_name(path.name))
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name, too, survives a power cut
-    finally:
-        os.close(folder)
 
 
 def lock(path: Path) -> IO[str]:
@@ -107,7 +85,7 @@ class Run:
 
     def __init__(self, path: Path):
         self.path = path
-        self.n_saved = 0  # checkpoints, up to the newest whole one
+        self.checkpoints = Checkpoints(path / "checkpoints")
         self.loggers: list[Callable[[dict[str, Any]], None]] = []  # see the metrics, too
         self.followers: list[Callable[[], None]] = []  # are called when a round has ended and more are to come
         self.lock = lock(path)
@@ -164,35 +142,17 @@ class Run:
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
-    def checkpoints(self) -> list[Path]:
-        """From the oldest to the newest."""
-        return sorted((self.path / "checkpoints").glob("[0-9]*.pt"))
-
     def save_checkpoint(self, state: dict[str, Any]) -> None:
-        folder = self.path / "checkpoints"
-        folder.mkdir(exist_ok=True)
-        state = state | {"metrics_size": self.synced_metrics_size(), "config": self.config_digest()}
-        write_checkpoint(folder / f"{self.n_saved:06d}.pt", state)
-        self.n_saved += 1
-        for path in self.checkpoints():
-            if not self.n_saved - KEPT <= int(path.stem) < self.n_saved:
-                path.unlink()
+        self.checkpoints.save(state | {"metrics_size": self.synced_metrics_size(), "config": self.config_digest()})
 
     def load_checkpoint(self) -> tuple[dict[str, Any] | None, list[str]]:
         """The newest checkpoint that is whole, and a remark on each that is not; None where there is no checkpoint."""
-        damaged: list[Path] = []
-        for path in reversed(self.checkpoints()):
-            state = read_checkpoint(path)
-            if state is None:
-                damaged.append(path)
-                continue
-            if state["config"] != self.config_digest():
-                raise RunError(f"{self.path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
-            self.n_saved = int(path.stem) + 1
-            return state, [f"{path}: damaged, going back to the checkpoint before it" for path in damaged]
-        if damaged:
-            raise RuntimeError(f"{', '.join(map(str, damaged))}: damaged, no checkpoint can be read; {START_ANEW}")
-        return None, []
+        state, wrong = self.checkpoints.load()
+        if state is None and wrong:
+            raise RuntimeError(f"{'; '.join(dict.fromkeys(map(str, wrong)))}; no checkpoint can be read; {START_ANEW}")
+        if state is not None and state["config"] != self.config_digest():
+            raise RunError(f"{self.path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
+        return state, [f"{error}, going back to the checkpoint before it" for error in wrong]
 
     def config_digest(self) -> str:
         return hashlib.sha256((self.path / "config.yaml").read_bytes()).hexdigest()
@@ -208,26 +168,6 @@ def refuse(path: Path, *, overwrite: bool) -> None:
         raise RunError(f"{path}: is not empty; go on with --resume, start anew with --overwrite, or choose another -o")
     if not (path / "config.yaml").is_file():
         raise RunError(f"{path}: is not empty and holds no run, so --overwrite does not touch it; choose another -o")
-
-
-def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Tensors and plain values, after their checksum."""
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    content = buffer.getvalue()
-    write_atomically(path, hashlib.sha256(content).digest() + content)
-
-
-def read_checkpoint(path: Path) -> dict[str, Any] | None:
-    """None where the file is not what was once written, or more than tensors and plain values."""
-    content = path.read_bytes()
-    if hashlib.sha256(content[DIGEST:]).digest() != content[:DIGEST]:
-        return None
-    try:
-        state = torch.load(io.BytesIO(content[DIGEST:]), map_location="cpu", weights_only=True)
-    except Exception:  # torch raises nearly anything on a file that is not its own
-        return None
-    return state if isinstance(state, dict) and "config" in state else None
 
 
 def tensorboard(folder: Path, names: list[str], n_steps: int) -> Callable[[dict[str, Any]], None]:

@@ -13,6 +13,7 @@ from .backends import get_backend
 from .candidates import Candidate, from_name
 from .comparison import Work
 from .data import Dataset
+from .files import temporary_name, write_atomically
 from .machine import default_device, machine
 from .policy import Policy
 from .progress import duration
@@ -23,7 +24,7 @@ from .study_plan import CONFIG, Study, configure, fixed_candidates, read_study
 from .study_results import StudyResults, learned_name
 from .study_searches import SEARCH, search_all, searches
 
-BEFORE_A_STUDY = {".lock", runs.temporary_name(CONFIG)}  # what a process leaves that dies before it has begun
+BEFORE_A_STUDY = {".lock", temporary_name(CONFIG)}  # what a process leaves that dies before it has begun
 
 
 def study(
@@ -86,7 +87,7 @@ def study(
     with work.writing(), runs.held(folder):
         if not resume:
             begin(folder, chosen)
-        runs.write_atomically(folder / SEARCH, settings.dump(chosen.search).encode())
+        write_atomically(folder / SEARCH, settings.dump(chosen.search).encode())
         n_duplicates = announce(work, dataset, chosen, is_new=not resume)
         return conduct(work, chosen, folder, fixed, dataset, n_duplicates)
 
@@ -116,7 +117,7 @@ def begin(folder: Path, chosen: Study) -> None:
         shutil.rmtree(folder / own, ignore_errors=True)
     for name in ("study.json", "report.html"):
         (folder / name).unlink(missing_ok=True)
-    runs.write_atomically(folder / CONFIG, settings.dump(chosen).encode())
+    write_atomically(folder / CONFIG, settings.dump(chosen).encode())
 
 
 def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> int:
@@ -146,7 +147,7 @@ def conduct(
     rows = results.make_rows(found, reference)
     remarks = {"duplicates": n_duplicates}
     results.write(Results(work.protocol, dataset.class_names, reference, rows, final.verdict, remarks), work.folder)
-    runs.write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
+    write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
     work.console.print(study_results.table(chosen, final))
     if live.attempt(folder, dataset, work.say):
         work.say(f"the report is {folder / 'report.html'}")

@@ -1,12 +1,13 @@
 """One training with one policy and one seed, and its test: the unit that evaluations and studies are made of.
 
 A trial is described by plain values, so that any process of any machine can do it; it leaves one result file, and
-while it works a checkpoint from which it is taken up again.
+while it works checkpoints from which it is taken up again.
 """
 
 import hashlib
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,10 +19,12 @@ import torch
 from safetensors.torch import save as to_safetensors
 from torch import nn
 
-from . import __version__, baselines, engines, models, rng, runs, scoring, settings
+from . import __version__, baselines, engines, models, rng, scoring, settings
+from .checkpoints import Checkpoints
 from .data import Dataset, Split, load
 from .data.dataset import fingerprint
 from .exits import Stopped, signals
+from .files import write_atomically
 from .fit import Fit, FitConfig, predict
 from .learn import Diverged, timed, to_device
 from .policy import Policy
@@ -90,8 +93,8 @@ class Trial:
         return None if self.models is None else self.models / f"{self.stem}-{self.key[:6]}.safetensors"
 
     @property
-    def checkpoint_file(self) -> Path:
-        return self.result_file.with_suffix(".pt")
+    def checkpoint_folder(self) -> Path:
+        return self.result_file.with_suffix(".checkpoint")
 
 
 @lru_cache(maxsize=2)
@@ -132,7 +135,8 @@ def run(trial: Trial, report: Report) -> None:
     method, data = method_and_data(trial)
     train, test = splits(trial, data)
     fit = begin(trial, method, data, train)
-    seconds_before = take_up(trial, fit)
+    checkpoints = Checkpoints(trial.checkpoint_folder)
+    seconds_before = take_up(trial, fit, checkpoints)
     report(max(fit.done / fit.n_steps, BEGUN))
     start = time.monotonic()
 
@@ -148,7 +152,7 @@ def run(trial: Trial, report: Report) -> None:
             if fit.done % REPORT_EVERY == 0:
                 report(fit.done / fit.n_steps)
             if caught or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
-                leave(trial, fit, seconds())
+                checkpoints.save({"config": trial.key, "seconds": seconds(), "fit": fit.get_state()})
                 saved_at = time.monotonic()
             if caught:
                 raise Stopped("stopped; everything is saved", caught[0])
@@ -212,18 +216,10 @@ def augmentation(trial: Trial, data: Dataset) -> baselines.Method:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def leave(trial: Trial, fit: Fit, seconds: float) -> None:
-    state = {"config": trial.key, "seconds": seconds, "fit": fit.get_state()}
-    trial.checkpoint_file.parent.mkdir(parents=True, exist_ok=True)
-    runs.write_checkpoint(trial.checkpoint_file, state)
-
-
-def take_up(trial: Trial, fit: Fit) -> float:
-    """Go on from the trial's checkpoint, where there is one; the seconds that were spent before it."""
-    if not trial.checkpoint_file.is_file():
-        return 0.0
-    state = runs.read_checkpoint(trial.checkpoint_file)
-    if state is None or state["config"] != trial.key:  # damaged, or of other settings: it is only a short cut
+def take_up(trial: Trial, fit: Fit, checkpoints: Checkpoints) -> float:
+    """Go on from the trial's newest checkpoint, where there is one; the seconds that were spent before it."""
+    state, _ = checkpoints.load()
+    if state is None or state["config"] != trial.key:  # none, or of other settings
         return 0.0
     fit.set_state(state["fit"])
     return float(state["seconds"])
@@ -233,7 +229,7 @@ def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: f
     """The weights first: a result says that all is there."""
     if trial.model_file is not None:
         trial.model_file.parent.mkdir(parents=True, exist_ok=True)
-        runs.write_atomically(trial.model_file, weights(trial, fit, data, score))
+        write_atomically(trial.model_file, weights(trial, fit, data, score))
     n_images = fit.n_steps * fit.batches.batch
     result = {
         "key": trial.key,
@@ -245,8 +241,8 @@ def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: f
         "way": engines.way(fit),
     }
     trial.result_file.parent.mkdir(parents=True, exist_ok=True)
-    runs.write_atomically(trial.result_file, json.dumps(result).encode())
-    trial.checkpoint_file.unlink(missing_ok=True)
+    write_atomically(trial.result_file, json.dumps(result).encode())
+    shutil.rmtree(trial.checkpoint_folder, ignore_errors=True)
 
 
 def weights(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score) -> bytes:

@@ -7,9 +7,9 @@ from pathlib import Path
 from .. import describe, schema
 from .._version import __version__
 from ..elementary import TRANSFORMS, Transform
+from ..files import write_atomically
 from ..policy import Policy
 from ..published import load
-from ..runs import write_atomically
 from ..spaces import SPACES, paint_for
 from . import fidelity
 from .fidelity import FIDELITY, TESTED

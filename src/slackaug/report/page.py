@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import __version__, runs
+from ..files import write_atomically
 from ..runs import RunError
 from ..schema import PolicyError, describe, read_json
 from . import outcome, run_page, study_page
@@ -43,7 +44,7 @@ def write(
     running = runs.is_held(folder) if is_running is None else is_running
     text = render(folder, data=data, samples=samples, is_running=running)
     path.parent.mkdir(parents=True, exist_ok=True)
-    runs.write_atomically(path, text.encode())
+    write_atomically(path, text.encode())
     return path
 
 
