@@ -140,7 +140,7 @@ class Work(NamedTuple):
             words += ["--threads", str(self.threads)]
         if self.tensorboard:
             words.append("--tensorboard")
-        if self.engine != "plain":
+        if self.engine != "fast":
             words += ["--engine", self.engine]
         return shlex.join(words)
 
