@@ -61,6 +61,7 @@ def test_one_kernel_for_all_groups(shape):
     assert_close(weight_gradients(*arguments), expected(*arguments), 1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")  # by the interpreter
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="TRITON_INTERPRET=1 runs the kernel on the CPU")
 @pytest.mark.parametrize("shape", CASES, ids=str)

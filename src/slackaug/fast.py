@@ -18,6 +18,7 @@ from . import grouped, hypergrad, rng, slack, spaces
 from .engine import Normalise, Plain, alone
 from .fit import Fit, descend
 from .graphs import Graphs, Outputs
+from .norms import precise
 from .policy import Policy
 from .slack import Report, SearchConfig, State, Step
 from .spaces import Composites, Parameters
@@ -33,8 +34,8 @@ def repeated_blocks(model: nn.Module) -> list[nn.Module]:
 
     def visit(module: nn.Module) -> None:
         for child in module.children():
-            own = not type(child).__module__.startswith("torch.")
-            if own and counts[type(child)] >= N_REPEATED:
+            is_layer = type(child).__module__.startswith("torch.") or type(child) in grouped.LAYERS
+            if not is_layer and counts[type(child)] >= N_REPEATED:
                 found.append(child)
             else:
                 visit(child)
@@ -68,10 +69,10 @@ class Passes:
             self.act = torch.compile(spaces.act_at, dynamic=False)
             blocks = repeated_blocks(model)
             inside = {module for block in blocks for module in block.modules()}
-            alone = [m for m, kind in self.kinds.items() if kind is grouped.BatchNorm and m not in inside]
+            alone = {m: k for m, k in self.kinds.items() if issubclass(k, grouped.BatchNorm) and m not in inside}
             if blocks:
                 self.kinds |= {block: compiled_class(type(block)) for block in blocks}
-                self.kinds |= {norm: compiled_class(grouped.BatchNorm) for norm in alone}
+                self.kinds |= {norm: compiled_class(kind) for norm, kind in alone.items()}
             else:
                 self.loss = torch.compile(self.loss_of, dynamic=False)
                 self.losses = torch.compile(self.losses_of, dynamic=False)
@@ -89,7 +90,7 @@ class Passes:
         device = images.device.type
         with torch.autocast(device, self.precision, enabled=self.precision is not torch.float32):
             x = self.normalise(images).contiguous(memory_format=torch.channels_last)
-            return cross_entropy(grouped.precise(self.model(x)), labels)
+            return cross_entropy(precise(self.model(x)), labels)
 
     def losses_of(self, parameters: dict[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
         assert self.grouped is not None

@@ -14,15 +14,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import conv2d, cross_entropy
 
-from . import hypergrad
+from . import hypergrad, models
+from .norms import norm, precise
 from .weight_gradients import Options, weight_gradients
 
 Backward = Any  # autograd's context
-
-
-def precise(x: Tensor) -> Tensor:
-    """In float32, where it is not more already."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class GroupedConvolution(torch.autograd.Function):
@@ -75,19 +71,13 @@ class BatchNorm(nn.BatchNorm2d):
     """In train mode. The running statistics become what one pass after the other would have made of them."""
 
     n_groups: int
+    relu = False  # after it
 
     def forward(self, x: Tensor) -> Tensor:
-        groups = precise(x.unflatten(0, (self.n_groups, -1)))  # (A, B, C, H, W)
-        var, mean = torch.var_mean(groups, (1, 3, 4), correction=0, keepdim=True)
-        scale = torch.rsqrt(var + self.eps)
-        if self.affine:
-            scale = scale * self.weight[:, None, :, None, None]
-        out = (groups - mean) * scale
-        if self.affine:
-            out = out + self.bias[:, None, :, None, None]
+        out, moments = norm(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
         if self.track_running_stats:
-            self.track(mean.detach().flatten(1), var.detach().flatten(1), groups[0, :, 0].numel())
-        return out.to(x.dtype).flatten(0, 1)
+            self.track(moments[:, 0], moments[:, 1], x.numel() // moments[:, 0].numel())
+        return out
 
     def track(self, mean: Tensor, var: Tensor, n: int) -> None:
         """r <- (1 - m) r + m s_a for each group in turn; mean and var are (A, C)."""
@@ -100,10 +90,15 @@ class BatchNorm(nn.BatchNorm2d):
             running.mul_(keep ** len(mean)).add_((weight * new).sum(0))
 
 
+class NormReLU(BatchNorm):
+    relu = True
+
+
 LAYERS: dict[type[nn.Module], type[nn.Module]] = {
     nn.Conv2d: Convolution,
     nn.Linear: Linear,
     nn.BatchNorm2d: BatchNorm,
+    models.NormReLU: NormReLU,
 }
 
 
@@ -111,7 +106,7 @@ def is_groupable(model: nn.Module) -> bool:
     """Whether all that a model learns, and all that mixes images, is in layers that are known here."""
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            if type(module) is not nn.BatchNorm2d or module.momentum is None:
+            if type(module) not in LAYERS or module.momentum is None:
                 return False
         elif isinstance(module, nn.Conv2d) and (isinstance(module.padding, str) or module.padding_mode != "zeros"):
             return False
@@ -127,8 +122,8 @@ class Grouped:
         self.model, self.theta, self.precision = model, theta, precision
         self.layers = {module: LAYERS[type(module)] for module in model.modules() if type(module) in LAYERS}
         self.trainable = hypergrad.trainable(model)
-        self.channels_last = channels_last_order(self.trainable)  # one look-up, not a copy of each tensor
-        self.as_written = self.channels_last.argsort()
+        order = channels_last_order(self.trainable)  # one look-up, not a copy of each tensor
+        self.channels_last, self.as_written = order.int(), order.argsort().int()  # half of the bytes to read
         norms = [module for module in self.layers if isinstance(module, nn.BatchNorm2d)]
         self.counts = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
 

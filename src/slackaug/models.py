@@ -21,21 +21,28 @@ def conv3x3(n_in: int, n_out: int, stride: int = 1, *, bias: bool = False) -> nn
     return nn.Conv2d(n_in, n_out, 3, stride=stride, padding=1, bias=bias)
 
 
+class NormReLU(nn.BatchNorm2d):
+    """Batch-norm and then ReLU, as one layer, so that a GPU can do both at once."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(super().forward(x))
+
+
 class WideBlock(nn.Module):
     """Pre-activation; the stride is the second convolution's; the shortcut takes the input as it comes."""
 
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
         super().__init__()
-        self.norm1 = nn.BatchNorm2d(n_in)
+        self.norm1 = NormReLU(n_in)
         self.conv1 = conv3x3(n_in, n_out, bias=True)
-        self.norm2 = nn.BatchNorm2d(n_out)
+        self.norm2 = NormReLU(n_out)
         self.conv2 = conv3x3(n_out, n_out, stride, bias=True)
         same = stride == 1 and n_in == n_out
         self.shortcut = nn.Identity() if same else nn.Conv2d(n_in, n_out, 1, stride=stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self.conv1(functional.relu(self.norm1(x)))
-        out = self.conv2(functional.relu(self.norm2(out)))
+        out = self.conv1(self.norm1(x))
+        out = self.conv2(self.norm2(out))
         total: Tensor = out + self.shortcut(x)
         return total
 
@@ -57,25 +64,24 @@ class WideResNet(nn.Module):
                 blocks.append(WideBlock(n_in, n_out, stride if i == 0 else 1))
                 n_in = n_out
         self.blocks = nn.Sequential(*blocks)
-        self.norm = nn.BatchNorm2d(n_in)
+        self.norm = NormReLU(n_in)
         self.head = nn.Linear(n_in, n_classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = functional.relu(self.norm(self.blocks(self.stem(x))))
-        logits: Tensor = self.head(x.mean((2, 3)))
+        logits: Tensor = self.head(self.norm(self.blocks(self.stem(x))).mean((2, 3)))
         return logits
 
 
 class BasicBlock(nn.Module):
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
         super().__init__()
-        self.conv1, self.norm1 = conv3x3(n_in, n_out, stride), nn.BatchNorm2d(n_out)
+        self.conv1, self.norm1 = conv3x3(n_in, n_out, stride), NormReLU(n_out)
         self.conv2, self.norm2 = conv3x3(n_out, n_out), nn.BatchNorm2d(n_out)
         project = nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride=stride, bias=False), nn.BatchNorm2d(n_out))
         self.shortcut = nn.Identity() if stride == 1 and n_in == n_out else project
 
     def forward(self, x: Tensor) -> Tensor:
-        out = functional.relu(self.norm1(self.conv1(x)))
+        out = self.norm1(self.conv1(x))
         out = self.norm2(self.conv2(out))
         return functional.relu(out + self.shortcut(x))
 
@@ -87,13 +93,13 @@ class ResNet18(nn.Module):
         super().__init__()
         self.small_stem = small_stem
         self.stem = conv3x3(3, 64) if small_stem else nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
-        self.norm = nn.BatchNorm2d(64)
+        self.norm = NormReLU(64)
         sizes = (64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1)
         self.blocks = nn.Sequential(*(BasicBlock(*size) for size in (*sizes, (256, 512, 2), (512, 512, 1))))
         self.head = nn.Linear(512, n_classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = functional.relu(self.norm(self.stem(x)))
+        x = self.norm(self.stem(x))
         if not self.small_stem:
             x = functional.max_pool2d(x, 3, stride=2, padding=1)
         logits: Tensor = self.head(self.blocks(x).mean((2, 3)))

@@ -14,6 +14,7 @@ TILE_P = 64  # pixels that a program takes at a time
 MIN_TILE, MAX_TILE = 16, 64  # channels
 SMALL_TILE = 32  # channels: up to here one warp holds a tile, and more programs share the work
 MIN_PIXELS = 4 * TILE_P  # of a program
+PROGRAMS, MANY_PROGRAMS = 264, 528  # two and four for each of an H200's processors; many where a program is small
 
 
 @triton.jit
@@ -92,8 +93,8 @@ def launch(grad: Tensor, x: Tensor, n_groups: int, k: int, stride: int, padding:
     tile_o, tile_c = tile_of(n_out), tile_of(n_in)
     is_small = max(tile_o, tile_c) <= SMALL_TILE
     n_tiles = k * triton.cdiv(n_out, tile_o) * triton.cdiv(n_in, tile_c)
-    wanted = (528 if is_small or (n_groups > 1 and n_tiles > k) else 264) / (n_tiles * n_groups)
-    n_shares = max(1, min(round(wanted), n_pixels // MIN_PIXELS))
+    programs = MANY_PROGRAMS if is_small or (n_groups > 1 and n_tiles > k) else PROGRAMS
+    n_shares = max(1, min(round(programs / (n_tiles * n_groups)), n_pixels // MIN_PIXELS))
     per_share = triton.cdiv(triton.cdiv(n_pixels, n_shares), TILE_P) * TILE_P
     size = n_out * (k * k * n_in + 1)
     shares = torch.empty(n_groups, n_shares, size, device=x.device, dtype=torch.float32)

@@ -1,0 +1,94 @@
+"""Batch-norm over groups of images, and the ReLU after it: as it is written, or in kernels of our own on a GPU.
+
+Axes: A groups of B images; x is (A * B, C, H, W), and each group has its own statistics.
+"""
+
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+HAS_TRITON = find_spec("triton") is not None
+MAX_OFFSET = 2**31  # elements that the kernels can address
+
+
+@torch.library.custom_op("slackaug::norm", mutates_args=())
+def by_kernel(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, relu: bool) -> tuple[Tensor, Tensor]:
+    from . import norm_kernel
+
+    return norm_kernel.forward(x.contiguous(memory_format=torch.channels_last), weight, bias, n_groups, eps, relu)
+
+
+@by_kernel.register_fake
+def _(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, relu: bool) -> tuple[Tensor, Tensor]:
+    moments = x.new_empty(n_groups, 2, x.shape[1], dtype=torch.float32)
+    return torch.empty_like(x, memory_format=torch.channels_last), moments
+
+
+@torch.library.custom_op("slackaug::norm_backward", mutates_args=())
+def back_by_kernel(
+    grad: Tensor, x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool
+) -> tuple[Tensor, Tensor]:
+    from . import norm_kernel
+
+    grad, x = (value.contiguous(memory_format=torch.channels_last) for value in (grad, x))
+    return norm_kernel.backward(grad, x, moments, weight, bias, eps, relu)
+
+
+@back_by_kernel.register_fake
+def _(
+    grad: Tensor, x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool
+) -> tuple[Tensor, Tensor]:
+    of_parameters = x.new_empty(2, len(moments), x.shape[1], dtype=torch.float32)
+    return torch.empty_like(x, memory_format=torch.channels_last), of_parameters
+
+
+class Norm(torch.autograd.Function):
+    """By the kernels. Weight and bias are (A, C), all A the same, so that their gradients come by group."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool) -> tuple[Tensor, Tensor]:
+        out, moments = by_kernel(x, weight[0], bias[0], len(weight), eps, relu)
+        return out, moments
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        x, weight, bias, ctx.eps, ctx.relu = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(x, output[1], weight[0], bias[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Any, ...]:
+        grad_x, of_parameters = back_by_kernel(grad, *ctx.saved_tensors, ctx.eps, ctx.relu)
+        return grad_x, of_parameters[1], of_parameters[0], None, None
+
+
+def is_suited(x: Tensor, weight: Tensor) -> bool:
+    return HAS_TRITON and x.is_cuda and weight.dtype is torch.float32 and x.numel() < MAX_OFFSET
+
+
+def precise(x: Tensor) -> Tensor:
+    """In float32, where it is not more already."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, n_groups: int, eps: float, relu: bool
+) -> tuple[Tensor, Tensor]:
+    """Weight and bias (A, C), or none: the output, and the means and variances (A, 2, C)."""
+    if weight is not None and bias is not None and is_suited(x, weight):
+        out, moments = Norm.apply(x, weight, bias, eps, relu)  # type: ignore[no-untyped-call]
+        return out, moments
+    groups = precise(x.unflatten(0, (n_groups, -1)))  # (A, B, C, H, W)
+    var, mean = torch.var_mean(groups, (1, 3, 4), correction=0, keepdim=True)
+    scale = torch.rsqrt(var + eps)
+    if weight is not None:
+        scale = scale * weight[:, None, :, None, None]
+    out = (groups - mean) * scale
+    if bias is not None:
+        out = out + bias[:, None, :, None, None]
+    if relu:
+        out = out.relu()
+    moments = torch.stack([mean.flatten(1), var.flatten(1)], 1).detach()
+    return out.to(x.dtype).flatten(0, 1), moments

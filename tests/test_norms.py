@@ -1,0 +1,89 @@
+"""Batch-norm over groups, with and without ReLU, against torch's own, group by group, in float64."""
+
+import os
+from importlib.util import find_spec
+
+import pytest
+import torch
+from torch.nn.functional import batch_norm
+
+from slackaug.norms import Norm, is_suited, norm
+
+EPS = 1e-5
+CASES = [  # groups, images of each, channels, pixels
+    (1, 4, 32, 8),
+    (3, 5, 16, 6),
+    (2, 3, 160, 4),
+    (2, 2, 3, 5),
+    (2, 2, 100, 3),
+    (1, 40, 8, 20),
+]
+
+
+def case(n_groups, n_images, n_channels, size, dtype, device="cpu"):
+    """Means far from zero, and one channel that hardly varies."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(n_groups * n_images, n_channels, size, size, generator=generator, dtype=torch.float64)
+    x = x * torch.linspace(0.1, 3, n_channels)[:, None, None] + torch.linspace(-20, 20, n_channels)[:, None, None]
+    grad = torch.randn(x.shape, generator=generator)
+    weight, bias = (torch.randn(n_channels, generator=generator) for _ in range(2))
+    x, grad = (value.to(device, dtype).contiguous(memory_format=torch.channels_last) for value in (x, grad))
+    kind = torch.promote_types(dtype, torch.float32)
+    return x, grad, *(value.to(device, kind).expand(n_groups, -1).requires_grad_() for value in (weight, bias))
+
+
+def expected(x, grad, weight, bias, relu):
+    """Output, moments and gradients, group after group."""
+    found = []
+    for part, g in zip(x.double().chunk(len(weight)), grad.double().chunk(len(weight)), strict=True):
+        leaves = part.clone().requires_grad_(), *(v[0].detach().double().requires_grad_() for v in (weight, bias))
+        out = batch_norm(leaves[0], None, None, *leaves[1:], training=True, eps=EPS)
+        out = out.relu() if relu else out
+        var, mean = torch.var_mean(part, (0, 2, 3), correction=0)
+        found.append((out.detach(), torch.stack([mean, var]), *torch.autograd.grad(out, leaves, g)))
+    out, moments, grad_x, grad_weight, grad_bias = zip(*found, strict=True)
+    return torch.cat(out), torch.stack(moments), torch.cat(grad_x), torch.stack(grad_weight), torch.stack(grad_bias)
+
+
+def measured(function, x, grad, weight, bias):
+    x = x.detach().requires_grad_()
+    out, moments = function(x)
+    return out.detach(), moments, *torch.autograd.grad(out, (x, weight, bias), grad)
+
+
+def assert_close(found, wanted, bound):
+    for name, a, b in zip(("output", "moments", "of x", "of weight", "of bias"), found, wanted, strict=True):
+        assert a.shape == b.shape, name
+        error = (a - b).norm() / b.norm()
+        assert error <= bound, f"{name}: {error:.2g}"
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", CASES, ids=str)
+def test_as_it_is_written(shape, relu):
+    x, grad, weight, bias = case(*shape, torch.float64)
+    assert not is_suited(x, weight)
+    found = measured(lambda x: norm(x, weight, bias, len(weight), EPS, relu), x, grad, weight, bias)
+    assert_close(found, expected(x, grad, weight, bias, relu), 1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", [*CASES, (8, 128, 32, 32), (1, 128, 128, 8)], ids=str)
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.bfloat16, 5e-3)], ids=str)
+def test_the_kernels(shape, relu, dtype, bound):
+    x, grad, weight, bias = case(*shape, dtype, "cuda")
+    assert is_suited(x, weight)
+    found = measured(lambda x: norm(x, weight, bias, len(weight), EPS, relu), x, grad, weight, bias)
+    assert_close(found, expected(x, grad, weight, bias, relu), bound)
+
+
+@pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")  # by the interpreter
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="TRITON_INTERPRET=1 runs the kernels on the CPU")
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", CASES, ids=str)
+def test_the_kernels_as_triton_interprets_them(shape, relu):
+    x, grad, weight, bias = case(*shape, torch.float32)
+    found = measured(lambda x: Norm.apply(x, weight, bias, EPS, relu), x, grad, weight, bias)
+    assert_close(found, expected(x, grad, weight, bias, relu), 1e-4)
