@@ -54,7 +54,7 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
     found, problem = read_outcome(folder)
     context = common(folder, found, problem, is_running)
     if (folder / "study.yaml").is_file():
-        return fill("study.html", context | study_page.parts(folder, found))
+        return fill("study.html", context | study_page.parts(folder, found, is_running))
     if (folder / "config.yaml").is_file():
         return fill("run.html", context | run_page.parts(folder, found, data, samples, is_running))
     if found is None:
