@@ -121,10 +121,16 @@ def test_a_phone_needs_no_horizontal_scroll_bar(visit, name, opened):
         page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     sizes = page.evaluate(
-        "[...document.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect()).filter(b => b.height)"
-        ".map(b => b.height)"
+        """[...document.querySelectorAll('figure svg text')].filter(text => text.getBoundingClientRect().height)
+        .map(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
     )
-    assert min(sizes) > 8  # a line of the smallest text
+    assert len(sizes) > 20 or name == "running"
+    assert min(sizes) >= 11  # pixels
+    words = page.evaluate(
+        "[...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && e.innerText?.trim())"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(words) >= 11
 
 
 @both

@@ -145,7 +145,10 @@ def test_the_command_writes_where_it_is_told(command, folder, tmp_path):
     done = command("report", folder, "-o", tmp_path / "deep" / "x.html", "--data", "digits")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"the report is {tmp_path / 'deep' / 'x.html'}\n"
-    assert "Training images of 4 classes: 0, 2, 5, 7." in (tmp_path / "deep" / "x.html").read_text()
+    assert (
+        "4 classes: <bdi>0</bdi>, <bdi>2</bdi>, <bdi>5</bdi>, <bdi>7</bdi>."
+        in (tmp_path / "deep" / "x.html").read_text()
+    )
 
 
 def test_the_command_opens_a_browser(command, folder, tmp_path, monkeypatch):

@@ -26,8 +26,8 @@ from .scene import (
 from .strength import bounds_text, family, shares
 from .svg import render
 
-NAMES = 142.0  # width of the column of names
-STRENGTHS = 182.0  # width of the column of strengths
+NAMES = 130.0  # width of the column of names: the longest of the paper fits
+STRENGTHS = 154.0  # width of the column of strengths, likewise
 ROW = 19.0
 
 
@@ -60,7 +60,7 @@ def mu_bars_scene(policy: Policy, image_size: tuple[int, int] | None = None) -> 
         Text(left, 14, "0", "muted", SMALL, "middle"),
         Text(right, 14, "1", "muted", SMALL, "middle"),
     ]
-    shapes += [Text(at(MU_START), 14, f"start {MU_START:g}", "muted", SMALL, "middle")] if rows else []
+    shapes += [Text(at(MU_START) + 8, 14, f"start {MU_START:g}", "muted", SMALL, "end")] if rows else []
     shapes += name_column([name for name, _, _ in rows], top)
     for i, (name, mu, text) in enumerate(rows):
         y, hint = top + ROW * i, f"{name}: mu {mu:.3f}, {text}"

@@ -20,6 +20,7 @@ from ..schema import PolicyError, describe, read_json
 from . import outcome, run_page, study_page
 from .outcome import Outcome
 from .samples import Samples
+from .svg import palette
 
 NAME = "report.html"
 REFRESH_SECONDS = 10
@@ -136,7 +137,7 @@ def fill(name: str, context: dict[str, Any]) -> str:
     loader = environment.loader
     assert loader is not None
     style, script = (loader.get_source(environment, file)[0] for file in ("style.css", "script.js"))
-    own = {"style": Markup(style), "script": Markup(script), "policy": security(script)}
+    own = {"style": Markup(palette() + "\n" + style), "script": Markup(script), "policy": security(script)}
     return environment.get_template(name).render(context | own)
 
 
