@@ -19,7 +19,7 @@ help:  ## list the targets
 EXPORTS = timm huggingface_hub tqdm kornia kornia_rs albumentations albucore opencv-python-headless simsimd stringzilla
 .venv-tv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-tv
-	.venv-tv/bin/python $(PIP) --editable '.[dev,ray]'
+	.venv-tv/bin/python $(PIP) --editable '.[dev,ray,figures,tensorboard]'
 	.venv-tv/bin/python $(PIP) --no-deps torchvision $(EXPORTS)
 	touch $@
 
@@ -31,12 +31,12 @@ demo: .venv/installed  ## search, evaluate and judge on the embedded digits: 3 m
 	.venv/bin/slackaug demo
 
 test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, then those with torchvision, Ray and others
-	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray and not exports and not browser"
-	.venv-tv/bin/python -m pytest -m "(torchvision or ray or exports) and not slow and not gpu and not data"
+	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray and not exports and not figures and not browser"
+	.venv-tv/bin/python -m pytest -m "(torchvision or ray or exports or figures) and not slow and not gpu and not data"
 
 test-all: .venv/installed .venv-tv/installed test-browser  ## all tests, slow ones and those on shared data too
-	.venv/bin/python -m pytest -m "not torchvision and not ray and not exports and not browser"
-	.venv-tv/bin/python -m pytest -m "torchvision or ray or exports"
+	.venv/bin/python -m pytest -m "not torchvision and not ray and not exports and not figures and not browser"
+	.venv-tv/bin/python -m pytest -m "torchvision or ray or exports or figures"
 
 test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install chromium)
 	CHROMIUM="$(CHROMIUM)" .venv/bin/python -m pytest -m browser tests/test_browser.py
