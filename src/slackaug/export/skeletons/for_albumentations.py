@@ -18,7 +18,6 @@ from albumentations.augmentations.pixel import functional as pixel
 from PIL import Image
 
 from ...pil import (
-    Box,
     autocontrast,
     color,
     cutout,
@@ -34,7 +33,7 @@ from ...pil import (
     translate_y,
 )
 from .numbers import FILL, FILL_GREY, POLICY
-from .one import Step, composite, crop_box, cutout_box, resize_box
+from .one import Step, argument, composite
 
 
 def by_pillow(function: Callable[..., Image.Image], pixels: np.ndarray, *arguments: Any) -> np.ndarray:
@@ -74,17 +73,10 @@ KERNELS: dict[str, Callable[..., np.ndarray]] = {
     "RandomResizeCrop": lambda pixels, box: by_pillow(random_resize_crop, pixels, box),
     "RandomCrop": lambda pixels, box: by_pillow(random_crop, pixels, box),
 }
-WINDOWS: dict[str, Callable[..., Box]] = {
-    "Cutout": cutout_box,
-    "RandomResizeCrop": resize_box,
-    "RandomCrop": crop_box,
-}
 
 
 def apply(pixels: np.ndarray, step: Step) -> np.ndarray:
-    window = WINDOWS.get(step.name)
-    argument = window(step, *pixels.shape[:2]) if window else step.strength
-    return KERNELS[step.name](pixels, argument)
+    return KERNELS[step.name](pixels, argument(step, *pixels.shape[:2]))
 
 
 def worker_seed() -> int | None:
