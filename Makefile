@@ -3,7 +3,7 @@ PYTHON ?= python3
 CHROMIUM ?= /usr/bin/chromium
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all test-browser chromium check benchmark clean
+.PHONY: help demo test test-all test-browser screenshot chromium check benchmark clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ test-all: .venv/installed .venv-tv/installed test-browser  ## all tests, slow on
 test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install chromium)
 	CHROMIUM="$(CHROMIUM)" .venv/bin/python -m pytest -m browser tests/test_browser.py
 
+screenshot: chromium .venv/browser  ## docs/report.png, of the run that `make demo` has left
+	.venv/bin/python docs/screenshot.py runs/demo/report.html docs/report.png "$(CHROMIUM)"
+
 chromium:
 	@test -x "$(CHROMIUM)" || { echo "no Chromium at $(CHROMIUM): apt-get install -y chromium, or CHROMIUM=PATH" >&2; exit 1; }
 
@@ -49,8 +52,9 @@ check: .venv/installed  ## ruff and mypy --strict
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-benchmark: .venv-tv/installed  ## speed of the augmentation on this machine
+benchmark: .venv-tv/installed  ## speed of the augmentation and of the report on this machine
 	.venv-tv/bin/python benchmarks/augment.py
+	.venv-tv/bin/python benchmarks/report.py
 
 clean:  ## remove the environments and caches
 	rm -rf .venv .venv-tv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
