@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-WIDTH, HEIGHT = 1120, 1340  # from the verdict to the policy
+WIDTH, HEIGHT = 1120, 1430  # from the verdict to the policy
 COLOURS = 96  # of the file: enough for charts, and a third of the size
 
 

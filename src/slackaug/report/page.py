@@ -6,6 +6,7 @@ lets nothing but its one script run and nothing be fetched.
 
 import base64
 import hashlib
+import os
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -28,8 +29,8 @@ SETTINGS = ("config.yaml", "study.yaml")
 
 
 def write(
-    folder: Path,
-    out: Path | None = None,
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
     *,
     data: str | None = None,
     samples: Samples | None = None,
@@ -40,7 +41,8 @@ def write(
     The images come from where the run had them, from `data`, or are those given. Whether the run is going on is seen
     by its lock, unless said.
     """
-    path = out or folder / NAME
+    folder = Path(folder)
+    path = folder / NAME if out is None else Path(out)
     running = runs.is_held(folder) if is_running is None else is_running
     text = render(folder, data=data, samples=samples, is_running=running)
     path.parent.mkdir(parents=True, exist_ok=True)
