@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -177,6 +178,52 @@ def test_the_command_on_no_run(command, tmp_path):
     done = command("report", tmp_path)
     assert done.returncode == 2
     assert "holds nothing to report on" in done.stderr
+
+
+def test_the_command_does_not_write_where_it_cannot(command, folder, tmp_path):
+    done = command("report", folder, "-o", tmp_path)
+    assert (done.returncode, "is a folder, expected a file" in done.stderr) == (2, True)
+    (tmp_path / "x").touch()
+    done = command("report", folder, "-o", tmp_path / "x" / "y.html")
+    assert (done.returncode, "is not a folder; choose another -o" in done.stderr) == (2, True)
+
+
+def test_data_that_somebody_asks_for_must_be_there(command, folder, tmp_path):
+    done = command("report", folder, "--data", tmp_path / "gone.npz", "-o", tmp_path / "x.html")
+    assert done.returncode == 2
+    assert "gone.npz" in done.stderr
+    assert not (tmp_path / "x.html").exists()
+
+
+# --- folders in which something is missing ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["env.json", "metrics.jsonl", "policy.json"])
+@pytest.mark.parametrize("content", [None, "", '{"a": [1', "\0\xff"])
+def test_what_is_not_needed_may_be_missing_or_broken(tmp_path, name, content):
+    folder = made_up.run(tmp_path, n_rounds=2)
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_text(content, encoding="latin-1")
+    assert "The policy" in headings(page.render(folder))
+
+
+def test_a_policy_whose_rounds_are_gone(tmp_path):
+    folder = made_up.run(tmp_path, n_rounds=2)
+    shutil.rmtree(folder / "policies")
+    text = page.render(folder)
+    assert "Only policy.json is left of this search" in text
+    assert "How often, policy.json" in text
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "policies/round_01.json"])
+def test_a_broken_search_does_not_hide_the_others_of_its_study(tmp_path, name):
+    made_up.study(tmp_path, n_search=3, n_rounds=2)
+    broken = tmp_path / "searches" / "1" / name
+    broken.write_text('{"a": 1')
+    text = page.render(tmp_path)
+    assert f"Search 1 cannot be shown: {broken}" in text
+    assert [f"Probabilities over search {s}" in text for s in range(3)] == [True, False, True]
 
 
 # --- images -----------------------------------------------------------------------------------------------------------

@@ -44,8 +44,13 @@ def write(
     folder = Path(folder)
     path = folder / NAME if out is None else Path(out)
     running = runs.is_held(folder) if is_running is None else is_running
+    if path.is_dir():
+        raise RunError(f"{path}: is a folder, expected a file for the report, such as {path / NAME}")
     text = render(folder, data=data, samples=samples, is_running=running)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise RunError(f"{path}: {path.parent} is not a folder; choose another -o") from None
     runs.write_atomically(path, text.encode())
     return path
 

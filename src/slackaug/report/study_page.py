@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..policy import Policy
+from ..runs import RunError
 from ..schema import PolicyError
 from ..study_plan import Study, read_study
 from . import figures, history
@@ -19,13 +20,15 @@ def parts(folder: Path, found: Outcome | None, is_running: bool) -> dict[str, An
     policies = {s: policy for s, run in runs.items() if (policy := read_policy(run)) is not None}
     rounds = {s: n_rounds(run) for s, run in runs.items()}
     same_space = len({tuple(policy.space.names) for policy in policies.values()}) == 1
+    courses = {s: evolution(s, runs[s]) for s in policies}
     context: dict[str, Any] = {
         "kicker": "Report of a study",
         "state": "" if (folder / "study.json").is_file() else state(folder, study, rounds, is_running),
         "facts": facts(study),
         "uses": uses(folder, study, list(policies)),
         "searches": [pie(policy, f"pie-{s}", title(study, s, rounds[s])) for s, policy in policies.items()],
-        "evolution": [evolution(s, runs[s]) for s in policies],
+        "evolution": [chart for chart in courses.values() if isinstance(chart, Chart)],
+        "remarks": [f"Search {s} cannot be shown: {text}." for s, text in courses.items() if isinstance(text, str)],
         "stability": found.stability if found is not None else [],
         "comparison": comparison(list(policies.values()), list(policies)) if same_space else [],
     }
@@ -97,8 +100,12 @@ def uses(folder: Path, study: Study, done: list[int]) -> list[tuple[str, str]]:
     return found
 
 
-def evolution(s: int, run: Path) -> Chart:
-    past = history.read(run)
+def evolution(s: int, run: Path) -> Chart | str:
+    """Or why there is none: one broken file must not hide the other searches."""
+    try:
+        past = history.read(run)
+    except (RunError, PolicyError) as error:
+        return str(error)
     svg = figures.evolution(past, id=f"course-{s}")
     return chart(f"course-{s}", f"Probabilities over search {s}", svg, figures.evolution_table(past))
 
