@@ -234,4 +234,7 @@ def test_it_prints_on_white(visit):
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 33, 41)"
+    for drawn in (".whisker", ".dot"):  # by their background, which browsers do not print unasked
+        assert page.evaluate(f"getComputedStyle(document.querySelector('{drawn}')).printColorAdjust") == "exact"
+    assert not page.get_by_text("As a table").first.is_visible()
     assert len(page.pdf()) > 10_000

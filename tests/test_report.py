@@ -251,6 +251,16 @@ def test_strengths_in_units_that_people_know(name, size, expected):
     assert strength.bounds_text(SPACES["domainnet"][name], 0.5, size) == expected
 
 
+@pytest.mark.parametrize("name", ["Invert", "Rotate"])
+def test_one_transformation_at_one_position(name, tmp_path):
+    whole = get_space("cifar")
+    policy = Policy.uniform(whole.exclude(*(other for other in whole.names if other != name)), n_composed=1)
+    for drawing in (pies.pie_scene(policy), bars.mu_bars_scene(policy), bars.side_by_side_scene([policy, policy])):
+        check_texts(drawing)
+        parse(svg.render(drawing, "x"))
+    assert len(figures.mu_bars_table(policy).rows) == (name == "Rotate")
+
+
 @pytest.mark.parametrize("n", [1, 2, 4, 12])
 def test_several_searches(n):
     policies = [drawn("domainnet", seed) for seed in range(n)]

@@ -7,7 +7,7 @@ import torch
 
 from ..policy import MU_START, Policy
 from ..stability import Stability, stability
-from .charts import padded, ticks
+from .charts import empty, padded, ticks
 from .scene import (
     SMALL,
     TEXT,
@@ -56,11 +56,13 @@ def mu_bars_scene(policy: Policy, image_size: tuple[int, int] | None = None) -> 
     def at(mu: float) -> float:
         return left + mu * (right - left)
 
+    if not rows:
+        return empty("How strong the transformations may become", "No transformation has a magnitude.")
     shapes: list[Shape] = [
         Text(left, 14, "0", "muted", SMALL, "middle"),
         Text(right, 14, "1", "muted", SMALL, "middle"),
+        Text(at(MU_START) + 8, 14, f"start {MU_START:g}", "muted", SMALL, "end"),
     ]
-    shapes += [Text(at(MU_START) + 8, 14, f"start {MU_START:g}", "muted", SMALL, "end")] if rows else []
     shapes += name_column([name for name, _, _ in rows], top)
     for i, (name, mu, text) in enumerate(rows):
         y, hint = top + ROW * i, f"{name}: mu {mu:.3f}, {text}"
@@ -72,7 +74,7 @@ def mu_bars_scene(policy: Policy, image_size: tuple[int, int] | None = None) -> 
     note = "Bound mu of the magnitudes, and the strengths that it allows."
     note += f" Without a magnitude: {', '.join(free)}." if free else ""
     more, end = paragraph(note, floor + 20)
-    desc = "; ".join(f"{name} {mu:.2f}, {text}" for name, mu, text in rows) or "No transformation has a magnitude."
+    desc = "; ".join(f"{name} {mu:.2f}, {text}" for name, mu, text in rows)
     return Scene("How strong the transformations may become", desc, end - 4, [*shapes, *more])
 
 

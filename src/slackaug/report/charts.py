@@ -83,6 +83,8 @@ def padded(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     if 0 <= low < high / 2:
         return 0.0, 1.08 * high
+    if low == high == 0:
+        return 0.0, 1.0
     room = (high - low) * 0.08 or abs(high) * 0.08 or 1.0
     return low - room, high + room
 

@@ -64,8 +64,9 @@ def evolution_scene(history: History, position: int | None = None) -> Scene:
     frame = with_room(Frame((0, last_round(x_last)), levels, 310, room_for_names(curves)))
     shapes = [*axes(frame, unit), *curve_shapes(frame, curves)]
     note, end = paragraph(
-        f"The {len(labelled)} transformations that moved most are named; dots and dashed lines: where a round began "
-        "and its anchor was set. Only steps in which the policy moves are counted.",
+        ("" if len(labelled) == len(names) else f"The {len(labelled)} transformations that moved most are named. ")
+        + "Dots and dashed lines: where a round began and its anchor was set. Only steps in which the policy moves are "
+        "counted.",
         frame.height + 14,
     )
     moved = ", ".join(f"{names[n]} {100 * first[n]:.1f} to {100 * last[n]:.1f} %" for n in labelled[:4])

@@ -103,9 +103,10 @@ def entropy_share(policy: Policy) -> float:
 
 def policy_text(policy: Policy) -> str:
     k, n = len(policy.pi), len(policy.space)
+    how = "one transformation, drawn" if k == 1 else f"{k} transformations, drawn one after the other"
     return (
-        f"Each image goes through {k} transformation{'s' * (k != 1)}, drawn one after the other from {n}. A slice is "
-        "as wide as a transformation is likely, and reaches as far out as its strength may go."
+        f"Each image goes through {how} from {n}. A slice is as wide as a transformation is likely, and reaches as far "
+        "out as its strength may go."
     )
 
 
