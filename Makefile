@@ -3,7 +3,7 @@ PYTHON ?= python3
 CHROMIUM ?= /usr/bin/chromium
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all test-browser chromium check benchmark clean
+.PHONY: help demo test test-all test-browser screenshot chromium check benchmark clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,7 +19,7 @@ help:  ## list the targets
 EXPORTS = timm huggingface_hub tqdm kornia kornia_rs albumentations albucore opencv-python-headless simsimd stringzilla
 .venv-tv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-tv
-	.venv-tv/bin/python $(PIP) --editable '.[dev,ray]'
+	.venv-tv/bin/python $(PIP) --editable '.[dev,ray,figures,tensorboard]'
 	.venv-tv/bin/python $(PIP) --no-deps torchvision $(EXPORTS)
 	touch $@
 
@@ -31,15 +31,18 @@ demo: .venv/installed  ## search, evaluate and judge on the embedded digits: 3 m
 	.venv/bin/slackaug demo
 
 test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, then those with torchvision, Ray and others
-	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray and not exports and not browser"
-	.venv-tv/bin/python -m pytest -m "(torchvision or ray or exports) and not slow and not gpu and not data"
+	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray and not exports and not figures and not browser"
+	.venv-tv/bin/python -m pytest -m "(torchvision or ray or exports or figures) and not slow and not gpu and not data"
 
 test-all: .venv/installed .venv-tv/installed test-browser  ## all tests, slow ones and those on shared data too
-	.venv/bin/python -m pytest -m "not torchvision and not ray and not exports and not browser"
-	.venv-tv/bin/python -m pytest -m "torchvision or ray or exports"
+	.venv/bin/python -m pytest -m "not torchvision and not ray and not exports and not figures and not browser"
+	.venv-tv/bin/python -m pytest -m "torchvision or ray or exports or figures"
 
 test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install chromium)
 	CHROMIUM="$(CHROMIUM)" .venv/bin/python -m pytest -m browser tests/test_browser.py
+
+screenshot: chromium .venv/browser  ## docs/report.png, of the run that `make demo` has left
+	.venv/bin/python docs/screenshot.py runs/demo/report.html docs/report.png "$(CHROMIUM)"
 
 chromium:
 	@test -x "$(CHROMIUM)" || { echo "no Chromium at $(CHROMIUM): apt-get install -y chromium, or CHROMIUM=PATH" >&2; exit 1; }
@@ -49,8 +52,9 @@ check: .venv/installed  ## ruff and mypy --strict
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-benchmark: .venv-tv/installed  ## speed of the augmentation on this machine
+benchmark: .venv-tv/installed  ## speed of the augmentation and of the report on this machine
 	.venv-tv/bin/python benchmarks/augment.py
+	.venv-tv/bin/python benchmarks/report.py
 
 clean:  ## remove the environments and caches
 	rm -rf .venv .venv-tv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

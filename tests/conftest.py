@@ -53,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     }
     if importlib.util.find_spec("playwright") is None:
         reasons["browser"] = "Playwright is not installed; `make test-browser` installs it"
+    if any(importlib.util.find_spec(name) is None for name in ("matplotlib", "tensorboard")):
+        reasons["figures"] = "matplotlib or TensorBoard is not installed; `make test` has a lane with them"
     missing = [
         name for name in ("torchvision", "timm", "albumentations", "kornia") if importlib.util.find_spec(name) is None
     ]

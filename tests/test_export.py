@@ -45,7 +45,11 @@ def test_every_transformation_has_a_kernel_and_a_bound(target):
     table = sources.read(f"export/skeletons/for_{target}").defined["KERNELS"].node
     keys = {key.value for key in table.value.keys}
     assert keys - {"Flip"} == FIDELITY[target].keys() == TRANSFORMS.keys()
-    windows = sources.read(f"export/skeletons/for_{target}").defined["WINDOWS"].node
+
+
+@pytest.mark.parametrize("skeleton", ["one", "batch"])
+def test_every_transformation_with_a_window_has_its_window(skeleton):
+    windows = sources.read(f"export/skeletons/{skeleton}").defined["WINDOWS"].node
     assert {key.value for key in windows.value.keys} == {name for name, t in TRANSFORMS.items() if t.window}
 
 

@@ -121,10 +121,7 @@ def draw_many(module, library: str, n: int) -> list[list[tuple[str, float]]]:
         drawn = [augment.get_params_dependent_on_data({}, {})["steps"] for _ in range(n)]
     else:
         torch.manual_seed(0)
-        if library == "timm":
-            drawn = [module.composite(*module.draw()) for _ in range(n)]
-        else:
-            drawn = module.SlackAugment().make_params([torch.zeros(n, 3, 1, 1)])["composites"]
+        drawn = module.draw(n)
     return [[(step.name, step.strength) for step in steps] for steps in drawn]
 
 

@@ -251,6 +251,16 @@ def test_strengths_in_units_that_people_know(name, size, expected):
     assert strength.bounds_text(SPACES["domainnet"][name], 0.5, size) == expected
 
 
+@pytest.mark.parametrize("name", ["Invert", "Rotate"])
+def test_one_transformation_at_one_position(name, tmp_path):
+    whole = get_space("cifar")
+    policy = Policy.uniform(whole.exclude(*(other for other in whole.names if other != name)), n_composed=1)
+    for drawing in (pies.pie_scene(policy), bars.mu_bars_scene(policy), bars.side_by_side_scene([policy, policy])):
+        check_texts(drawing)
+        parse(svg.render(drawing, "x"))
+    assert len(figures.mu_bars_table(policy).rows) == (name == "Rotate")
+
+
 @pytest.mark.parametrize("n", [1, 2, 4, 12])
 def test_several_searches(n):
     policies = [drawn("domainnet", seed) for seed in range(n)]
@@ -520,21 +530,43 @@ def test_a_config_may_not_call_code(command, tmp_path, finished):
     assert "os:getcwd, which a file may not call; give --image" in done.stderr
 
 
-def test_png_and_pdf_need_matplotlib(command, tmp_path, monkeypatch):
+def test_png_and_pdf_of_charts_need_matplotlib(command, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     done = command("figure", "pie", "uniform:cifar", "-o", tmp_path / "x.png")
     assert done.returncode == 2
     assert "pip install 'slackaug[figures]'" in done.stderr
 
 
-def test_png_and_pdf_by_matplotlib(tmp_path, finished):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip install 'slackaug[figures]'")
-    for drawing in (pies.pie_scene(hostile()), course.evolution_scene(history.read(finished))):
-        plots.save(drawing, tmp_path / "x.png")
-        plots.save(drawing, tmp_path / "x.pdf")
-        with Image.open(tmp_path / "x.png") as image:
-            assert image.width / image.height == pytest.approx(drawing.width / drawing.height, rel=0.01)
-        assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
+@pytest.mark.figures
+@pytest.mark.parametrize("kind", ["pie", "evolution", "strips"])
+@pytest.mark.parametrize("suffix", ["png", "PNG", "pdf"])
+def test_the_command_draws_png_and_pdf(command, tmp_path, finished, kind, suffix):
+    path = tmp_path / f"x.{suffix}"
+    done = command("figure", kind, finished, "-o", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    if suffix == "pdf":
+        assert path.read_bytes().startswith(b"%PDF")
+        return
+    with Image.open(path) as image:
+        assert min(image.size) > 300
+        assert len(set(image.convert("L").resize((64, 64)).tobytes())) > 20  # not empty
+
+
+@pytest.mark.figures
+def test_a_png_is_the_scene(tmp_path):
+    """A slice is where it is said to be, in its colour, and the same policy gives the same bytes."""
+    drawing = pies.pie_scene(hostile())
+    for kind in ("png", "pdf"):
+        plots.save(drawing, tmp_path / "a", kind)
+        plots.save(drawing, tmp_path / "b", kind)
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    image = plots.image(drawing)
+    factor = image.width / drawing.width
+    assert image.height / factor == pytest.approx(drawing.height, abs=1)
+    for wedge in (shape for shape in drawing.shapes if isinstance(shape, scene.Wedge)):
+        x, y = svg.on_circle(wedge.x, wedge.y, 0.6 * wedge.radius, (wedge.start + wedge.end) / 2)
+        found = "#{:02x}{:02x}{:02x}".format(*image.getpixel((round(factor * x), round(factor * y))))
+        assert found == scene.COLOURS[wedge.fill], wedge.title
 
 
 # --- the published policies -------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -354,7 +355,7 @@ def execute(
         folder, n_steps = run.path / "tensorboard", learner.config.search.n_steps
         run.loggers.append(runs.tensorboard(folder, learner.phi.space.names, n_steps))
     shown = nullcontext() if run is None else Display(work.console, run.path / "search.log")
-    with nullcontext() if run is None else reporting(work, run, dataset), shown as display:
+    with nullcontext() if run is None else reporting(work, run, learner, dataset), shown as display:
 
         def show(progress: Progress, elapsed: float) -> None:
             if display is not None:
@@ -366,13 +367,20 @@ def execute(
 
 
 @contextmanager
-def reporting(work: Work, run: Run, dataset: Dataset) -> Iterator[None]:
+def reporting(work: Work, run: Run, learner: Learner, dataset: Dataset) -> Iterator[None]:
     """report.html is written anew after every round, and a last time when the work ends, however it does."""
+    from .report.board import Pies
     from .report.live import Live  # the page's template engine is not needed for anything else
 
     live = Live(run.path, dataset, work.say)
     run.followers.append(live.update)
+    at_the_end: list[Callable[[], None]] = [partial(live.update, is_running=False)]
+    if work.tensorboard:
+        pies = Pies(run.path, run.path / "tensorboard", learner.config.search.n_steps, work.say)
+        run.followers.append(pies.update)
+        at_the_end.append(pies.update)
     try:
         yield
     finally:
-        live.update(is_running=False)
+        for write in at_the_end:
+            write()

@@ -80,7 +80,9 @@ def search(
     skip_bad: SkipBadOption = False,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write scalars for TensorBoard, too.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write scalars and the pie for TensorBoard, too.")
+    ] = False,
     engine: Annotated[
         str, typer.Option(help="fast: compiled and captured where it can be (a GPU); or plain.")
     ] = "fast",
@@ -305,12 +307,11 @@ def report(
 ) -> None:
     """Write one HTML file about a run: the verdict, the policy, how it was learned, and what it does to your images."""
     import webbrowser
-    from pathlib import Path
 
     from .report import page
 
     sys.path.insert(0, "")
-    path = page.write(Path(run), Path(out) if out else None, data=data)
+    path = page.write(run, out, data=data)
     print(f"the report is {path}")
     if opens and not webbrowser.open(path.resolve().as_uri()):
         print("no browser was found to open it with", file=sys.stderr)

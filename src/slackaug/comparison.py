@@ -136,6 +136,7 @@ class Work(NamedTuple):
     backend: Backend
     console: Console
     again: str = "give the same command again"
+    follow: Callable[[], None] = lambda: None  # sees that jobs go on
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -347,7 +348,7 @@ def conduct(work: Work, trials: Sequence[Trial], on_result: Callable[[], None]) 
         )
 
     names = [f"{one.name}, seed {one.seed}" for one in left]
-    with Jobs(work.console, names, done) as shown:
+    with Jobs(work.console, names, done, work.follow) as shown:
         run_jobs(work, [partial(trial.run, one) for one in left], names, shown)
 
 

@@ -93,9 +93,16 @@ class Display(LiveLine):
 class Jobs(LiveLine):
     """Shows the progress of several jobs: a line for each that is done, and how long the rest will take."""
 
-    def __init__(self, console: Console, names: Sequence[str], describe_done: Callable[[int], str]):
+    def __init__(
+        self,
+        console: Console,
+        names: Sequence[str],
+        describe_done: Callable[[int], str],
+        follow: Callable[[], None] = lambda: None,
+    ):
         super().__init__(console)
         self.console, self.names, self.describe_done = console, names, describe_done
+        self.follow = follow  # is called as often as there is progress: who has more to do looks at the clock
         self.start = self.said_at = time.monotonic()
         self.found: dict[int, float] = {}  # the share of each job that was done when it was begun here
 
@@ -111,6 +118,7 @@ class Jobs(LiveLine):
             if 0 < share < 1:
                 self.found.setdefault(index, share)
         self.update(lambda: self.line(shares))
+        self.follow()
         if self.live is None and now - self.said_at >= PLAIN_SECONDS:
             self.said_at = now
             self.remark(self.line(shares))

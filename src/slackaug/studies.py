@@ -3,7 +3,8 @@
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -139,30 +140,55 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
 def conduct(
     work: Work, chosen: Study, folder: Path, fixed: Sequence[Candidate], dataset: Dataset, n_duplicates: int
 ) -> StudyResults:
-    policies = search_all(searches(chosen, folder, work.device, work.threads), work)
-    found = evaluate_all(work, chosen, fixed, policies)
     names = [candidate.name for candidate in fixed]
-    final = study_results.summarise(chosen, found, names, policies)
     reference = next(iter(names), None)
-    rows = results.make_rows(found, reference)
-    remarks = {"duplicates": n_duplicates}
-    results.write(Results(work.protocol, dataset.class_names, reference, rows, final.verdict, remarks), work.folder)
-    write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
+
+    def write_results(found: study_results.Found, verdict: str) -> None:
+        rows, remarks = results.make_rows(found, reference), {"duplicates": n_duplicates}
+        results.write(Results(work.protocol, dataset.class_names, reference, rows, verdict, remarks), work.folder)
+
+    with reporting(work, folder) as followed:
+        policies = search_all(searches(chosen, folder, work.device, work.threads), followed)
+        found = evaluate_all(followed, chosen, fixed, policies, write_results)
+        final = study_results.summarise(chosen, found, names, policies)
+        write_results(found, final.verdict)
+        write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
     work.console.print(study_results.table(chosen, final))
-    if live.attempt(folder, dataset, work.say):
+    if (folder / "report.html").is_file():
         work.say(f"the report is {folder / 'report.html'}")
     for text in (*study_results.remarks(final), final.verdict, f"all results are in {folder / 'study.json'}"):
         work.say(text)
     return final
 
 
+@contextmanager
+def reporting(work: Work, folder: Path) -> Iterator[Work]:
+    """report.html follows the work, and is written a last time when it ends, however it does."""
+    page = live.Live(folder, None, work.say)
+    page.update()
+    try:
+        yield work._replace(follow=page.look)
+    finally:
+        page.update(is_running=False)
+
+
 def evaluate_all(
-    work: Work, study: Study, fixed: Sequence[Candidate], policies: Sequence[Policy]
+    work: Work,
+    study: Study,
+    fixed: Sequence[Candidate],
+    policies: Sequence[Policy],
+    write_results: Callable[[study_results.Found, str], None],
 ) -> study_results.Found:
     """Baselines and files with all seeds, each learned policy with its own."""
     trials = [work.trial(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
     for s, policy in enumerate(policies):
         candidate = Candidate(learned_name(s), policy, trial.digest(policy))
         trials += [work.trial(candidate, seed) for seed in study.seeds(s)]
-    comparison.conduct(work, trials, lambda: None)
+
+    def on_result() -> None:
+        found = comparison.finished(trials)
+        n_done = sum(map(len, found.values()))
+        write_results(found, f"There is no verdict yet: {n_done} of {len(trials)} trainings are done.")
+
+    comparison.conduct(work, trials, on_result)
     return comparison.finished(trials)

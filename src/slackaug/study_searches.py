@@ -115,6 +115,6 @@ def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
         entropy = policy.entropy().mean().item()
         return f"{names[index]}: {duration(policy.learned['seconds'])}, entropy {entropy:.3f}"
 
-    with Jobs(work.console, names, done) as shown:
+    with Jobs(work.console, names, done, work.follow) as shown:
         comparison.run_jobs(work, [partial(search, one) for one in wanted], names, shown)
     return [Policy.load(one.folder / "policy.json") for one in wanted]

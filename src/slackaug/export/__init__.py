@@ -1,23 +1,17 @@
 """A policy as a file of Python for somebody else's pipeline, with the numbers inside and no need of slackaug."""
 
 import os
-import textwrap
 from pathlib import Path
 
-from .. import describe, schema
-from .._version import __version__
+from .. import schema
 from ..elementary import TRANSFORMS, Transform
 from ..files import write_atomically
 from ..policy import Policy
 from ..published import load
-from ..spaces import SPACES, paint_for
-from . import fidelity
-from .fidelity import FIDELITY, TESTED
-from .sources import Cutting, import_block, read
+from ..spaces import SPACES
+from . import fidelity, text
+from .fidelity import FIDELITY
 
-WIDTH = 119
-REMARK = 100  # characters of a line that quotes the policy
-N_REMARKS = 20
 FACTORS = ("Contrast", "Color", "Brightness", "Sharpness")
 TAKES_NEGATIVE_FACTORS = ("python", "timm")
 
@@ -29,36 +23,7 @@ class ExportError(ValueError):
 def render(policy: Policy, to: str, name: str = "") -> str:
     """The text of the file for the target `to`; `name` says where the policy is from."""
     check(policy, to)
-    main = f"export/skeletons/for_{to}"
-    names = policy.space.names
-    cutting = Cutting({*names, *(("Flip",) if policy.flip else ())}, numbers(policy))
-    cutting.need(main, "SlackAugment")
-    modules = sorted({module for module, _ in cutting.texts}, key=lambda module: module_order(module, main))
-    blocks = [
-        cutting.texts[place] for module in modules for place in sorted(p for p in cutting.texts if p[0] == module)
-    ]
-    head = [docstring(policy, to, read(main).docstring), provenance(policy, name), import_block(cutting.imports)]
-    return "\n\n".join(head) + join(blocks) + "\n"
-
-
-def module_order(module: str, main: str) -> tuple[int, str]:
-    """The policy, the kernels, what draws, and last the target's own code."""
-    order = {"export/skeletons/numbers": 0, main: 3}
-    return order.get(module, 2 if module.startswith("export/") else 1), module
-
-
-def join(blocks: list[str]) -> str:
-    """Two empty lines around definitions, none between constants."""
-    text, before = "", True
-    for block in blocks:
-        code = next(line for line in block.splitlines() if not line.startswith("#"))
-        is_definition = code.startswith(("def ", "class ", "@"))
-        text += ("\n\n\n" if is_definition or before else "\n") + block
-        before = is_definition
-    return text
-
-
-# --- what may be exported ---------------------------------------------------------------------------------------------
+    return text.compose(policy, to, name)
 
 
 def check(policy: Policy, to: str) -> None:
@@ -120,80 +85,5 @@ def write(policy: str, to: str, out: str | os.PathLike[str], *, overwrite: bool 
     if not path.parent.is_dir():
         raise ExportError(f"{path}: there is no folder {path.parent}")
     found = find(policy)
-    text = render(found, to, policy)
-    write_atomically(path, text.encode())
+    write_atomically(path, render(found, to, policy).encode())
     return fidelity.table(to, found.space.names)
-
-
-# --- the head of the file ---------------------------------------------------------------------------------------------
-
-
-def docstring(policy: Policy, to: str, usage: str) -> str:
-    library = f" with {to} {TESTED[to]}" if TESTED[to] else ""
-    tensors = " on tensors; on PIL images all are exact" if to == "torchvision" else ""
-    n_composed, n = policy.pi.shape
-    flips = "with" if policy.flip else "without"
-    title = f"An augmentation policy (SLACK): {n_composed} transformations an image out of {n}, {flips} mirror flips."
-    return (
-        f'"""{title}\n\n'
-        f"{usage}\n\n"
-        f"Against slackaug {__version__}, measured{library}{tensors}:\n\n"
-        f'{textwrap.indent(fidelity.table(to, policy.space.names), "    ")}\n"""'
-    )
-
-
-def provenance(policy: Policy, name: str) -> str:
-    """Where the numbers come from. Texts of others are quoted in ASCII: a comment cannot end before its line does."""
-    remarks = [f"Written by slackaug {__version__}"]
-    if name:
-        remarks.append(f"policy: {name!a}")
-    remarks.append(f"space: {policy.space.name!a}")
-    if policy.dataset:
-        remarks.append(f"dataset: {policy.dataset!a}")
-    for key, value in list(policy.learned.items())[:N_REMARKS]:
-        if not isinstance(value, dict | list):
-            remarks.append(f"learned: {key!a}: {schema.describe(value)!a}")
-    remarks.append(f"mean {policy.mean}, std {policy.std}: for the normalisation that follows")
-    return "\n".join(f"# {remark[:REMARK]}" for remark in remarks)
-
-
-# --- its numbers ------------------------------------------------------------------------------------------------------
-
-
-def numbers(policy: Policy) -> dict[str, str]:
-    """The statements that replace those of the skeleton."""
-    return {
-        "POLICY": "\n".join(["POLICY: dict[str, Choice] = {", *choices(policy), "}"]),
-        "SIGMA": f"SIGMA = {policy.sigma!r}",
-        "FLIP": f"FLIP = {policy.flip!r}  # mirror every second image",
-        "FILL": f"FILL = {tuple(policy.fill)!r}  # colour of Cutout: the mean of the data",
-        "FILL_GREY": f"FILL_GREY = {paint_for(policy.fill, 1)[0]!r}",
-    }
-
-
-def choices(policy: Policy) -> list[str]:
-    """Most of a policy: for each transformation a line of numbers, above it the same for people."""
-    lines = []
-    columns = policy.probabilities.detach().T.tolist()
-    for transform, p, mu in zip(policy.space, columns, policy.mu.tolist(), strict=True):
-        percent = sum(p) / len(p)
-        reached = describe.range_text(transform, mu)
-        lines.append(f"    # {percent:.1%}" + (f", {reached}" if reached else ""))
-        arguments = [f"p={tuple(p)!r}"]
-        if transform.span is not None:
-            arguments += [f"mu={mu!r}", f"span={tuple(map(float, transform.span))!r}"]
-            arguments += ["signed=True"] if transform.signed else []
-        lines += entry(transform.name, arguments)
-    return lines
-
-
-def entry(name: str, arguments: list[str]) -> list[str]:
-    line = f'    "{name}": Choice({", ".join(arguments)}),'
-    if len(line) <= WIDTH:
-        return [line]
-    p, *others = arguments
-    wrapped = [p]
-    if len(p) + 9 > WIDTH:
-        wrapped = ["p=(", *(f"    {number}," for number in p.removeprefix("p=(").rstrip(",)").split(", ")), ")"]
-    body = [*wrapped[:-1], wrapped[-1] + ",", *(f"{argument}," for argument in others)]
-    return [f'    "{name}": Choice(', *(f"        {part}" for part in body), "    ),"]

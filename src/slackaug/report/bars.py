@@ -7,7 +7,7 @@ import torch
 
 from ..policy import MU_START, Policy
 from ..stability import Stability, stability
-from .charts import ticks
+from .charts import empty, padded, ticks
 from .scene import (
     SMALL,
     TEXT,
@@ -26,8 +26,8 @@ from .scene import (
 from .strength import bounds_text, family, shares
 from .svg import render
 
-NAMES = 142.0  # width of the column of names
-STRENGTHS = 182.0  # width of the column of strengths
+NAMES = 130.0  # width of the column of names: the longest of the paper fits
+STRENGTHS = 154.0  # width of the column of strengths, likewise
 ROW = 19.0
 
 
@@ -56,11 +56,13 @@ def mu_bars_scene(policy: Policy, image_size: tuple[int, int] | None = None) -> 
     def at(mu: float) -> float:
         return left + mu * (right - left)
 
+    if not rows:
+        return empty("How strong the transformations may become", "No transformation has a magnitude.")
     shapes: list[Shape] = [
         Text(left, 14, "0", "muted", SMALL, "middle"),
         Text(right, 14, "1", "muted", SMALL, "middle"),
+        Text(at(MU_START) + 8, 14, f"start {MU_START:g}", "muted", SMALL, "end"),
     ]
-    shapes += [Text(at(MU_START), 14, f"start {MU_START:g}", "muted", SMALL, "middle")] if rows else []
     shapes += name_column([name for name, _, _ in rows], top)
     for i, (name, mu, text) in enumerate(rows):
         y, hint = top + ROW * i, f"{name}: mu {mu:.3f}, {text}"
@@ -72,7 +74,7 @@ def mu_bars_scene(policy: Policy, image_size: tuple[int, int] | None = None) -> 
     note = "Bound mu of the magnitudes, and the strengths that it allows."
     note += f" Without a magnitude: {', '.join(free)}." if free else ""
     more, end = paragraph(note, floor + 20)
-    desc = "; ".join(f"{name} {mu:.2f}, {text}" for name, mu, text in rows) or "No transformation has a magnitude."
+    desc = "; ".join(f"{name} {mu:.2f}, {text}" for name, mu, text in rows)
     return Scene("How strong the transformations may become", desc, end - 4, [*shapes, *more])
 
 
@@ -120,29 +122,28 @@ def side_by_side_scene(policies: Sequence[Policy], names: Sequence[str] | None =
     labels, found = search_names(policies, names), stability(policies)
     rows, top = by_mean(policies), 24.0
     left, right, floor = NAMES + 12, WIDTH - 14, top + ROW * len(rows)
-    highest = 1.08 * max(max(values) for _, values in rows)
+    low, high = padded([100 * value for _, values in rows for value in values])
 
-    def at(share: float) -> float:
-        return left + share / highest * (right - left)
+    def at(percent: float) -> float:
+        return left + (percent - low) / (high - low) * (right - left)
 
     shapes: list[Shape] = []
-    for value in ticks(0, 100 * highest, 6):
-        x = at(value / 100)
+    for value in ticks(low, high, 6):
+        x = at(value)
         shapes.append(Line([(x, top), (x, floor)], "rule", 0.7))
         shapes.append(Text(x, floor + 16, f"{value:g}", "muted", SMALL, "middle"))
-    uniform = at(1 / len(rows))
+    uniform = at(100 / len(rows))
     shapes.append(Line([(uniform, top), (uniform, floor)], "muted", 1.0, True))
     shapes.append(Text(uniform, 15, "uniform", "muted", SMALL, "middle"))
     shapes += name_column([name for name, _ in rows], top)
     for i, (name, values) in enumerate(rows):
-        y, mean = top + ROW * i + ROW / 2, math.fsum(values) / len(values)
-        shapes.append(Line([(at(min(values)), y), (at(max(values)), y)], family(name), 1.2))
-        for label, value in zip(labels, values, strict=True):
-            hint = f"{name}, {label}: {100 * value:.2f} %"
+        percents, y = [100 * value for value in values], top + ROW * i + ROW / 2
+        mean = math.fsum(percents) / len(percents)
+        shapes.append(Line([(at(min(percents)), y), (at(max(percents)), y)], family(name), 1.2))
+        for label, value in zip(labels, percents, strict=True):
+            hint = f"{name}, {label}: {value:.2f} %"
             shapes.append(Circle(at(value), y, 3.6, family(name), "paper", title=hint))
-        shapes.append(
-            Line([(at(mean), y - 6), (at(mean), y + 6)], "ink", 2.0, title=f"{name}, mean: {100 * mean:.2f} %")
-        )
+        shapes.append(Line([(at(mean), y - 6), (at(mean), y + 6)], "ink", 2.0, title=f"{name}, mean: {mean:.2f} %"))
     text = "Probability in %, a dot for each search, a bar at their mean. " + stability_text(found)
     more, end = paragraph(text, floor + 38)
     first, last = rows[0][0], rows[-1][0]

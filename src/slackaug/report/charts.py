@@ -21,7 +21,7 @@ from .scene import (
     text_width,
 )
 
-LEFT, RIGHT, TOP, BOTTOM = 46.0, 14.0, 26.0, 40.0  # margins around a frame
+LEFT, RIGHT, TOP, BOTTOM = 34.0, 12.0, 26.0, 40.0  # margins around a frame
 
 
 class Frame(NamedTuple):
@@ -57,6 +57,17 @@ class Curve(NamedTuple):
     is_labelled: bool = True  # at its end
     hint: str = ""
     dashed: bool = False
+    value: str = ""  # stands behind the name, however short that must become
+
+
+LEADER = 15.0  # from the end of a curve to its name
+MOST_FOR_NAMES = 0.44  # of the width
+
+
+def room_for_names(curves: Sequence[Curve]) -> float:
+    """A right margin in which the names fit, as far as the curves can spare it."""
+    widths = [text_width(curve.name + curve.value, TEXT) for curve in curves if curve.is_labelled]
+    return min(LEADER + 4 + max(widths, default=0.0), MOST_FOR_NAMES * WIDTH)
 
 
 def ticks(low: float, high: float, n: int = 5) -> list[float]:
@@ -72,6 +83,8 @@ def padded(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     if 0 <= low < high / 2:
         return 0.0, 1.08 * high
+    if low == high == 0:
+        return 0.0, 1.0
     room = (high - low) * 0.08 or abs(high) * 0.08 or 1.0
     return low - room, high + room
 
@@ -118,10 +131,10 @@ def curve_shapes(frame: Frame, curves: Sequence[Curve]) -> list[Shape]:
         shapes += [Circle(*frame(*p), 3.0, curve.stroke, "paper", title=curve.hint) for p in curve.dots]
     named = sorted((c for c in curves if c.is_labelled), key=lambda c: -c.points[-1][1])
     wanted = [frame(*c.points[-1])[1] for c in named]
-    x = frame.end + 14
-    for curve, y in zip(named, spread(wanted, LINE, TOP, frame.floor), strict=True):
+    x = frame.end + LEADER - 1
+    for curve, y in zip(named, spread(wanted, [LINE] * (len(named) - 1), TOP, frame.floor), strict=True):
         shapes.append(Line([frame(*curve.points[-1]), (x - 2, y)], curve.stroke, 0.8))
-        name = shorten(curve.name, TEXT, WIDTH - x - 2)
+        name = shorten(curve.name, TEXT, WIDTH - x - 2 - text_width(curve.value, TEXT)) + curve.value
         shapes.append(Text(x + 1, y + TEXT / 3, name, "muted" if curve.dashed else "ink", title=curve.hint))
     return shapes
 

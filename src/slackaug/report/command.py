@@ -70,7 +70,7 @@ def save(scene: Scene, path: Path, identity: str) -> None:
     if path.suffix.lower() == ".svg":
         path.write_text(render(scene, identity) + "\n", encoding="utf-8")
     else:
-        plots.save(scene, path)
+        plots.save(scene, path, path.suffix.lower().removeprefix("."))
 
 
 # --- strips -----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from .charts import Curve, Frame, axes, curve_shapes, empty, padded, with_room
+from .charts import Curve, Frame, axes, curve_shapes, empty, padded, room_for_names, with_room
 from .history import History
 from .scene import Point, Scene, Table, paragraph
 from .strength import check_position, family, position_words, shares
@@ -50,31 +50,32 @@ def evolution_scene(history: History, position: int | None = None) -> Scene:
     names, change = history.names, [b - a for a, b in zip(first, last, strict=True)]
     ranked = sorted(range(len(names)), key=lambda n: -abs(change[n]))
     labelled = ranked[:N_LABELLED]
-    frame = Frame((0, last_round(x_last)), padded([100 * p for _, row in points for p in row]), 340, 156)
-    curves = [level(frame, x_last, 100 * first[0], f"uniform {100 * first[0]:.1f}")]
+    curves = [level(0, x_last, 100 * first[0], "uniform", f" {100 * first[0]:.1f}")]
     for n, name in enumerate(names):
         hint = f"{name}: {100 * first[n]:.1f} % to {100 * last[n]:.1f} %"
         line = [(x, 100 * row[n]) for x, row in points]
         if n in labelled:
-            text = f"{name} {100 * last[n]:.1f}"
             ends = [(x, y) for x, y in line if abs(x - round(x)) < 1e-9]
-            curves.append(Curve(text, line, family(name), 1.9, ends, hint=hint))
+            curves.append(Curve(name, line, family(name), 1.9, ends, hint=hint, value=f" {100 * last[n]:.1f}"))
         else:
             curves.append(Curve(name, line, "faint", 1.1, is_labelled=False, hint=hint))
     unit = f"probability in %{', ' + where if where else ''}"
+    levels = padded([100 * p for _, row in points for p in row])
+    frame = with_room(Frame((0, last_round(x_last)), levels, 310, room_for_names(curves)))
     shapes = [*axes(frame, unit), *curve_shapes(frame, curves)]
     note, end = paragraph(
-        f"The {len(labelled)} transformations that moved most are named; dots and dashed lines: where a round began "
-        "and its anchor was set. Only steps in which the policy moves are counted.",
+        ("" if len(labelled) == len(names) else f"The {len(labelled)} transformations that moved most are named. ")
+        + "Dots and dashed lines: where a round began and its anchor was set. Only steps in which the policy moves are "
+        "counted.",
         frame.height + 14,
     )
     moved = ", ".join(f"{names[n]} {100 * first[n]:.1f} to {100 * last[n]:.1f} %" for n in labelled[:4])
     return Scene(title, f"After {x_last:.3g} rounds, most changed: {moved}.", end - 4, [*shapes, *note])
 
 
-def level(frame: Frame, x: float, value: float, text: str) -> Curve:
-    """A dashed line across, to `x`."""
-    return Curve(text, [(frame.x[0], value), (x, value)], "muted", 1.0, dashed=True)
+def level(start: float, end: float, height: float, name: str, value: str = "") -> Curve:
+    """A dashed line across."""
+    return Curve(name, [(start, height), (end, height)], "muted", 1.0, dashed=True, value=value)
 
 
 def evolution(history: History, position: int | None = None, id: str = "evolution") -> str:
@@ -106,14 +107,16 @@ def entropy_scene(history: History) -> Scene:
     rows = thinned([(0.0, [highest] * n_positions), *rows])
     if len(rows) < 2:
         return empty(title, NOTHING_YET)
-    frame = Frame((0, last_round(rows[-1][0])), padded([highest, *(min(row) for _, row in rows)]), 210, 100)
     mean = [(x, math.fsum(row) / len(row)) for x, row in rows]
-    curves = [Curve("mean", mean, "ink"), level(frame, mean[-1][0], highest, "uniform")]
+    curves = [Curve("mean", mean, "ink"), level(0, mean[-1][0], highest, "uniform")]
     for k in range(n_positions if n_positions > 1 else 0):
         line = [(x, row[k]) for x, row in rows]
         curves.append(Curve(f"position {k + 1}", line, "faint", 1.2, is_labelled=False, hint=f"position {k + 1}"))
     desc = f"From {highest:.3f} nats, the highest there is, to {mean[-1][1]:.3f}, averaged over positions."
-    return chart(title, desc, frame, "entropy in nats; grey: each position", curves)
+    levels = padded([highest, *(min(row) for _, row in rows)])
+    frame = Frame((0, last_round(rows[-1][0])), levels, 200, room_for_names(curves))
+    grey = "; grey: each position" if n_positions > 1 else ""
+    return chart(title, desc, frame, f"entropy in nats{grey}", curves)
 
 
 def entropy(history: History, id: str = "entropy") -> str:
@@ -153,7 +156,7 @@ def kl_scene(history: History) -> Scene:
     if not points and not ends:
         return empty(title, NOTHING_YET)
     points = points or [(0.0, 0.0), *ends]
-    frame = Frame((0, last_round(points[-1][0])), padded([y for _, y in (*points, *ends)]), 210)
+    frame = Frame((0, last_round(points[-1][0])), padded([y for _, y in (*points, *ends)]), 200)
     values = ", ".join(f"{y:.4f}" for _, y in ends) or "none is finished"
     curves = [Curve("KL", points, "ink", dots=ends, is_labelled=False, hint="KL to the round's anchor")]
     return chart(title, f"In nats, at the end of the rounds: {values}.", frame, "KL to the anchor in nats", curves)
@@ -177,13 +180,13 @@ def losses_scene(history: History) -> Scene:
     values = [y for _, y in (*train, *val)]
     first = -1 if train[0][0] < 0 else 0
     last = max(first + 1, math.ceil(train[-1][0] - 1e-9))
-    frame = Frame((first, last), padded(values), 230, 100)
     curves = [Curve("train", thinned(train), "geometric", 1.2)]
     curves += [  # known only where phi moves
         Curve("validation", points, "own", 1.2, is_labelled=points is rounds[-1]) for points in rounds
     ]
     desc = f"Training, on augmented images: last {train[-1][1]:.3f}."
     desc += f" Validation: last {val[-1][1]:.3f}." if val else ""
+    frame = Frame((first, last), padded(values), 270, room_for_names(curves))
     return chart(title, desc, frame, "cross-entropy of a batch", curves)
 
 

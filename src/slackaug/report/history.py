@@ -36,7 +36,7 @@ class History(NamedTuple):
     start: Policy  # the uniform policy that it began with
     steps: list[Step]  # as recorded, every few steps
     policies: list[Policy]  # at the end of each finished round
-    policy: Policy | None  # of the last finished round
+    policy: Policy | None  # of the last finished round; policy.json, where the files of the rounds are gone
 
     @property
     def names(self) -> list[str]:
@@ -99,7 +99,8 @@ def read(run: Path | str) -> History:
     policies = read_policies(run)
     start = start_policy(config, policies)
     steps = read_steps(run / "metrics.jsonl", start)
-    return History(run, config, start, steps, policies[: config.search.n_rounds], policies[-1] if policies else None)
+    policy = policies[-1] if policies else Policy.load(run / "policy.json") if (run / "policy.json").is_file() else None
+    return History(run, config, start, steps, policies[: config.search.n_rounds], policy)
 
 
 def read_config(path: Path) -> recipes.RunConfig:

@@ -21,7 +21,7 @@ Rows = Sequence[Sequence[Image.Image]]
 
 def parts(policy: Policy, shown: Samples) -> dict[str, Any]:
     return {
-        "pictures_text": f"Training images of {len(shown.images)} classes: {shown.text}.",
+        "pictures_of": shown.class_names,
         "strips": strips(policy, shown),
         "sheets": [*extremes(policy, shown), composites(policy, shown)],
     }

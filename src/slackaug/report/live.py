@@ -1,10 +1,15 @@
 """Reports that commands write beside their work: never in its way."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from ..data import Dataset
 from . import page, samples
+
+LOOK_SECONDS = 10.0  # from one look at a study's files to the next
+REST = 20.0  # times what a page took to write: of a study's time, one part in as many
+FOUND = ("searches/*/policies/*.json", "eval/trials/*.json")  # what a study adds to while it goes on
 
 Say = Callable[[str], None]
 
@@ -21,10 +26,11 @@ def attempt(folder: Path, data: Dataset | None, say: Say, *, is_running: bool = 
 
 
 class Live:
-    """Keeps the report of a search up to date. What goes wrong with that is said once, and the search goes on."""
+    """Keeps the report of a search or a study up to date. What goes wrong with that is said once, and all goes on."""
 
-    def __init__(self, folder: Path, data: Dataset, say: Say):
+    def __init__(self, folder: Path, data: Dataset | None, say: Say):
         self.folder, self.data, self.say, self.has_failed = folder, data, say, False
+        self.n_seen, self.next_look = 0, 0.0
 
     def update(self, *, is_running: bool = True) -> None:
         def say_once(text: str) -> None:
@@ -33,3 +39,15 @@ class Live:
             self.has_failed = True
 
         attempt(self.folder, self.data, say_once, is_running=is_running)
+
+    def look(self) -> None:
+        """For those who do not see when a round ends, as it does in other processes: write where files have come."""
+        start = time.monotonic()
+        if start < self.next_look:
+            return
+        n_found = sum(1 for pattern in FOUND for _ in self.folder.glob(pattern))
+        if n_found != self.n_seen:
+            self.n_seen = n_found
+            self.update()
+        now = time.monotonic()
+        self.next_look = now + max(LOOK_SECONDS, REST * (now - start))

@@ -6,6 +6,7 @@ lets nothing but its one script run and nothing be fetched.
 
 import base64
 import hashlib
+import os
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..schema import PolicyError, describe, read_json
 from . import outcome, run_page, study_page
 from .outcome import Outcome
 from .samples import Samples
+from .svg import palette
 
 NAME = "report.html"
 REFRESH_SECONDS = 10
@@ -28,8 +30,8 @@ SETTINGS = ("config.yaml", "study.yaml")
 
 
 def write(
-    folder: Path,
-    out: Path | None = None,
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
     *,
     data: str | None = None,
     samples: Samples | None = None,
@@ -40,10 +42,16 @@ def write(
     The images come from where the run had them, from `data`, or are those given. Whether the run is going on is seen
     by its lock, unless said.
     """
-    path = out or folder / NAME
+    folder = Path(folder)
+    path = folder / NAME if out is None else Path(out)
     running = runs.is_held(folder) if is_running is None else is_running
+    if path.is_dir():
+        raise RunError(f"{path}: is a folder, expected a file for the report, such as {path / NAME}")
     text = render(folder, data=data, samples=samples, is_running=running)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise RunError(f"{path}: {path.parent} is not a folder; choose another -o") from None
     write_atomically(path, text.encode())
     return path
 
@@ -55,7 +63,7 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
     found, problem = read_outcome(folder)
     context = common(folder, found, problem, is_running)
     if (folder / "study.yaml").is_file():
-        return fill("study.html", context | study_page.parts(folder, found))
+        return fill("study.html", context | study_page.parts(folder, found, is_running))
     if (folder / "config.yaml").is_file():
         return fill("run.html", context | run_page.parts(folder, found, data, samples, is_running))
     if found is None:
@@ -137,7 +145,7 @@ def fill(name: str, context: dict[str, Any]) -> str:
     loader = environment.loader
     assert loader is not None
     style, script = (loader.get_source(environment, file)[0] for file in ("style.css", "script.js"))
-    own = {"style": Markup(style), "script": Markup(script), "policy": security(script)}
+    own = {"style": Markup(palette() + "\n" + style), "script": Markup(script), "policy": security(script)}
     return environment.get_template(name).render(context | own)
 
 

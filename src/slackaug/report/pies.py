@@ -1,6 +1,7 @@
 """The paper's pie of a policy: the width of a slice is its probability, the radius its bound mu."""
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..policy import MU_START, Policy
@@ -17,19 +18,19 @@ from .scene import (
     Table,
     Text,
     Wedge,
+    break_name,
     paragraph,
-    shorten,
     spread,
     text_width,
 )
 from .strength import bounds_text, by_family, family, family_words, position_words, shares
 from .svg import on_circle, render
 
-RADIUS = 88.0  # of mu = 1, and of transformations without a magnitude
-ELBOW = 6.0  # from the circle to the bend of a leader
-GAP = 14.0  # from the circle to the labels
-LABEL = 12.5  # size of the labels: the longest name of the paper fits
+RADIUS = 74.0  # of mu = 1, and of transformations without a magnitude
+ELBOW = 5.0  # from the circle to the bend of a leader
+GAP = 11.0  # from the circle to the labels
 CENTRE = WIDTH / 2
+ROOM = CENTRE - RADIUS - GAP - 5  # width of a label
 TURNS = range(0, 360, 10)  # degrees by which a pie may be turned, so that no leader crosses it
 
 
@@ -55,7 +56,8 @@ class Label(NamedTuple):
 
     slice: Slice
     is_right: bool
-    y: float
+    y: float  # of its middle
+    lines: list[str]
 
     @property
     def leader(self) -> list[Point]:
@@ -83,8 +85,10 @@ def place_labels(found: list[Slice]) -> list[Label]:
         side = [s for s in found if (s.middle % 360 < 180) == is_right]
         side.sort(key=lambda s: s.middle % 360, reverse=not is_right)
         wanted = [on_circle(0, 0, RADIUS + ELBOW, s.middle)[1] for s in side]
-        half = max(RADIUS + ELBOW, LINE * (len(side) - 1) / 2)
-        labels += [Label(s, is_right, y) for s, y in zip(side, spread(wanted, LINE, -half, half), strict=True)]
+        lines = [break_name(s.name, f" {100 * s.share:.1f}", SMALL, ROOM) for s in side]
+        gaps = [LINE * (len(a) + len(b)) / 2 for a, b in pairwise(lines)]
+        half = max(RADIUS + ELBOW, sum(gaps) / 2)
+        labels += list(map(Label, side, [is_right] * len(side), spread(wanted, gaps, -half, half), lines))
     return labels
 
 
@@ -112,13 +116,14 @@ def label_shapes(label: Label, y: float) -> list[Shape]:
     """The leader and the text, with the centre at `y`."""
     side, s = 1 if label.is_right else -1, label.slice
     x = CENTRE + label.leader[-1][0] + 3 * side
-    value = f" {100 * s.share:.1f}"
-    room = (WIDTH - x if label.is_right else x) - text_width(value, LABEL) - 2
-    text = shorten(s.name, LABEL, room) + value
     anchor = "start" if label.is_right else "end"
+    first = y + label.y + SMALL / 3 - LINE * (len(label.lines) - 1) / 2
     return [
         Line([(CENTRE + dx, y + dy) for dx, dy in label.leader], "muted", 0.6),
-        Text(x, y + label.y + LABEL / 3, text, size=LABEL, anchor=anchor, title=hint_text(s)),
+        *(
+            Text(x, first + LINE * i, line, "ink", SMALL, anchor, title=hint_text(s))
+            for i, line in enumerate(label.lines)
+        ),
     ]
 
 
@@ -142,7 +147,7 @@ def legend(names: list[str], y: float) -> tuple[list[Shape], float]:
 
 def pie_scene(policy: Policy, position: int | None = None) -> Scene:
     labels = layout(policy, position)
-    half = max(RADIUS + ELBOW, *(abs(label.y) for label in labels)) + LINE
+    half = max(RADIUS + ELBOW, *(abs(label.y) + LINE * len(label.lines) / 2 for label in labels)) + LINE / 2
     shapes: list[Shape] = [Circle(CENTRE, half, MU_START * RADIUS, "wash")]
     shapes += [
         Wedge(CENTRE, half, s.radius, s.start, s.end, family(s.name), hint_text(s))

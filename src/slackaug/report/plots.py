@@ -1,7 +1,10 @@
 """The same scenes as PNG or PDF, by matplotlib (`pip install 'slackaug[figures]'`)."""
 
+import io
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from PIL import Image
 
 from ..foreign import extra
 from .scene import COLOURS, Circle, Line, Rect, Scene, Shape, Text, Wedge
@@ -11,8 +14,15 @@ POINTS = 72 / UNITS_PER_INCH  # of a printer, to a unit
 DPI = 200
 
 
-def save(scene: Scene, path: Path) -> None:
-    """Draw the scene to a file; the suffix decides its kind."""
+def image(scene: Scene) -> Image.Image:
+    """The scene as pixels."""
+    buffer = io.BytesIO()
+    save(scene, buffer, "png")
+    return Image.open(buffer).convert("RGB")
+
+
+def save(scene: Scene, to: Path | BinaryIO, kind: str) -> None:
+    """Draw the scene; `kind` is png or pdf."""
     figure_module = extra("matplotlib.figure", "figures")
     matplotlib = extra("matplotlib", "figures")
     size = (scene.width / UNITS_PER_INCH, scene.height / UNITS_PER_INCH)
@@ -21,9 +31,9 @@ def save(scene: Scene, path: Path) -> None:
     axes.set_axis_off()
     for order, shape in enumerate(scene.shapes):
         draw(axes, matplotlib, shape, order)
-    dates = {"CreationDate": None} if path.suffix == ".pdf" else {}  # so that the same policy gives the same bytes
+    dates = {"CreationDate": None} if kind == "pdf" else {}  # so that the same policy gives the same bytes
     with matplotlib.rc_context({"pdf.fonttype": 42, "font.family": "sans-serif"}):
-        figure.savefig(path, dpi=DPI, metadata={"Title": scene.title, **dates})
+        figure.savefig(to, format=kind, dpi=DPI, metadata={"Title": scene.title, **dates})
 
 
 def draw(axes: Any, matplotlib: Any, shape: Shape, order: int) -> None:

@@ -45,10 +45,12 @@ def parts(
 
 
 def find_samples(past: History, data: str | None, given: Samples | None) -> tuple[Samples | None, str]:
-    """A few of the images, or one line about why there are none."""
+    """A few of the images, or one line about why there are none; what somebody asked for with --data must be there."""
     try:
         return (samples.find(past.config.data, data) if given is None else given), ""
     except DataError as error:
+        if data is not None:
+            raise
         return None, f"The images cannot be shown: {str(error).splitlines()[0]}."
 
 
@@ -70,6 +72,8 @@ def state(past: History, is_running: bool) -> str:
     done = f"round {len(past.policies)} of {past.n_rounds} is done" if past.policies else "no round is done yet"
     if past.is_finished:
         return ""
+    if past.policy is not None and not past.policies:
+        return f"Only policy.json is left of this search: {past.run / 'policies'}, with that of each round, is missing."
     if is_running:
         return f"The search is going on: {done}. This page renews itself until the end."
     source, folder = past.config.data.source, str(past.run)
@@ -99,9 +103,10 @@ def entropy_share(policy: Policy) -> float:
 
 def policy_text(policy: Policy) -> str:
     k, n = len(policy.pi), len(policy.space)
+    how = "one transformation, drawn" if k == 1 else f"{k} transformations, drawn one after the other"
     return (
-        f"Each image goes through {k} transformation{'s' * (k != 1)}, drawn one after the other from {n}. A slice is "
-        "as wide as a transformation is likely, and reaches as far out as its strength may go."
+        f"Each image goes through {how} from {n}. A slice is as wide as a transformation is likely, and reaches as far "
+        "out as its strength may go."
     )
 
 
@@ -141,13 +146,19 @@ def pie(policy: Policy, identity: str, title: str, position: int | None = None) 
     return chart(identity, title, svg, table)
 
 
+def frame_name(past: History, number: int) -> str:
+    if not number:
+        return "the start"
+    return f"round {number} of {past.n_rounds}" if past.policies else "policy.json"
+
+
 def frames(past: History, size: Size) -> list[Frame]:
     """How often and how strongly, at the start and after each round; the last comes first without a script."""
-    policies = [past.start, *past.policies]
+    policies = [past.start, *(past.policies or ([past.policy] if past.policy is not None else []))]
     last, n = len(policies) - 1, min(len(policies), MAX_FRAMES)
     found = []
     for number in sorted({round(i * last / max(n - 1, 1)) for i in range(n)}):
-        policy, name = policies[number], f"round {number} of {past.n_rounds}" if number else "the start"
+        policy, name = policies[number], frame_name(past, number)
         bars, identity = figures.mu_bars(policy, f"mu-{number}", size), f"mu-{number}"
         charts = [
             pie(policy, f"pie-of-{number}", f"How often, {name}"),

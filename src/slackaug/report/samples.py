@@ -11,12 +11,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ..data import DATASETS, DataError, Dataset, decode, folder, load
+from ..data import DATASETS, DataError, Dataset, arrays, decode, files, folder, load, npz, table
 from ..data.dataset import Options
 from ..recipes import DataConfig
 
 N_SAMPLES = 4
-SAFE_FILES = (".npz", ".csv")  # what a config.yaml may name; code and downloads only a person may ask for
 
 
 class Samples(NamedTuple):
@@ -55,35 +54,85 @@ def spread(values: list[int], n: int) -> list[int]:
 
 
 def find(config: DataConfig, data: str | None) -> Samples:
-    """Of the data that `config` names, or that lies in `data` now. A file alone may not name code or a download."""
+    """Of the data that `config` names, or that lies in `data` now. A file alone may not name code or a download.
+
+    Only the images that are shown are decoded: there may be a million.
+    """
     source = config.source if data is None else data
-    is_known = source in DATASETS or (source != "" and Path(source).is_dir()) or is_file(source)
-    if data is None and not is_known:
-        raise DataError(f"{source or 'the data'}: not found here; --data says where the images are now")
-    if source not in DATASETS and Path(source).is_dir():
-        return of_folder(source, config)
+    path, options = Path(source), Options(size=config.size, margin=config.margin)
+    if source not in DATASETS:
+        if source and path.is_dir():
+            return of_files(source, folder_files(path), options, config.skip_bad)
+        if path.suffix.lower() == ".csv" and path.is_file():
+            return of_files(source, table_files(path), options, config.skip_bad)
+        if path.suffix.lower() == ".npz" and path.is_file():
+            return of_npz(path, options)
+        if data is None:
+            raise DataError(f"{source or 'the data'}: not found here; --data says where the images are now")
     return of_dataset(load(source, size=config.size, margin=config.margin, skip_bad=config.skip_bad))
 
 
-def is_file(source: str) -> bool:
-    path = Path(source)
-    return path.suffix.lower() in SAFE_FILES and path.is_file()
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
-def of_folder(source: str, config: DataConfig) -> Samples:
-    """Only the images that are shown are decoded: a folder may hold a million."""
-    root, options = Path(source), Options(size=config.size, margin=config.margin)
+class File(NamedTuple):
+    path: Path
+    root: Path | None  # the folder that it may not lead out of, neither by .. nor by a link
+
+
+Files = dict[str, list[File]]  # training images by class
+
+
+def folder_files(root: Path) -> Files:
+    found: Files = {}
     notes: list[str] = []
-    first: dict[str, Path] = {}
     for path, split in folder.find_parts(root, notes).items():
         if split == "train":
             for item in folder.items_in(path, split, notes):
-                first.setdefault(item.label, item.path)
-    if not first:
-        raise DataError(f"{root}: no images")
-    names = sorted(first)
+                found.setdefault(item.label, []).append(File(item.path, root))
+    return found
+
+
+def table_files(path: Path) -> Files:
+    found: Files = {}
+    for row in table.read_rows(path):
+        file, label, part = ((row.get(key) or "").strip() for key in ("path", "label", "split"))
+        if file and label and "\0" not in file and files.split_of(part) == "train":
+            root = None if Path(file).is_absolute() else path.parent
+            found.setdefault(label, []).append(File(path.parent / file, root))
+    return found
+
+
+def of_files(source: str, found: Files, options: Options, skip_bad: bool) -> Samples:
+    if not found:
+        raise DataError(f"{source}: no images")
+    names = sorted(found)
     chosen = [names[i] for i in spread(list(range(len(names))), N_SAMPLES)]
-    images = [torch.from_numpy(np.ascontiguousarray(decode.read(first[name], options))) for name in chosen]
+    images = [first_readable(found[name], options, skip_bad) for name in chosen]
     if len({image.shape for image in images}) > 1:
-        raise DataError(f"{root}: images of several sizes")
+        raise DataError(f"{source}: images of several sizes")
     return Samples(torch.stack(images).permute(0, 3, 1, 2).contiguous(), tuple(chosen))
+
+
+def first_readable(found: list[File], options: Options, skip_bad: bool) -> Tensor:
+    """(H, W, C) uint8."""
+    for path, root in found:
+        if root is not None:
+            files.refuse_outside(str(root), root, [files.Item(path, "", "train")])
+        try:
+            return torch.from_numpy(np.ascontiguousarray(decode.read(path, options)))
+        except DataError as error:
+            if not skip_bad:
+                raise DataError(f"{path}: {error}") from error
+    raise DataError(f"{found[0].path.parent}: none of {len(found)} files can be read")
+
+
+def of_npz(path: Path, options: Options) -> Samples:
+    found = npz.read_arrays(path)
+    labels = arrays.to_labels(found["train_labels"], len(found["train_images"]), f"{path}: train labels")
+    values, first = np.unique(labels, return_index=True)
+    chosen = spread(list(range(len(values))), N_SAMPLES)
+    images = arrays.to_images(found["train_images"][first[chosen]], options, f"{path}: train images")
+    names = found.get("class_names")
+    is_named = names is not None and names.ndim == 1 and 0 <= values.min() <= values.max() < len(names)
+    return Samples(images, tuple(str(names[v] if is_named and names is not None else v) for v in values[chosen]))

@@ -3,19 +3,21 @@
 A colour is the name of a role in COLOURS, so that a page's themes can choose another. y grows downwards.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 Point = tuple[float, float]
-WIDTH = 540.0  # of every figure: at 400 pixels the text is still 9 pixels high
-TEXT, SMALL = 13.0, 12.0  # sizes of text
-LINE = 16.0  # distance of two lines of text
+WIDTH = 400.0  # of every figure: on a phone that is as wide, the smallest text is 11 pixels high
+TEXT, SMALL = 12.0, 11.5  # sizes of text
+LINE = 15.0  # distance of two lines of text
 COLOURS = {
-    "ink": "#1f2328",
-    "muted": "#5f6770",
+    "ink": "#1d2129",
+    "muted": "#585f6b",
     "faint": "#b3bbc3",
-    "rule": "#d9dde1",
+    "rule": "#dcdee3",
     "wash": "#eceff2",
     "paper": "#ffffff",
     # The families of transformations; Okabe and Ito's colours, which colour-blind people can tell apart
@@ -27,17 +29,17 @@ COLOURS = {
     "own": "#a3471f",
 }
 DARK = COLOURS | {  # for a page with a dark theme
-    "ink": "#e6edf3",
-    "muted": "#9aa4af",
+    "ink": "#e8e9ec",
+    "muted": "#a7adb8",
     "faint": "#59626c",
-    "rule": "#30363d",
-    "wash": "#262c34",
-    "paper": "#0d1117",
+    "rule": "#363b45",
+    "wash": "#2b3038",
+    "paper": "#1e2127",
     "geometric": "#3b9ddd",
     "tone": "#f0b429",
     "colour": "#db8fbb",
     "crop": "#26b88a",
-    "identity": "#6b737c",
+    "identity": "#858d97",
     "own": "#d07a52",
 }
 
@@ -161,6 +163,19 @@ def shorten(text: str, size: float, width: float) -> str:
     return text.rstrip() + "…"
 
 
+def break_name(name: str, end: str, size: float, width: float) -> list[str]:
+    """A name and what must stand behind it, in one line, in two where only these are wide enough, or shortened."""
+    name = clean(name)
+    room = width - text_width(end, size)
+    if text_width(name, size) <= room:
+        return [name + end]
+    for joint in reversed(list(re.finditer(r"(?<=[a-z])(?=[A-Z])|(?<=[_ .-])(?=\w)", name))):
+        first, rest = name[: joint.start()].rstrip(), name[joint.start() :]
+        if text_width(first, size) <= width and text_width(rest, size) <= room:
+            return [first, rest + end]
+    return [shorten(name, size, room) + end]
+
+
 def wrap(text: str, size: float, width: float) -> list[str]:
     """Lines of whole words that fit."""
     lines = [""]
@@ -179,18 +194,20 @@ def paragraph(text: str, y: float, width: float = WIDTH - 16, size: float = SMAL
     return [Text(8, y + LINE * i, line, "muted", size) for i, line in enumerate(lines)], y + LINE * len(lines)
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """The places nearest to the wanted ones, which ascend, that keep a gap: least squares, then into the bounds.
-
-    Where the bounds are too narrow the upper one gives way.
+def spread(wanted: Sequence[float], gaps: Sequence[float], low: float, high: float) -> list[float]:
+    """The places nearest to the wanted ones, which ascend, that keep the gaps between neighbours: least squares, then
+    into the bounds. Where these are too narrow the upper one gives way.
     """
+    if not wanted:
+        return []
+    offsets = list(accumulate(gaps, initial=0.0))  # from the first, where all touch
     blocks: list[tuple[float, int]] = []  # mean and number of those that touch one another (pool adjacent violators)
-    for i, place in enumerate(wanted):
-        mean, n = place - i * gap, 1
+    for place, offset in zip(wanted, offsets, strict=True):
+        mean, n = place - offset, 1
         while blocks and blocks[-1][0] >= mean:
             other, m = blocks.pop()
             mean, n = (mean * n + other * m) / (n + m), n + m
         blocks.append((mean, n))
-    highest = max(low, high - (len(wanted) - 1) * gap)
+    highest = max(low, high - offsets[-1])
     flat = [min(max(mean, low), highest) for mean, n in blocks for _ in range(n)]
-    return [place + i * gap for i, place in enumerate(flat)]
+    return [place + offset for place, offset in zip(flat, offsets, strict=True)]

@@ -12,7 +12,7 @@ FAMILIES = {
     "identity": "Identity",
     "own": "",  # whatever users bring
 }
-WORDS = {"crop": "crop and occlusion", "own": "your own"}  # where the name is not enough
+WORDS = {"crop": "crop, cutout", "own": "your own"}  # where the name is not enough
 FAMILY = {name: family for family, names in FAMILIES.items() for name in names.split()}
 
 

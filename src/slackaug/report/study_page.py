@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..policy import Policy
+from ..runs import RunError
 from ..schema import PolicyError
 from ..study_plan import Study, read_study
 from . import figures, history
@@ -13,18 +14,21 @@ from .pieces import Chart, chart
 from .run_page import REST, pie
 
 
-def parts(folder: Path, found: Outcome | None) -> dict[str, Any]:
+def parts(folder: Path, found: Outcome | None, is_running: bool) -> dict[str, Any]:
     study = read_study(folder)
     runs = {s: folder / "searches" / str(s) for s in range(study.n_search)}
     policies = {s: policy for s, run in runs.items() if (policy := read_policy(run)) is not None}
+    rounds = {s: n_rounds(run) for s, run in runs.items()}
     same_space = len({tuple(policy.space.names) for policy in policies.values()}) == 1
+    courses = {s: evolution(s, runs[s]) for s in policies}
     context: dict[str, Any] = {
         "kicker": "Report of a study",
-        "state": state(study, len(policies), found),
+        "state": "" if (folder / "study.json").is_file() else state(folder, study, rounds, is_running),
         "facts": facts(study),
         "uses": uses(folder, study, list(policies)),
-        "searches": [pie(policy, f"pie-{s}", f"How often, search {s}") for s, policy in policies.items()],
-        "evolution": [evolution(s, runs[s]) for s in policies],
+        "searches": [pie(policy, f"pie-{s}", title(study, s, rounds[s])) for s, policy in policies.items()],
+        "evolution": [chart for chart in courses.values() if isinstance(chart, Chart)],
+        "remarks": [f"Search {s} cannot be shown: {text}." for s, text in courses.items() if isinstance(text, str)],
         "stability": found.stability if found is not None else [],
         "comparison": comparison(list(policies.values()), list(policies)) if same_space else [],
     }
@@ -45,10 +49,31 @@ def read_policy(run: Path) -> Policy | None:
         return None
 
 
-def state(study: Study, n_policies: int, found: Outcome | None) -> str:
-    if found is not None:
-        return ""
-    return f"The study is not finished: {n_policies} of {study.n_search} searches have a policy."
+def n_rounds(run: Path) -> int:
+    return sum(1 for _ in (run / "policies").glob("round_*.json"))
+
+
+def title(study: Study, s: int, done: int) -> str:
+    planned = study.search.search.n_rounds
+    return f"How often, search {s}" + (f", round {done} of {planned}" if done < planned else "")
+
+
+def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool) -> str:
+    """Of a study that is not finished: how far it is."""
+    planned = study.search.search.n_rounds
+    done = f"{sum(n >= planned for n in rounds.values())} of {study.n_search} searches are done"
+    going = [f"search {s} has done round {n} of {planned}" for s, n in rounds.items() if 0 < n < planned]
+    n_trained = sum(1 for _ in (folder / "eval" / "trials").glob("*.json"))
+    trained = [f"{n_trained} training{'s are' if n_trained != 1 else ' is'} done"] if n_trained else []
+    where = "; ".join([*([done] if study.n_search else []), *going, *trained]) or "nothing is done yet"
+    if is_running:
+        return f"The study is going on: {where}. This page renews itself until the end."
+    return f"The study was left: {where}. To go on: {resume(folder, study)}"
+
+
+def resume(folder: Path, study: Study) -> str:
+    model = study.foreign_model()
+    return shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *(["--model", model] if model else [])])
 
 
 def facts(study: Study) -> list[tuple[str, str]]:
@@ -66,7 +91,7 @@ def facts(study: Study) -> list[tuple[str, str]]:
 
 
 def uses(folder: Path, study: Study, done: list[int]) -> list[tuple[str, str]]:
-    found = [("Go on, or say it again", shlex.join(["slackaug", "study", "-o", str(folder), "--resume"]))]
+    found = [("Go on, or say it again", resume(folder, study))]
     for s in done[:1]:
         run = folder / "searches" / str(s)
         found.append(("The report of one search", shlex.join(["slackaug", "report", str(run)])))
@@ -75,8 +100,12 @@ def uses(folder: Path, study: Study, done: list[int]) -> list[tuple[str, str]]:
     return found
 
 
-def evolution(s: int, run: Path) -> Chart:
-    past = history.read(run)
+def evolution(s: int, run: Path) -> Chart | str:
+    """Or why there is none: one broken file must not hide the other searches."""
+    try:
+        past = history.read(run)
+    except (RunError, PolicyError) as error:
+        return str(error)
     svg = figures.evolution(past, id=f"course-{s}")
     return chart(f"course-{s}", f"Probabilities over search {s}", svg, figures.evolution_table(past))
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from .scene import COLOURS, Circle, Line, Point, Rect, Scene, Shape, Text, Wedge, clean
+from .scene import COLOURS, DARK, Circle, Line, Point, Rect, Scene, Shape, Text, Wedge, clean
 
 ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
@@ -105,9 +105,9 @@ def rules(identity: str, shapes: Iterable[Shape]) -> str:
     return "".join(f"#{identity} .{kind}-{role}{{{kind}:var(--{role},{COLOURS[role]})}}" for kind, role in sorted(used))
 
 
-def variables(colours: dict[str, str]) -> str:
-    """Declarations for a page's style sheet, which all figures on it follow: `:root { variables(COLOURS) }`."""
-    return " ".join(f"--{role}: {colour};" for role, colour in colours.items())
+def palette() -> str:
+    """A rule for a page's style sheet, which all figures on it follow, in its light and in its dark theme."""
+    return ":root{" + "".join(f"--{role}:light-dark({COLOURS[role]},{DARK[role]});" for role in COLOURS) + "}"
 
 
 def render(scene: Scene, identity: str) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ...elementary import crop_window, cutout_window, resize_window
 from ...transforms import hflip
 from .numbers import FLIP, POLICY, SIGMA
 
@@ -44,9 +45,14 @@ def strength(name: str, magnitude: Tensor, u: Tensor) -> Tensor:
 STAGE = {"RandomResizeCrop": 0, "Cutout": 2}  # all others: 1, in the order in which they were drawn
 Kernel = Callable[[Tensor, Tensor], Tensor]
 Window = Callable[[Tensor, Tensor, int, int], Tensor]
+WINDOWS: dict[str, Window] = {
+    "Cutout": cutout_window,
+    "RandomResizeCrop": resize_window,
+    "RandomCrop": crop_window,
+}
 
 
-def apply(images: Tensor, drawn: Drawn, kernels: dict[str, Kernel], windows: dict[str, Window]) -> Tensor:
+def apply(images: Tensor, drawn: Drawn, kernels: dict[str, Kernel]) -> Tensor:
     """RandomResizeCrop first, then the positions in order, the mirror flip, and last Cutout."""
     images = images.clone()
     for stage in range(3):
@@ -60,7 +66,7 @@ def apply(images: Tensor, drawn: Drawn, kernels: dict[str, Kernel], windows: dic
                 rows = (drawn.op[:, k] == n).nonzero().squeeze(1)
                 u = drawn.u[rows, k]
                 value = strength(name, drawn.magnitude[rows, k], u[:, 0])
-                argument = windows[name](value, u[:, 1:], *images.shape[2:]) if name in windows else value
+                argument = WINDOWS[name](value, u[:, 1:], *images.shape[2:]) if name in WINDOWS else value
                 here = rows.to(images.device)
                 images[here] = kernels[name](images[here], argument.to(images.device))
     return images

@@ -4,9 +4,10 @@ with Pillow within a level, and Pillow for the rest:
     A.Compose([SlackAugment(), A.Normalize(mean, std)], seed=0)(image=image)["image"]
 
 The mirror flip is part of it where the policy says so. Random numbers are the transform's own, which
-A.Compose seeds.
+A.Compose seeds; in a worker of a DataLoader, together with torch's seed for that worker.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,6 @@ from albumentations.augmentations.pixel import functional as pixel
 from PIL import Image
 
 from ...pil import (
-    Box,
     autocontrast,
     color,
     cutout,
@@ -33,7 +33,7 @@ from ...pil import (
     translate_y,
 )
 from .numbers import FILL, FILL_GREY, POLICY
-from .one import Step, composite, crop_box, cutout_box, resize_box
+from .one import Step, argument, composite
 
 
 def by_pillow(function: Callable[..., Image.Image], pixels: np.ndarray, *arguments: Any) -> np.ndarray:
@@ -73,17 +73,17 @@ KERNELS: dict[str, Callable[..., np.ndarray]] = {
     "RandomResizeCrop": lambda pixels, box: by_pillow(random_resize_crop, pixels, box),
     "RandomCrop": lambda pixels, box: by_pillow(random_crop, pixels, box),
 }
-WINDOWS: dict[str, Callable[..., Box]] = {
-    "Cutout": cutout_box,
-    "RandomResizeCrop": resize_box,
-    "RandomCrop": crop_box,
-}
 
 
 def apply(pixels: np.ndarray, step: Step) -> np.ndarray:
-    window = WINDOWS.get(step.name)
-    argument = window(step, *pixels.shape[:2]) if window else step.strength
-    return KERNELS[step.name](pixels, argument)
+    return KERNELS[step.name](pixels, argument(step, *pixels.shape[:2]))
+
+
+def worker_seed() -> int | None:
+    """Of the DataLoader's worker that this process is; where nobody has imported torch, there is none."""
+    data = sys.modules.get("torch.utils.data")
+    worker = data.get_worker_info() if data else None
+    return worker.seed if worker else None
 
 
 class SlackAugment(A.ImageOnlyTransform):
@@ -91,13 +91,25 @@ class SlackAugment(A.ImageOnlyTransform):
 
     def __init__(self, p: float = 1.0):
         super().__init__(p=p)
+        self.mixed: tuple[Any, ...] = ()  # a worker's seed, the transform's generator, and what both have given
+
+    def noise(self) -> np.random.Generator:
+        """Workers begin as copies of one another, and each epoch's as copies again: their seeds tell them apart."""
+        seed = worker_seed()
+        if seed is None:
+            return self.random_generator
+        if not self.mixed or self.mixed[0] != seed or self.mixed[1] is not self.random_generator:
+            own = int(self.random_generator.integers(2**63))
+            self.mixed = (seed, self.random_generator, np.random.default_rng((seed, own)))
+        return self.mixed[2]
 
     def get_params_dependent_on_data(self, params: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
         k = len(next(iter(POLICY.values())).p)
-        choice, size = self.random_generator.random((2, k)).tolist()
-        normal = self.random_generator.standard_normal(k).tolist()
-        u = self.random_generator.random((k, 4)).tolist()
-        return {"steps": composite(choice, size, normal, u, self.random_generator.random())}
+        noise = self.noise()
+        choice, size = noise.random((2, k)).tolist()
+        normal = noise.standard_normal(k).tolist()
+        u = noise.random((k, 4)).tolist()
+        return {"steps": composite(choice, size, normal, u, noise.random())}
 
     def apply(self, img: np.ndarray, steps: list[Step], **params: Any) -> np.ndarray:
         if img.dtype != np.uint8:

@@ -14,7 +14,6 @@ from kornia import color as kc
 from kornia import enhance as ke
 from torch import Tensor, nn
 
-from ...elementary import crop_window, cutout_window, resize_window
 from ...transforms import (
     autocontrast,
     cutout,
@@ -27,7 +26,7 @@ from ...transforms import (
     translate_x,
     translate_y,
 )
-from .batch import Kernel, Window, apply, draw
+from .batch import Kernel, apply, draw
 from .numbers import FILL, FILL_GREY, POLICY
 
 ROUNDED, TRUNCATED = 0.5, 0.001  # as Pillow makes levels of fractions: the second for its enhancers
@@ -89,11 +88,6 @@ KERNELS: dict[str, Kernel] = {
     "RandomResizeCrop": random_resize_crop,
     "RandomCrop": random_crop,
 }
-WINDOWS: dict[str, Window] = {
-    "Cutout": cutout_window,
-    "RandomResizeCrop": resize_window,
-    "RandomCrop": crop_window,
-}
 
 
 class SlackAugment(nn.Module):
@@ -107,7 +101,7 @@ class SlackAugment(nn.Module):
             raise ValueError("expected floats in [0, 1]: augment before the normalisation")
         batch = images if images.ndim == 4 else images.unsqueeze(0)
         levels = (batch.detach() * 255).round().to(torch.uint8)
-        out = apply(levels, draw(len(batch)), KERNELS, WINDOWS)
+        out = apply(levels, draw(len(batch)), KERNELS)
         return (out.to(images.dtype) / 255).view_as(images)
 
     def extra_repr(self) -> str:

@@ -11,7 +11,6 @@ which DataLoader seeds per worker; the same seed gives the same pixels as slacka
 import torch
 from torch import Tensor, nn
 
-from ...elementary import crop_window, cutout_window, resize_window
 from ...transforms import (
     autocontrast,
     brightness,
@@ -33,7 +32,7 @@ from ...transforms import (
     translate_x,
     translate_y,
 )
-from .batch import Kernel, Window, apply, draw
+from .batch import Kernel, apply, draw
 from .numbers import FILL, FILL_GREY, POLICY
 
 KERNELS: dict[str, Kernel] = {
@@ -58,11 +57,6 @@ KERNELS: dict[str, Kernel] = {
     "RandomResizeCrop": random_resize_crop,
     "RandomCrop": random_crop,
 }
-WINDOWS: dict[str, Window] = {
-    "Cutout": cutout_window,
-    "RandomResizeCrop": resize_window,
-    "RandomCrop": crop_window,
-}
 
 
 class SlackAugment(nn.Module):
@@ -73,7 +67,7 @@ class SlackAugment(nn.Module):
             found = f"{tuple(images.shape)} {images.dtype}"
             raise TypeError(f"expected uint8 (C, H, W) or (B, C, H, W) with C = 1 or 3, got {found}")
         batch = images if images.ndim == 4 else images.unsqueeze(0)
-        return apply(batch, draw(len(batch)), KERNELS, WINDOWS).view_as(images)
+        return apply(batch, draw(len(batch)), KERNELS).view_as(images)
 
     def extra_repr(self) -> str:
         return f"{len(POLICY)} transformations"

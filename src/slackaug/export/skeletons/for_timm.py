@@ -7,15 +7,14 @@ The mirror flip is part of it where the policy says so. Random numbers are torch
 """
 
 from collections.abc import Callable
-from typing import Any
 
-import torch
 from PIL import Image
 from timm.data import auto_augment as ops
 
-from ...pil import Box, cutout, grayscale, hflip, hue, random_crop, random_resize_crop
+from ...pil import cutout, grayscale, hflip, hue, random_crop, random_resize_crop
 from .numbers import FILL, FILL_GREY, POLICY
-from .one import Step, composite, crop_box, cutout_box, resize_box
+from .one import Step, argument
+from .one_by_torch import draw
 
 NEAREST = {"resample": Image.Resampling.NEAREST, "fillcolor": 0}
 
@@ -63,17 +62,10 @@ KERNELS: dict[str, Callable[..., Image.Image]] = {
     "RandomResizeCrop": random_resize_crop,
     "RandomCrop": random_crop,
 }
-WINDOWS: dict[str, Callable[..., Box]] = {
-    "Cutout": cutout_box,
-    "RandomResizeCrop": resize_box,
-    "RandomCrop": crop_box,
-}
 
 
 def apply(image: Image.Image, step: Step) -> Image.Image:
-    window = WINDOWS.get(step.name)
-    argument = window(step, image.height, image.width) if window else step.strength
-    return KERNELS[step.name](image, argument)
+    return KERNELS[step.name](image, argument(step, image.height, image.width))
 
 
 class SlackAugment:
@@ -83,18 +75,9 @@ class SlackAugment:
         if not isinstance(image, Image.Image) or image.mode not in ("RGB", "L"):
             found = getattr(image, "mode", type(image).__name__)
             raise TypeError(f"expected a PIL image of mode RGB or L, got {found}")
-        for step in composite(*draw()):
+        for step in draw(1)[0]:
             image = apply(image, step)
         return image
 
     def __repr__(self) -> str:
         return f"SlackAugment({len(POLICY)} transformations)"
-
-
-def draw() -> tuple[Any, ...]:
-    """The noise behind one composite, out of torch's default stream."""
-    k = len(next(iter(POLICY.values())).p)
-    choice, size = torch.rand((2, k), dtype=torch.float64, generator=None).tolist()
-    normal = torch.randn(k, dtype=torch.float64, generator=None).tolist()
-    u = torch.rand((k, 4), dtype=torch.float64, generator=None).tolist()
-    return choice, size, normal, u, torch.rand(1, dtype=torch.float64, generator=None).item()

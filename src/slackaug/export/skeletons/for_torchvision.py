@@ -20,7 +20,8 @@ from torchvision.transforms.v2 import functional as F
 
 from ...pil import Box, contrast, cutout, hue, random_resize_crop, shear_x, shear_y
 from .numbers import FILL, FILL_GREY, POLICY
-from .one import Step, composite, crop_box, cutout_box, resize_box
+from .one import Step, argument
+from .one_by_torch import draw
 
 ImageOrTensor = Any
 
@@ -81,17 +82,10 @@ KERNELS: dict[str, Callable[..., ImageOrTensor]] = {
     "RandomResizeCrop": lambda image, box: by_pillow(random_resize_crop, image, box),
     "RandomCrop": pad_and_crop,
 }
-WINDOWS: dict[str, Callable[..., Box]] = {
-    "Cutout": cutout_box,
-    "RandomResizeCrop": resize_box,
-    "RandomCrop": crop_box,
-}
 
 
 def apply(image: ImageOrTensor, step: Step) -> ImageOrTensor:
-    window = WINDOWS.get(step.name)
-    argument = window(step, *F.get_size(image)) if window else step.strength
-    return KERNELS[step.name](image, argument)
+    return KERNELS[step.name](image, argument(step, *F.get_size(image)))
 
 
 class SlackAugment(v2.Transform):
@@ -106,12 +100,7 @@ class SlackAugment(v2.Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         n = max([len(item) for item in flat_inputs if isinstance(item, Tensor) and item.ndim == 4], default=1)
-        k = len(next(iter(POLICY.values())).p)
-        choice, size = torch.rand((2, n, k), dtype=torch.float64, generator=None).tolist()
-        normal = torch.randn((n, k), dtype=torch.float64, generator=None).tolist()
-        u = torch.rand((n, k, 4), dtype=torch.float64, generator=None).tolist()
-        flip = torch.rand(n, dtype=torch.float64, generator=None).tolist()
-        return {"composites": [composite(*noise) for noise in zip(choice, size, normal, u, flip, strict=True)]}
+        return {"composites": draw(n)}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if isinstance(inpt, Tensor) and inpt.dtype != torch.uint8:

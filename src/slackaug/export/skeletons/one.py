@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -62,3 +63,15 @@ def resize_box(step: Step, height: int, width: int) -> Box:
     box_height = min(max(round(math.sqrt(area / aspect)), 1), height)
     left, top = math.floor(step.u[1] * (width - box_width + 1)), math.floor(step.u[2] * (height - box_height + 1))
     return left, top, box_width, box_height
+
+
+WINDOWS: dict[str, Callable[..., Box]] = {
+    "Cutout": cutout_box,
+    "RandomResizeCrop": resize_box,
+    "RandomCrop": crop_box,
+}
+
+
+def argument(step: Step, height: int, width: int) -> float | Box:
+    """What its kernel takes for an image of this size: the strength, or the window."""
+    return WINDOWS[step.name](step, height, width) if step.name in WINDOWS else step.strength
