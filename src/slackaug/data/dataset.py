@@ -6,45 +6,19 @@ Axes: B images, C = 3 channels, H, W pixels.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..prepare import MARGIN, Size
+from ..prepare import Size
 from . import splits
+from .options import DataError, listing
+from .options import Options as Options  # also found here by others
 
 RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
-MAX_LISTED = 20
 MAX_NAMED = 8  # classes in a note
-MAX_SIZE = 4096
-
-
-class DataError(ValueError):
-    """A data source is not what it must be; the message says what, where and what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a user may say about any source."""
-
-    size: int | None = None  # resize every image to size x size
-    margin: bool = False  # keep more of the image around that, for a random window in training: see `prepare`
-    skip_bad: bool = False  # leave out what cannot be read, and say so
-    root: Path | None = None  # where torchvision keeps its data sets
-
-    def __post_init__(self) -> None:
-        if self.size is not None and not 1 <= self.size <= MAX_SIZE:
-            raise DataError(f"size must be from 1 to {MAX_SIZE} pixels, got {self.size}")
-        if self.margin and self.size is None:
-            raise DataError("a margin is around images of a given size: give a size (--size), for example 224")
-
-    @property
-    def stored_size(self) -> int | None:
-        """The side of the squares in memory; None: as they come."""
-        return round(MARGIN * self.size) if self.margin and self.size is not None else self.size
 
 
 class Split(NamedTuple):
@@ -223,9 +197,3 @@ def classes_note(class_names: Sequence[str]) -> str:
     """What the classes were taken to be, so that a folder that is none is seen."""
     more = ", ..." if len(class_names) > MAX_NAMED else ""
     return f"classes: {', '.join(class_names[:MAX_NAMED])}{more} ({len(class_names)})"
-
-
-def listing(entries: Sequence[str], separator: str = ", ") -> str:
-    """The first entries and how many more there are."""
-    more = len(entries) - MAX_LISTED
-    return separator.join(entries[:MAX_LISTED]) + (f"{separator}and {more} more" if more > 0 else "")

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from . import decode
-from .dataset import DataError, Dataset, Options, Split, build, classes_note, listing
+from .dataset import Dataset, Split, build, classes_note
+from .options import DataError, Options, listing
 
 MAX_BYTES = 32 * 1024**3  # of decoded images in memory
 PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",

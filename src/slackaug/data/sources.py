@@ -7,10 +7,11 @@ from ..foreign import ForeignError, is_reference
 from ..schema import unknown
 from . import packages, shapes
 from .custom import custom
-from .dataset import DataError, Dataset, Options, with_margin
+from .dataset import Dataset, with_margin
 from .digits import digits
 from .folder import folder
 from .npz import npz
+from .options import DataError, Options
 from .table import table
 
 DATASETS: dict[str, Callable[[Options], Dataset]] = {
