@@ -6,6 +6,7 @@ Axes: B images, C = 3 channels, H, W pixels.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -15,18 +16,29 @@ from ..prepare import Size
 from . import splits
 from .options import DataError, listing
 from .options import Options as Options  # also found here by others
+from .rows import Images, chunks, select
 
 RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
 MAX_NAMED = 8  # classes in a note
 
 
-class Split(NamedTuple):
+class Batch(NamedTuple):
     images: Tensor  # (B, C, H, W) uint8
     labels: Tensor  # (B,) int64
 
-    def take(self, indices: Tensor) -> "Split":
-        return Split(self.images[indices], self.labels[indices])
+
+class Split(NamedTuple):
+    images: Images  # (B, C, H, W) uint8, in memory or in a file
+    labels: Tensor  # (B,) int64
+
+    def take(self, indices: Tensor) -> Batch:
+        """Some images, to be computed with."""
+        return Batch(self.images[indices], self.labels[indices])
+
+    def subset(self, indices: Tensor) -> "Split":
+        """A smaller split; of images in a file nothing is read."""
+        return Split(select(self.images, indices), self.labels[indices])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +68,7 @@ class Dataset:
     def halves(self, seed: int) -> tuple[Split, Split]:
         """The training images as train and val; the test set has no part in this."""
         train, val = splits.halves(self.train.labels, seed)
-        return self.train.take(train), self.train.take(val)
+        return self.train.subset(train), self.train.subset(val)
 
 
 def build(
@@ -170,15 +182,17 @@ def with_test_set(name: str, train: Split) -> tuple[Split, Split, str]:
         f"no test set: held out a stratified {percent} % "
         f"({len(held_out)} of {len(train.labels)} images, seed {splits.HOLD_OUT_SEED})"
     )
-    return train.take(held_out), train.take(rest), note
+    return train.subset(held_out), train.subset(rest), note
 
 
-def moments(images: Tensor) -> tuple[RGB, RGB]:
+def moments(images: Images) -> tuple[RGB, RGB]:
     """Mean and standard deviation of each channel of (B, 3, H, W) uint8, scaled to [0, 1]; exact until one division."""
     levels = torch.arange(256)
+    histogram = torch.zeros(3, 256, dtype=torch.int64)
+    for part in chunks(images):
+        histogram += torch.stack([channel.flatten().bincount(minlength=256) for channel in part.unbind(1)])
     mean, std = [], []
-    for channel in images.unbind(1):
-        counts = sum((part.flatten().bincount(minlength=256) for part in channel.split(1024)), torch.zeros_like(levels))
+    for counts in histogram:
         n, total, squares = (int((counts * levels**power).sum()) for power in range(3))
         mean.append(total / (255 * n))
         std.append(max(n * squares - total * total, 0) ** 0.5 / (255 * n))
@@ -188,8 +202,8 @@ def moments(images: Tensor) -> tuple[RGB, RGB]:
 def fingerprint(split: Split) -> str:
     """16 hexadecimal digits that change with any pixel, label or order."""
     digest = hashlib.sha256(repr(tuple(split.images.shape)).encode())
-    for part in (*split.images.split(1024), split.labels):
-        digest.update(part.contiguous().numpy().tobytes())
+    for part in chain(chunks(split.images), [split.labels]):
+        digest.update(part.contiguous().numpy().data)
     return digest.hexdigest()[:16]
 
 

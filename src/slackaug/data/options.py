@@ -1,12 +1,15 @@
 """What a user may say about any source, and how a source that is not what it must be is refused. No torch here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 MARGIN = 8 / 7  # the side that is stored, of the size that the network sees
 MAX_LISTED = 20
 MAX_SIZE = 4096
+
+
+Progress = Callable[[str, int, int], None]  # what is done, to how many of how many
 
 
 class DataError(ValueError):
@@ -21,6 +24,8 @@ class Options:
     margin: bool = False  # keep more of the image around that, for a random window in training: see `prepare`
     skip_bad: bool = False  # leave out what cannot be read, and say so
     root: Path | None = None  # where torchvision keeps its data sets
+    cache: Path | None = None  # where decoded image files are kept; None: in the user's cache, and only large sets
+    progress: Progress | None = None  # is told what long reading does
 
     def __post_init__(self) -> None:
         if self.size is not None and not 1 <= self.size <= MAX_SIZE:
