@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from slackaug.data import DATASETS, DataError, load
-from slackaug.data.arrays import fit
 from slackaug.data.dataset import Options
+from slackaug.data.pixels import fit
 
 RANDOM = np.random.default_rng(0)
 

@@ -22,7 +22,7 @@ from .exits import Stopped, signals
 from .learn import Ending, Learner, Progress
 from .machine import default_device, duration_seconds, machine
 from .policy import Policy
-from .progress import Display, duration
+from .progress import Display, Reading, duration
 from .recipes import DataConfig, RunConfig
 from .runs import Run, RunError
 
@@ -53,6 +53,7 @@ def search(
     margin: bool = False,
     flip: bool | None = None,
     skip_bad: bool = False,
+    cache: str | os.PathLike[str] | None = None,
     device: str | None = None,
     threads: int | None = None,
     tensorboard: bool = False,
@@ -87,7 +88,7 @@ def search(
             where = machine(ranks.place(device or default_device()), threads)
             work = Work(data, Path(out), *where, time_limit, tensorboard, console, ranks, watch, engine)
             if resume and (
-                given.keys() - {"model"} or config or set or size or margin or skip_bad or overwrite or dry_run
+                given.keys() - {"model"} or config or set or size or margin or skip_bad or cache or overwrite or dry_run
             ):
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
@@ -99,10 +100,10 @@ def search(
         if resume:
             return go_on(work, model)
         with ranks.together():
-            dataset = load(data, size=size, margin=margin, skip_bad=skip_bad)
-            source = DataConfig(
-                source=data, size=size, margin=margin, skip_bad=skip_bad, fingerprint=dataset.fingerprint
-            )
+            place = None if cache is None else os.fspath(cache)
+            source = DataConfig(source=data, size=size, margin=margin, skip_bad=skip_bad, cache=place)
+            dataset = read_data(work, source)
+            source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
             announce(work, dataset, chosen)
         if dry_run:
@@ -144,6 +145,18 @@ class Work(NamedTuple):
         if self.engine != "fast":
             words += ["--engine", self.engine]
         return shlex.join(words)
+
+
+def read_data(work: Work, data: DataConfig) -> Dataset:
+    """The data of a run, from where the command says it is now."""
+    return load(
+        work.data,
+        size=data.size,
+        margin=data.margin,
+        skip_bad=data.skip_bad,
+        cache=data.cache,
+        progress=Reading(work.console),
+    )
 
 
 def configure(
@@ -237,7 +250,7 @@ def go_on(work: Work, model: str | None) -> SearchResult:
         check_resumable(work, stored, model)
     with holding(work, stored, lambda: Run(work.folder)) as run:
         with work.ensemble.together(), writing(work, stored):
-            dataset = load(work.data, size=stored.data.size, margin=stored.data.margin, skip_bad=stored.data.skip_bad)
+            dataset = read_data(work, stored.data)
             if dataset.fingerprint != stored.data.fingerprint:
                 raise DataError(
                     f"{work.data}: is not the data of this run (another fingerprint than that of {stored.data.source})"

@@ -36,6 +36,9 @@ MarginOption = Annotated[
 ]
 FlipOption = Annotated[bool | None, typer.Option("--flip/--no-flip", help="Mirror images keep their label.")]
 SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")]
+CacheOption = Annotated[
+    str | None, typer.Option(help="Folder for decoded images; large sets have one in ~/.cache/slackaug/images.")
+]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda; the default is what is there.")]
 ThreadsOption = Annotated[int | None, typer.Option(help="Of the CPU.")]
 JobsOption = Annotated[int | None, typer.Option(help="How many to do at a time; on Ray: how many share a GPU.")]
@@ -73,11 +76,14 @@ def search(
     seed: Annotated[int | None, typer.Option(help="Of the split, the network and all draws.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in this folder.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the settings and the cost; write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the settings and the cost, and write no run.")
+    ] = False,
     size: SizeOption = None,
     margin: MarginOption = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
+    cache: CacheOption = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     tensorboard: Annotated[
@@ -111,6 +117,7 @@ def search(
         margin=margin,
         flip=flip,
         skip_bad=skip_bad,
+        cache=cache,
         device=device,
         threads=threads,
         tensorboard=tensorboard,
@@ -146,6 +153,7 @@ def evaluate(
     margin: MarginOption = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
+    cache: CacheOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results in this folder.")] = False,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
@@ -178,6 +186,7 @@ def evaluate(
         margin=margin,
         flip=flip,
         skip_bad=skip_bad,
+        cache=cache,
         overwrite=overwrite,
         device=device,
         threads=threads,
@@ -204,6 +213,7 @@ def study(
     size: SizeOption = None,
     margin: MarginOption = False,
     skip_bad: SkipBadOption = False,
+    cache: CacheOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the study in this folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the study in this folder.")] = False,
     device: DeviceOption = None,
@@ -235,6 +245,7 @@ def study(
         size=size,
         margin=margin or None,
         skip_bad=skip_bad,
+        cache=cache,
         resume=resume,
         overwrite=overwrite,
         device=device,

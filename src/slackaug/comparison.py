@@ -19,7 +19,7 @@ from .data import Dataset, count_duplicates
 from .exits import Stopped
 from .machine import machine
 from .policy import Policy
-from .progress import Jobs, duration
+from .progress import Jobs, Reading, duration
 from .recipes import DataConfig, RunConfig
 from .report import live
 from .results import Results
@@ -47,6 +47,7 @@ def evaluate(
     margin: bool = False,
     flip: bool | None = None,
     skip_bad: bool = False,
+    cache: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     device: str | None = None,
     threads: int | None = None,
@@ -71,10 +72,16 @@ def evaluate(
     folder = results_folder(policies, out) / "eval"
     where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
     given = {"preset": preset, "model": model, "space": ops, "flip": flip}
-    source = DataConfig(source=os.fspath(data), size=size, margin=margin, skip_bad=skip_bad)
+    source = DataConfig(
+        source=os.fspath(data),
+        size=size,
+        margin=margin,
+        skip_bad=skip_bad,
+        cache=None if cache is None else os.fspath(cache),
+    )
     stored = stored_config(policies) if config is None and preset is None else None
     trial.load_once.cache_clear()  # files may have changed since an earlier call
-    source, dataset = load_as(stored if size is None else None, source)
+    source, dataset = load_as(stored if size is None else None, source, Reading(console))
     chosen = configure(dataset, given, stored, config, set)
     protocol = make_protocol(replace(source, fingerprint=dataset.fingerprint), dataset, chosen, chosen.model)
     models = None if save_models is None else Path(save_models)
@@ -181,14 +188,14 @@ def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
     return folder if (folder / "config.yaml").is_file() else None
 
 
-def load_as(stored: RunConfig | None, source: DataConfig) -> tuple[DataConfig, Dataset]:
+def load_as(stored: RunConfig | None, source: DataConfig, reading: Reading) -> tuple[DataConfig, Dataset]:
     """The data, at the size of a policy's run if it is the data of that run."""
     if stored is not None and (stored.data.size, stored.data.margin) != (source.size, source.margin):
         same = replace(source, size=stored.data.size, margin=stored.data.margin)
-        dataset = trial.dataset(same)
+        dataset = trial.dataset(same, reading)
         if dataset.fingerprint == stored.data.fingerprint:
             return same, dataset
-    return source, trial.dataset(source)
+    return source, trial.dataset(source, reading)
 
 
 def stored_config(policies: Sequence[PolicyLike]) -> RunConfig | None:
@@ -269,7 +276,8 @@ def begin(folder: Path, protocol: Protocol, *, overwrite: bool) -> None:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RunError(f"{folder / 'results.json'}: is not a file of ours; choose another -o, or --overwrite") from None
     now = flat(settings.to_dict(protocol))
-    before["data.source"] = now["data.source"]  # the same images may lie elsewhere
+    for where in ("data.source", "data.cache"):
+        before[where] = now[where]  # the same images may lie elsewhere
     differences = [f"{name} was {before.get(name)}, is {now[name]}" for name in now if before.get(name) != now[name]]
     if differences:
         raise RunError(

@@ -13,7 +13,6 @@ from . import rng, transforms
 from .elementary import resize_window
 
 SMALL_IMAGE = 64  # pixels; up to it, images are shown as they are stored
-MARGIN = 8 / 7  # of the size that the network sees
 PADDING = 1 / 8
 Size = tuple[int, int]  # height and width
 

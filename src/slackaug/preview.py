@@ -16,8 +16,8 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 from torch import Generator
 
 from . import describe, rng
-from .data.dataset import DataError
 from .data.decode import opened, to_rgb
+from .data.options import DataError
 from .elementary import Transform
 from .files import write_atomically
 from .policy import Policy

@@ -90,6 +90,38 @@ class Display(LiveLine):
         self.update(lambda: line(progress, elapsed))
 
 
+class Reading:
+    """Shows how far long reading is. Who watches is no part of what is read: all are equal, for what remembers data."""
+
+    def __init__(self, console: Console | None = None):
+        self.console = console
+        self.live: LiveLine | None = None
+        self.start = self.said_at = time.monotonic()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reading)
+
+    def __hash__(self) -> int:
+        return hash(Reading)
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self.console is None:
+            return
+        if self.live is None:
+            self.start = self.said_at = time.monotonic()
+            self.live = LiveLine(self.console).__enter__()
+        elapsed = time.monotonic() - self.start
+        left = duration(elapsed * (total - done) / max(done, 1))
+        text = f"{what}: {done:,} of {total:,} ({done / max(elapsed, 1e-9):,.0f} a second), {left} left"
+        self.live.update(lambda: text)
+        if not self.console.is_terminal and time.monotonic() - self.said_at >= PLAIN_SECONDS:
+            self.said_at = time.monotonic()
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        if done >= total:
+            self.live.__exit__()
+            self.live = None
+
+
 class Jobs(LiveLine):
     """Shows the progress of several jobs: a line for each that is done, and how long the rest will take."""
 

@@ -22,6 +22,7 @@ class DataConfig:
     size: int | None = None
     margin: bool = False  # around images of that size, for random windows in training
     skip_bad: bool = False
+    cache: str | None = None  # where decoded images are kept; no part of what they are
     fingerprint: str = ""
 
 

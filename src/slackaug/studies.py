@@ -17,7 +17,7 @@ from .data import Dataset
 from .files import temporary_name, write_atomically
 from .machine import default_device, machine
 from .policy import Policy
-from .progress import duration
+from .progress import Reading, duration
 from .report import live
 from .results import Results
 from .runs import RunError
@@ -42,6 +42,7 @@ def study(
     size: int | None = None,
     margin: bool | None = None,
     skip_bad: bool = False,
+    cache: str | os.PathLike[str] | None = None,
     resume: bool = False,
     overwrite: bool = False,
     device: str | None = None,
@@ -64,6 +65,7 @@ def study(
     lists = {"baselines": None if baselines is None else list(baselines), "policies": list(policies) or None}
     given = {key: value for key, value in (counts | lists).items() if value is not None}
     source = {"source": data and os.fspath(data), "size": size, "margin": margin, "skip_bad": skip_bad or None}
+    source |= {"cache": cache and os.fspath(cache)}
     device, threads = machine(device, threads, is_here=address is None)
     if resume:
         if recipe or given or set or overwrite or any(value is not None for value in source.values()):
@@ -75,14 +77,14 @@ def study(
         study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
     where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
     if not resume:
-        chosen = configure(recipe or "", source, model, given, set)  # reads the data, which may take long
+        chosen = configure(recipe or "", source, model, given, set, Reading(console))  # reads the data
     options: dict[str, str | int | None]
     options = {"--model": chosen.foreign_model(), "--device": device if device != default_device() else None}
     options |= {"--threads": threads, "--jobs": jobs, "--backend": backend if backend != "local" else None}
     words = [word for key, value in (options | {"--address": address}).items() if value for word in (key, str(value))]
     again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
     work = Work(chosen.protocol(), folder / "eval", None, device, threads, where, console, again)
-    dataset = trial.dataset(chosen.data)
+    dataset = trial.dataset(chosen.data, Reading(console))
     fixed = fixed_candidates(chosen)
     comparison.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
     with work.writing(), runs.held(folder):

@@ -12,6 +12,7 @@ from typing import Any
 from . import api, candidates, learn, settings, study_recipes, trial
 from .candidates import Candidate
 from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
+from .progress import Reading
 from .recipes import DataConfig, RunConfig
 from .runs import RunError
 from .trial import Protocol
@@ -73,7 +74,12 @@ class Study:
 
 
 def configure(
-    recipe: str, source: dict[str, Any], model: str | None, given: dict[str, Any], assignments: Sequence[str]
+    recipe: str,
+    source: dict[str, Any],
+    model: str | None,
+    given: dict[str, Any],
+    assignments: Sequence[str],
+    reading: Reading = trial.SILENT,
 ) -> Study:
     """The recipe, changed by --set (settings of the search and the training) and by the options."""
     config = study_recipes.study(recipe)
@@ -83,7 +89,7 @@ def configure(
         raise ValueError(f"the study {recipe} needs --data, the images to search on")
     check_policies(config, given.get("policies", []))
     trial.load_once.cache_clear()  # files may have changed since an earlier call
-    dataset = trial.dataset(where)
+    dataset = trial.dataset(where, reading)
     where = replace(where, fingerprint=dataset.fingerprint)
     search = replace(settings.update(config.run_config(dataset, model), changes(model, assignments)), data=where)
     learn.start_policy(search, dataset)  # an unknown transformation in `exclude` is found here, not later

@@ -29,6 +29,7 @@ from .fit import Fit, FitConfig, predict
 from .learn import Diverged, timed, to_device
 from .policy import Policy
 from .prior import DeepAA, PBASchedule, SubPolicies
+from .progress import Reading
 from .recipes import DataConfig
 from .spaces import get_space
 
@@ -37,6 +38,7 @@ REPORT_EVERY = 20  # steps
 BEGUN = 1e-9  # share of a training that has begun
 CHECK_EVERY = 100  # steps, whether the loss is still a number
 HALF_SEED = 0  # of the halves that a choice by validation uses
+SILENT = Reading()
 
 Report = Callable[[float], None]  # takes the share that is done
 
@@ -72,7 +74,8 @@ class Trial:
     def key(self) -> str:
         """Of all that decides the result."""
         protocol = settings.to_dict(self.protocol)
-        del protocol["data"]["source"]  # the same images may lie elsewhere; their fingerprint stays
+        for where in ("source", "cache"):
+            del protocol["data"][where]  # the same images may lie elsewhere; their fingerprint stays
         parts = (protocol, self.digest, self.uniform_magnitudes, self.seed, self.by_validation)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -98,13 +101,15 @@ class Trial:
 
 
 @lru_cache(maxsize=2)
-def load_once(source: str, size: int | None, margin: bool, skip_bad: bool) -> Dataset:
+def load_once(data: DataConfig, reading: Reading) -> Dataset:
     """For all trials of a process."""
-    return load(source, size=size, margin=margin, skip_bad=skip_bad)
+    return load(
+        data.source, size=data.size, margin=data.margin, skip_bad=data.skip_bad, cache=data.cache, progress=reading
+    )
 
 
-def dataset(data: DataConfig) -> Dataset:
-    found = load_once(data.source, data.size, data.margin, data.skip_bad)
+def dataset(data: DataConfig, reading: Reading = SILENT) -> Dataset:
+    found = load_once(replace(data, fingerprint=""), reading)
     if data.fingerprint and found.fingerprint != data.fingerprint:
         raise ValueError(f"{data.source}: is not the data of this evaluation (another fingerprint)")
     return found
@@ -124,7 +129,7 @@ def method_and_data(trial: Trial) -> tuple[baselines.Method, Dataset]:
     margin = method.preparation.margin
     if data.size is None or margin in (None, data.margin):
         return method, found
-    found = load_once(data.source, data.size, margin, data.skip_bad)
+    found = load_once(replace(data, margin=margin, fingerprint=""), SILENT)
     return augmentation(trial, found), found
 
 

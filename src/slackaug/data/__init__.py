@@ -1,9 +1,34 @@
 """Data sources, splits and batches. `load("digits")` is where to start."""
 
-from .batches import Batches
-from .dataset import DataError, Dataset, Split, build
-from .duplicates import count_duplicates
-from .sources import DATASETS, load
-from .splits import halves
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .batches import Batches
+    from .dataset import Dataset, Split, build
+    from .duplicates import count_duplicates
+    from .options import DataError
+    from .sources import DATASETS, load
+    from .splits import halves
 
 __all__ = ["DATASETS", "Batches", "DataError", "Dataset", "Split", "build", "count_duplicates", "halves", "load"]
+
+# Imported at first use: the processes that decode images need no torch, and would wait for it.
+_WHERE = {
+    "DATASETS": "sources",
+    "Batches": "batches",
+    "DataError": "options",
+    "Dataset": "dataset",
+    "Split": "dataset",
+    "build": "dataset",
+    "count_duplicates": "duplicates",
+    "halves": "splits",
+    "load": "sources",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'slackaug.data' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_WHERE[name]}", __name__), name)

@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
-from .dataset import RGB, DataError, Dataset, Options, Split, build, listing
-
-Array = NDArray[Any]
+from .dataset import RGB, Dataset, Split, build
+from .options import DataError, Options, listing
+from .pixels import Array, resize, to_8_bits
 
 
 def from_arrays(
@@ -53,39 +51,6 @@ def to_images(array: Any, options: Options, where: str) -> Tensor:
         array = np.stack([resize(image, options) for image in array])
     images = torch.from_numpy(np.ascontiguousarray(array.transpose(0, 3, 1, 2)))  # (B, H, W, C) -> (B, C, H, W)
     return images.expand(-1, 3, -1, -1).contiguous()
-
-
-def to_8_bits(array: Array, where: str) -> Array:
-    """The range of the type becomes 0..255: nothing wraps around, and images keep their relative brightness."""
-    if array.dtype == np.uint8:
-        return array
-    if array.dtype == np.bool_:
-        return array.astype(np.uint8) * np.uint8(255)
-    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
-        return ((array.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
-    raise DataError(
-        f"{where}: expected uint8 (0..255), uint16 (0..65535) or bool, got {array.dtype}; "
-        "scale to 0..255 and convert with .astype('uint8')"
-    )
-
-
-def resize(image: Array, options: Options) -> Array:
-    """(H, W, C) -> (size, size, C) by Pillow, bicubic."""
-    fitted = np.asarray(fit(Image.fromarray(image[..., 0] if image.shape[2] == 1 else image), options))
-    return fitted.reshape(*fitted.shape[:2], -1)
-
-
-def fit(image: Image.Image, options: Options) -> Image.Image:
-    """The image as it is to be stored: the whole of it in a square, or with a margin its centre, of its own aspect."""
-    size = options.stored_size
-    if size is None or image.size == (size, size):
-        return image
-    if not options.margin:
-        return image.resize((size, size), Image.Resampling.BICUBIC)
-    shorter = min(image.size)
-    width, height = (size * side // shorter for side in image.size)
-    left, top = round((width - size) / 2), round((height - size) / 2)
-    return image.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + size, top + size))
 
 
 def to_labels(array: Any, n: int, where: str) -> Array:

@@ -4,7 +4,8 @@ import numpy as np
 
 from .. import foreign
 from .arrays import from_arrays
-from .dataset import DataError, Dataset, Options, rebuild
+from .dataset import Dataset, rebuild
+from .options import DataError, Options
 
 
 def custom(reference: str, options: Options) -> Dataset:

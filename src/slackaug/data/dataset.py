@@ -6,53 +6,39 @@ Axes: B images, C = 3 channels, H, W pixels.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..prepare import MARGIN, Size
+from ..prepare import Size
 from . import splits
+from .options import DataError, listing
+from .options import Options as Options  # also found here by others
+from .rows import Images, chunks, select
 
 RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
-MAX_LISTED = 20
 MAX_NAMED = 8  # classes in a note
-MAX_SIZE = 4096
 
 
-class DataError(ValueError):
-    """A data source is not what it must be; the message says what, where and what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a user may say about any source."""
-
-    size: int | None = None  # resize every image to size x size
-    margin: bool = False  # keep more of the image around that, for a random window in training: see `prepare`
-    skip_bad: bool = False  # leave out what cannot be read, and say so
-    root: Path | None = None  # where torchvision keeps its data sets
-
-    def __post_init__(self) -> None:
-        if self.size is not None and not 1 <= self.size <= MAX_SIZE:
-            raise DataError(f"size must be from 1 to {MAX_SIZE} pixels, got {self.size}")
-        if self.margin and self.size is None:
-            raise DataError("a margin is around images of a given size: give a size (--size), for example 224")
-
-    @property
-    def stored_size(self) -> int | None:
-        """The side of the squares in memory; None: as they come."""
-        return round(MARGIN * self.size) if self.margin and self.size is not None else self.size
-
-
-class Split(NamedTuple):
+class Batch(NamedTuple):
     images: Tensor  # (B, C, H, W) uint8
     labels: Tensor  # (B,) int64
 
-    def take(self, indices: Tensor) -> "Split":
-        return Split(self.images[indices], self.labels[indices])
+
+class Split(NamedTuple):
+    images: Images  # (B, C, H, W) uint8, in memory or in a file
+    labels: Tensor  # (B,) int64
+
+    def take(self, indices: Tensor) -> Batch:
+        """Some images, to be computed with."""
+        return Batch(self.images[indices], self.labels[indices])
+
+    def subset(self, indices: Tensor) -> "Split":
+        """A smaller split; of images in a file nothing is read."""
+        return Split(select(self.images, indices), self.labels[indices])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +68,7 @@ class Dataset:
     def halves(self, seed: int) -> tuple[Split, Split]:
         """The training images as train and val; the test set has no part in this."""
         train, val = splits.halves(self.train.labels, seed)
-        return self.train.take(train), self.train.take(val)
+        return self.train.subset(train), self.train.subset(val)
 
 
 def build(
@@ -196,15 +182,17 @@ def with_test_set(name: str, train: Split) -> tuple[Split, Split, str]:
         f"no test set: held out a stratified {percent} % "
         f"({len(held_out)} of {len(train.labels)} images, seed {splits.HOLD_OUT_SEED})"
     )
-    return train.take(held_out), train.take(rest), note
+    return train.subset(held_out), train.subset(rest), note
 
 
-def moments(images: Tensor) -> tuple[RGB, RGB]:
+def moments(images: Images) -> tuple[RGB, RGB]:
     """Mean and standard deviation of each channel of (B, 3, H, W) uint8, scaled to [0, 1]; exact until one division."""
     levels = torch.arange(256)
+    histogram = torch.zeros(3, 256, dtype=torch.int64)
+    for part in chunks(images):
+        histogram += torch.stack([channel.flatten().bincount(minlength=256) for channel in part.unbind(1)])
     mean, std = [], []
-    for channel in images.unbind(1):
-        counts = sum((part.flatten().bincount(minlength=256) for part in channel.split(1024)), torch.zeros_like(levels))
+    for counts in histogram:
         n, total, squares = (int((counts * levels**power).sum()) for power in range(3))
         mean.append(total / (255 * n))
         std.append(max(n * squares - total * total, 0) ** 0.5 / (255 * n))
@@ -214,8 +202,8 @@ def moments(images: Tensor) -> tuple[RGB, RGB]:
 def fingerprint(split: Split) -> str:
     """16 hexadecimal digits that change with any pixel, label or order."""
     digest = hashlib.sha256(repr(tuple(split.images.shape)).encode())
-    for part in (*split.images.split(1024), split.labels):
-        digest.update(part.contiguous().numpy().tobytes())
+    for part in chain(chunks(split.images), [split.labels]):
+        digest.update(part.contiguous().numpy().data)
     return digest.hexdigest()[:16]
 
 
@@ -223,9 +211,3 @@ def classes_note(class_names: Sequence[str]) -> str:
     """What the classes were taken to be, so that a folder that is none is seen."""
     more = ", ..." if len(class_names) > MAX_NAMED else ""
     return f"classes: {', '.join(class_names[:MAX_NAMED])}{more} ({len(class_names)})"
-
-
-def listing(entries: Sequence[str], separator: str = ", ") -> str:
-    """The first entries and how many more there are."""
-    more = len(entries) - MAX_LISTED
-    return separator.join(entries[:MAX_LISTED]) + (f"{separator}and {more} more" if more > 0 else "")

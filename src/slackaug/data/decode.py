@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from .arrays import Array, fit, to_8_bits
-from .dataset import DataError, Options
+from .options import DataError, Options
+from .pixels import Array, fit, to_8_bits
 
 # No EPS, PDF and the like: opening those runs other programs.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF", "JPEG2000")

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from .arrays import to_images
-from .dataset import Dataset, Options, Split, build
+from .dataset import Dataset, Split, build
+from .options import Options
 
 # Pixels to move by: at 8, a rotation or a shift can only tear a digit apart. At 32 nothing is gained but the cost.
 SIZE = 16

@@ -2,13 +2,13 @@
 
 import hashlib
 
-from torch import Tensor
-
 from .dataset import Dataset
+from .rows import Images, chunks
 
 
-def digests(images: Tensor) -> list[bytes]:
-    return [hashlib.blake2b(image.numpy().tobytes(), digest_size=16).digest() for image in images.contiguous()]
+def digests(images: Images) -> list[bytes]:
+    every = (image for part in chunks(images) for image in part.contiguous())
+    return [hashlib.blake2b(image.numpy().data, digest_size=16).digest() for image in every]
 
 
 def count_duplicates(data: Dataset) -> int:

@@ -3,16 +3,20 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from . import decode
-from .dataset import DataError, Dataset, Options, Split, build, classes_note, listing
+from . import cache, decode
+from .dataset import Dataset, Split, build, classes_note
+from .options import DataError, Options, listing
+from .rows import Images, Rows
 
 MAX_BYTES = 32 * 1024**3  # of decoded images in memory
+CACHE_FILES, CACHE_BYTES = 5_000, 64 * 1024**2  # so many or such large files are worth a cache: seconds of decoding
 PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
          "training": "train", "testing": "test"}  # fmt: skip
 
@@ -27,8 +31,12 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     """Decode the files; `root` is the folder that their names are shown relative to."""
     if not items:
         raise DataError(f"{name}: no images; known are files that end in {' '.join(decode.SUFFIXES)}")
-    images, readable, bad = decode_all(name, items, options)
     notes = list(notes)
+    images: Images
+    if options.cache is not None or is_large(items):
+        images, readable, bad = cached_images(name, root, items, options, notes)
+    else:
+        images, readable, bad = decode_all(name, items, options)
     if bad:
         lines = [f"{shown(path, root)}: {reason}" for path, reason in bad.items()]
         if not options.skip_bad:
@@ -50,7 +58,7 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     is_test = torch.tensor([item.part == "test" for item in readable])
     if not any(item.part == "test" for item in items):
         return build(name, Split(images, labels), None, class_names, notes=notes)
-    train, test = (Split(images[where], labels[where]) for where in (~is_test, is_test))
+    train, test = (Split(images, labels).subset(where.nonzero().flatten()) for where in (~is_test, is_test))
     return build(name, train, test, class_names, notes=notes)
 
 
@@ -84,15 +92,51 @@ def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
         )
 
 
-def decode_all(name: str, items: Sequence[Item], options: Options) -> tuple[Tensor, list[Item], dict[Path, str]]:
-    """Images (B, 3, H, W) uint8, the items they belong to, and why the others are missing."""
-    bad: dict[Path, str] = {}
+def is_large(items: Sequence[Item]) -> bool:
+    if len(items) > CACHE_FILES:
+        return True
+    return sum(item.path.stat().st_size for item in items if item.path.is_file()) > CACHE_BYTES
+
+
+def cached_images(
+    name: str, root: Path, items: Sequence[Item], options: Options, notes: list[str]
+) -> tuple[Rows, list[Item], dict[Path, str]]:
+    """As `decode_all`, by all cores and from a file on disk: nothing but the list of files is held in memory."""
+    height, width = (options.stored_size,) * 2 if options.stored_size else first_size(items)
+    folder = cache.folder_for(options.cache, root, height, width, options)
+    found = cache.fill(folder, root, [item.path for item in items], (height, width), options)
+    if found.odd_size is not None:
+        one_size(name, header_sizes(items)[0])  # says which sizes there are
+        raise DataError(f"{name}: its files change while they are read; try again when they are all there")
+    notes.append(f"decoded images are kept in {folder}, and read from there")
+    readable = [items[i] for i in sorted(found.rows)]
+    rows = torch.tensor([found.rows[i] for i in sorted(found.rows)], dtype=torch.int64)
+    return Rows(found.store, rows), readable, {items[i].path: reason for i, reason in sorted(found.bad.items())}
+
+
+def first_size(items: Sequence[Item]) -> tuple[int, int]:
+    """Height and width of the first image that can be read."""
+    for item in items:
+        with suppress(DataError):
+            return decode.size_of(item.path)
+    return 1, 1  # none can be read: that is said later, with all the files
+
+
+def header_sizes(items: Sequence[Item]) -> tuple[Counter[tuple[int, int]], dict[Path, str]]:
+    """How many images there are of each height and width, and why others cannot be read."""
     sizes: Counter[tuple[int, int]] = Counter()
+    bad: dict[Path, str] = {}
     for item in items:
         try:
             sizes[decode.size_of(item.path)] += 1
         except DataError as error:
             bad[item.path] = str(error)
+    return sizes, bad
+
+
+def decode_all(name: str, items: Sequence[Item], options: Options) -> tuple[Tensor, list[Item], dict[Path, str]]:
+    """Images (B, 3, H, W) uint8, the items they belong to, and why the others are missing."""
+    sizes, bad = header_sizes(items)
     size = options.stored_size
     height, width = (size, size) if size else one_size(name, sizes)
     check_memory(name, len(items), height, width)

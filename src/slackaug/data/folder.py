@@ -6,9 +6,10 @@ A layout that could put test images into training is refused: parts without clas
 from collections import Counter
 from pathlib import Path
 
-from .dataset import DataError, Dataset, Options, listing
+from .dataset import Dataset
 from .decode import SUFFIXES
 from .files import Item, from_files, part_of, refuse_outside, split_of
+from .options import DataError, Options, listing
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .arrays import Array, from_arrays, to_labels
-from .dataset import DataError, Dataset, Options, classes_note
+from .arrays import from_arrays, to_labels
+from .dataset import Dataset, classes_note
 from .files import MAX_BYTES
+from .options import DataError, Options
+from .pixels import Array
 
 PARTS = ("train", "val", "test")
 KEYS = [f"{part}_{what}" for part in PARTS for what in ("images", "labels")]

@@ -13,9 +13,11 @@ from .. import foreign
 from ..policy import CIFAR
 from ..schema import unknown
 from . import decode
-from .arrays import Array, from_arrays
-from .dataset import DataError, Dataset, Options, listing
+from .arrays import from_arrays
+from .dataset import Dataset
 from .files import one_size, part_of, split_of
+from .options import DataError, Options, listing
+from .pixels import Array
 
 Arguments = dict[str, Any]
 ROOT = Path("~/.cache/slackaug")

@@ -14,7 +14,8 @@ import torch
 from torch import Generator, Tensor
 
 from .. import rng
-from .dataset import Dataset, Options, Split, build
+from .dataset import Dataset, Split, build
+from .options import Options
 
 SIZE = 20
 N_CLASSES = 4

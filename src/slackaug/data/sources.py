@@ -7,10 +7,11 @@ from ..foreign import ForeignError, is_reference
 from ..schema import unknown
 from . import packages, shapes
 from .custom import custom
-from .dataset import DataError, Dataset, Options, with_margin
+from .dataset import Dataset, with_margin
 from .digits import digits
 from .folder import folder
 from .npz import npz
+from .options import DataError, Options, Progress
 from .table import table
 
 DATASETS: dict[str, Callable[[Options], Dataset]] = {
@@ -31,14 +32,24 @@ def load(
     margin: bool = False,
     skip_bad: bool = False,
     root: str | Path | None = None,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> Dataset:
     """Read a data set: a name in DATASETS, a folder, an npz or csv file, or one of the other FORMS.
 
     `size` resizes every image to that square; with `margin`, the shorter side becomes 8/7 of it, and the centre square
     is kept for training on random windows of the size. `skip_bad` leaves out unreadable files; `root` is where
-    torchvision's data sets are kept.
+    torchvision's data sets are kept. Image files are decoded once, by all cores, into the folder `cache`; without it,
+    small sets are decoded in memory, and large ones into the user's cache. `progress` is told about that.
     """
-    options = Options(size=size, margin=margin, skip_bad=skip_bad, root=None if root is None else Path(root))
+    options = Options(
+        size=size,
+        margin=margin,
+        skip_bad=skip_bad,
+        root=None if root is None else Path(root),
+        cache=None if cache is None else Path(cache),
+        progress=progress,
+    )
     try:
         dataset = find(source)(options)
     except ForeignError as error:

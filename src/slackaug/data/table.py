@@ -8,8 +8,9 @@ import csv
 from collections import Counter
 from pathlib import Path
 
-from .dataset import DataError, Dataset, Options, listing
+from .dataset import Dataset
 from .files import PARTS, Item, from_files, part_of, real, refuse_outside, split_of
+from .options import DataError, Options, listing
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 

@@ -1,0 +1,217 @@
+"""Decoded images on disk: each file is decoded once, by all cores, and read from then on as a memory map.
+
+A folder of the cache has `images.u8`, the pixels (3, H, W) of one row after the other, and `index.bin`, a record for
+each row that is done: which file it is of, by its path, size and time of change, and the checksum of its pixels. Both
+only grow, and a record is written after its pixels, so that a process that is killed leaves nothing half done and a
+process that reads is never disturbed. Every checksum is verified when a cache is opened; what is missing, damaged or of
+a file that has changed since is decoded again. Removing the folder is always safe.
+"""
+
+import fcntl
+import hashlib
+import logging
+import os
+import shutil
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import PIL
+import torch
+from torch import Tensor
+
+from .crew import Crew, n_cores
+from .options import DataError, Options, Progress
+
+FORMAT = 1  # of these files
+DEFAULT = Path("~/.cache/slackaug/images")
+RECORD = np.dtype([("file", "V16"), ("row", "<u8"), ("pixels", "<u4"), ("record", "<u4")])  # 32 bytes
+SPARE_BYTES = 256 * 1024**2  # that a cache leaves on the disk
+CRASHED = {"bad": "the decoder crashed on it"}
+log = logging.getLogger("slackaug")
+
+
+class Cached(NamedTuple):
+    store: Tensor  # (N, 3, H, W) uint8, memory-mapped
+    rows: dict[int, int]  # where the image of each file is, by the file's place in the list
+    bad: dict[int, str]  # why others are not there
+    odd_size: tuple[int, int] | None  # height and width of an image that is not like the others; then nothing is whole
+
+
+class Entry(NamedTuple):
+    row: int
+    checksum: int
+
+
+def folder_for(place: Path | None, root: Path, height: int, width: int, options: Options) -> Path:
+    """One for each folder of files and each way to store them. Other versions of Pillow may decode otherwise."""
+    about = (FORMAT, PIL.__version__, os.path.realpath(root), height, width, options.size, options.margin)
+    digest = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in root.resolve().name)[:40]
+    return (place or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
+
+
+def identity(path: Path, root: Path) -> bytes:
+    """16 bytes that change with a file's name, size or time of change; a file that is not there has one, too."""
+    try:
+        status = os.stat(path)
+        about = f"{os.path.relpath(path, root)}\0{status.st_size}\0{status.st_mtime_ns}"
+    except OSError:
+        about = os.path.relpath(path, root)
+    return hashlib.blake2b(os.fsencode(about), digest_size=16).digest()
+
+
+def fill(
+    folder: Path,
+    root: Path,
+    paths: Sequence[Path],
+    shape: tuple[int, int],
+    options: Options,
+) -> Cached:
+    """The cache in `folder` with all of these files in it, as far as they can be read."""
+    try:
+        with locked(folder):
+            return Filling(folder, root, paths, shape, options).run()
+    except OSError as error:
+        raise DataError(
+            f"{folder}: the cache of decoded images cannot be written ({error.strerror or error}); what is done is "
+            "kept. Make room, or choose another place with --cache DIR"
+        ) from error
+
+
+def silent(what: str, done: int, total: int) -> None:
+    pass
+
+
+class Filling:
+    """The work on a cache, by the one process that holds it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        root: Path,
+        paths: Sequence[Path],
+        shape: tuple[int, int],
+        options: Options,
+    ):
+        self.images, self.index = folder / "images.u8", folder / "index.bin"
+        self.root, self.paths = root, paths
+        self.progress: Progress = options.progress or silent
+        self.height, self.width = shape
+        self.n_bytes = 3 * self.height * self.width
+        self.about = {"file": str(self.images), "height": self.height, "width": self.width, "size": options.size,
+                      "margin": options.margin}  # fmt: skip
+
+    def run(self) -> Cached:
+        files = [identity(path, self.root) for path in self.paths]
+        known = read_index(self.index)
+        self.n_rows = 1 + max((entry.row for entry in known.values()), default=-1)
+        self.images.touch()
+        crew = Crew(self.about, min(n_cores(), 1 + len(files) // 2))
+        with crew:
+            found = {i: known[file] for i, file in enumerate(files) if file in known}
+            intact = self.intact(crew, found)
+            missing = [i for i in range(len(files)) if i not in intact]
+            if len(intact) < len(found):
+                n_damaged = len(found) - len(intact)
+                log.warning("slackaug: %s: damaged, %d images are decoded again", self.images.parent, n_damaged)
+            new, bad, odd_size = self.decode(crew, files, missing) if missing else ({}, {}, None)
+        rows = intact | new
+        return Cached(self.mapped(), rows, bad, odd_size)
+
+    def intact(self, crew: Crew, found: dict[int, Entry]) -> dict[int, int]:
+        """The rows whose pixels are those that were written."""
+        intact: dict[int, int] = {}
+        n_done = 0
+        place = {entry.row: i for i, entry in found.items()}
+        for asked, answers in crew.map("check", [list(entry) for entry in found.values()], lambda: False):
+            intact |= {place[row]: row for (row, _), is_whole in zip(asked, answers, strict=True) if is_whole}
+            n_done += len(asked)
+            self.progress("verifying decoded images", n_done, len(found))
+        return intact
+
+    def decode(
+        self, crew: Crew, files: Sequence[bytes], missing: Sequence[int]
+    ) -> tuple[dict[int, int], dict[int, str], tuple[int, int] | None]:
+        self.check_disk(len(missing))
+        row_of = {i: self.n_rows + k for k, i in enumerate(missing)}
+        place = {row: i for i, row in row_of.items()}
+        new: dict[int, int] = {}
+        bad: dict[int, str] = {}
+        tasks = [(row, os.fspath(self.paths[i])) for i, row in row_of.items()]
+        with self.index.open("ab") as index:
+            index.truncate(index.tell() - index.tell() % RECORD.itemsize)  # what a killed process wrote half of
+            for asked, answers in crew.map("decode", tasks, lambda: CRASHED):
+                done: dict[int, int] = {}  # checksums, by place
+                for (row, _), answer in zip(asked, answers, strict=True):
+                    if isinstance(answer, int):
+                        done[place[row]] = answer
+                    elif "bad" in answer:
+                        bad[place[row]] = answer["bad"]
+                    else:
+                        height, width = answer["size"]
+                        return new, bad, (height, width)
+                index.write(records({i: (files[i], row_of[i], checksum) for i, checksum in done.items()}))
+                index.flush()
+                new |= {i: row_of[i] for i in done}
+                self.progress("decoding images", len(new) + len(bad), len(missing))
+            with self.images.open("rb") as images:
+                os.fsync(images.fileno())
+            os.fsync(index.fileno())
+        self.n_rows += len(missing)
+        return new, bad, None
+
+    def check_disk(self, n: int) -> None:
+        needed, free = n * self.n_bytes, shutil.disk_usage(self.images.parent).free
+        if needed + SPARE_BYTES > free:
+            raise DataError(
+                f"{self.images.parent}: {n:,} images of {self.width} x {self.height} pixels take "
+                f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free there; choose another place for decoded "
+                "images with --cache DIR, or a smaller --size"
+            )
+
+    def mapped(self) -> Tensor:
+        """Private to this process: what it might write to the images would not reach the file."""
+        if self.images.stat().st_size < self.n_rows * self.n_bytes:  # bad files at the end have left no pixels
+            os.truncate(self.images, self.n_rows * self.n_bytes)
+        shape = (self.n_rows, 3, self.height, self.width)
+        if not self.n_rows:
+            return torch.empty(shape, dtype=torch.uint8)
+        return torch.from_numpy(np.memmap(self.images, np.uint8, mode="c", shape=shape))
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time; the lock goes with the process, even a killed one. Another's work is waited for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.warning("slackaug: %s: waiting for another process that decodes these images", folder)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def records(done: dict[int, tuple[bytes, int, int]]) -> bytes:
+    table = np.array([(*entry, 0) for entry in done.values()], dtype=RECORD)
+    table["record"] = [zlib.crc32(record.tobytes()[:-4]) for record in table]
+    return table.tobytes()
+
+
+def read_index(path: Path) -> dict[bytes, Entry]:
+    """By file; the last record of a file counts, and a damaged record does not."""
+    if not path.is_file():
+        return {}
+    content = path.read_bytes()
+    table: Any = np.frombuffer(content, RECORD, count=len(content) // RECORD.itemsize)
+    known: dict[bytes, Entry] = {}
+    raw = memoryview(content)
+    for i, (file, row, pixels, record) in enumerate(table.tolist()):
+        start = i * RECORD.itemsize
+        if zlib.crc32(raw[start : start + RECORD.itemsize - 4]) == record:
+            known[file] = Entry(row, pixels)
+    return known

@@ -1,0 +1,120 @@
+"""The processes that decode: one for each core, kept busy, replaced where a file kills them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Self
+
+PACKAGE = Path(__file__).parents[2]  # the folder that slackaug is imported from
+CHUNK = 64  # images in a task: some milliseconds of work, so that asking costs nothing and all cores end together
+N_WAITING = 2  # tasks for each process, so that none waits for the next
+
+
+def n_cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Died(RuntimeError):
+    """A process ended in the middle of a task."""
+
+
+class Worker:
+    """A process of `worker.py`."""
+
+    def __init__(self, about: dict[str, Any]):
+        path = os.pathsep.join(filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")]))
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "slackaug.data.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is for the one that knows what to do about it
+        )
+        try:
+            self.ask(about)
+        except Died:
+            self.stop()
+            raise OSError("a process that decodes images cannot be started; what it says is above") from None
+
+    def send(self, value: Any) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(value) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Died from None
+
+    def ask(self, task: dict[str, Any]) -> Any:
+        assert self.process.stdout is not None
+        self.send(task)
+        answer = self.process.stdout.readline()
+        if not answer.endswith("\n"):
+            raise Died
+        return json.loads(answer)
+
+    def stop(self) -> None:
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            with suppress(BrokenPipeError):  # it died with a task unread
+                stream.close()
+        self.process.wait()
+
+
+class Crew:
+    """As many processes as there are cores, each started when there is work for it."""
+
+    def __init__(self, about: dict[str, Any], n: int):
+        self.about, self.n = about, n
+        self.idle: SimpleQueue[Worker | None] = SimpleQueue()
+        for _ in range(n):
+            self.idle.put(None)  # a process not started yet
+
+    def __enter__(self) -> Self:
+        self.threads = ThreadPoolExecutor(self.n)  # each waits for a process: the work is done there
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.threads.shutdown(cancel_futures=True)
+        while not self.idle.empty():
+            worker = self.idle.get()
+            if worker is not None:
+                worker.stop()
+
+    def ask(self, kind: str, entries: Sequence[Any], on_death: Callable[[], Any]) -> list[Any]:
+        """The answers to all entries; a process that dies of one is replaced, and `on_death` answers that entry."""
+        worker = self.idle.get()
+        try:
+            worker = worker or Worker(self.about)
+            answers: list[Any] | dict[str, Any] = worker.ask({kind: entries})
+        except Died:
+            if worker is not None:
+                worker.stop()
+            worker = None
+            answers = [on_death()] if len(entries) == 1 else []
+        finally:
+            self.idle.put(worker)
+        if isinstance(answers, dict):
+            raise OSError(answers["failed"])
+        return answers or [answer for entry in entries for answer in self.ask(kind, [entry], on_death)]
+
+    def map(
+        self, kind: str, entries: Sequence[Any], on_death: Callable[[], Any]
+    ) -> Iterator[tuple[Sequence[Any], list[Any]]]:
+        """Some entries and their answers, as they come, in any order."""
+        tasks = iter([entries[i : i + CHUNK] for i in range(0, len(entries), CHUNK)])
+        asked: dict[Future[list[Any]], Sequence[Any]] = {}
+        while True:
+            while len(asked) < N_WAITING * self.n and (task := next(tasks, None)) is not None:
+                asked[self.threads.submit(self.ask, kind, task, on_death)] = task
+            if not asked:
+                return
+            for future in wait(asked, return_when=FIRST_COMPLETED).done:
+                yield asked.pop(future), future.result()

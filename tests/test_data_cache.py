@@ -1,0 +1,298 @@
+"""Decoded images on disk are those of decoding alone, whatever happened to the process, the files and the cache."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from slackaug.data import DataError, cache, crew, files, load
+from slackaug.data.options import Options
+from slackaug.data.rows import Rows
+
+N = 150  # in each of two classes: several tasks for each process
+
+
+def picture(path: Path, seed: int, width: int = 12, height: int = 10) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)).save(path)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    for k, name in enumerate(("cat", "dog")):
+        for i in range(N):
+            picture(tmp_path / "set" / name / f"{i}.png", k * N + i)
+    return tmp_path / "set"
+
+
+class Watched:
+    """What is told about the work."""
+
+    def __init__(self):
+        self.done = {}
+
+    def __call__(self, what, done, total):
+        self.done[what] = (done, total)
+
+
+def equal(one, two):
+    return all(
+        torch.equal(a.images[torch.arange(len(a.labels))], b.images[torch.arange(len(b.labels))])
+        and torch.equal(a.labels, b.labels)
+        for a, b in ((one.train, two.train), (one.test, two.test))
+    ) and (one.mean, one.std, one.fingerprint) == (two.mean, two.std, two.fingerprint)
+
+
+def the_folder(place: Path) -> Path:
+    (folder,) = place.iterdir()
+    return folder
+
+
+def decoded(pictures, tmp_path, **options):
+    """Load with the cache, and say how many images were decoded and how many verified."""
+    watched = Watched()
+    dataset = load(str(pictures), cache=tmp_path / "cache", progress=watched, **options)
+    numbers = [watched.done.get(what, (0, 0))[1] for what in ("decoding images", "verifying decoded images")]
+    return dataset, *numbers
+
+
+@pytest.mark.parametrize("options", [{}, {"size": 8}, {"size": 7, "margin": True}], ids=str)
+def test_is_equal_to_decoding_alone(options, pictures, tmp_path):
+    dataset, n_decoded, n_verified = decoded(pictures, tmp_path, **options)
+    assert isinstance(dataset.train.images, Rows)
+    assert (n_decoded, n_verified) == (2 * N, 0)
+    alone = load(str(pictures), **options)
+    assert isinstance(alone.train.images, torch.Tensor)
+    assert equal(dataset, alone)
+    again, n_decoded, n_verified = decoded(pictures, tmp_path, **options)
+    assert (n_decoded, n_verified) == (0, 2 * N)
+    assert equal(again, alone)
+    assert any(str(tmp_path / "cache") in note for note in dataset.notes)
+
+
+def test_ways_to_store_do_not_share_a_folder(pictures, tmp_path):
+    for options in ({"size": 8}, {"size": 7, "margin": True}, {}):
+        load(str(pictures), cache=tmp_path / "cache", **options)
+    assert len([*(tmp_path / "cache").iterdir()]) == 3  # two of them of 8 x 8 pixels
+
+
+def test_large_sets_have_a_cache_by_default_and_small_ones_have_none(pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "DEFAULT", tmp_path / "home")
+    load(str(pictures))
+    assert not (tmp_path / "home").exists()
+    monkeypatch.setattr(files, "CACHE_FILES", 2 * N - 1)
+    assert isinstance(load(str(pictures)).train.images, Rows)
+    monkeypatch.setattr(files, "CACHE_FILES", 10 * N)
+    monkeypatch.setattr(files, "CACHE_BYTES", 1000)
+    assert isinstance(load(str(pictures)).train.images, Rows)
+    assert len([*(tmp_path / "home").iterdir()]) == 1
+
+
+KILLED = """
+import os, signal, sys
+from slackaug.data import load
+def progress(what, done, total):
+    if what == "decoding images" and done > 100:
+        os.kill(os.getpid(), signal.SIGKILL)
+load(sys.argv[1], cache=sys.argv[2], progress=progress)
+"""
+
+
+def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_path):
+    done = subprocess.run([sys.executable, "-c", KILLED, pictures, tmp_path / "cache"], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    index = the_folder(tmp_path / "cache") / "index.bin"
+    n_done = index.stat().st_size // cache.RECORD.itemsize
+    assert 100 < n_done < 2 * N
+    with index.open("ab") as file:
+        file.write(b"half of a record")  # as a process leaves it that is killed while it writes
+    dataset, n_decoded, n_verified = decoded(pictures, tmp_path)
+    assert (n_decoded, n_verified) == (2 * N - n_done, n_done)
+    assert equal(dataset, load(str(pictures)))
+    assert decoded(pictures, tmp_path)[1:] == (0, 2 * N)
+
+
+def test_processes_end_with_the_one_that_started_them(pictures, tmp_path):
+    """Their input ends: nobody keeps decoding for a process that was killed."""
+    script = KILLED.replace("os.kill", "print(*workers(), flush=True); os.kill").replace(
+        "def progress",
+        "import subprocess\ndef workers(): return [w.process.pid for w in made]\n"
+        "from slackaug.data import crew\nmade = []\nclass Noted(crew.Worker):\n"
+        "  def __init__(self, about): made.append(self); super().__init__(about)\n"
+        "crew.Worker = Noted\ndef progress",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, pictures, tmp_path / "cache"], capture_output=True, text=True, timeout=60
+    )
+    pids = [int(word) for word in done.stdout.split()]
+    assert pids
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}/cmdline").exists() and is_running(pid) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "slackaug" in Path(f"/proc/{pid}/cmdline").read_text()  # that of a zombie is empty
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", ["images.u8", "index.bin"])
+def test_damage_is_noticed_and_repaired(name, pictures, tmp_path, caplog):
+    alone = load(str(pictures))
+    decoded(pictures, tmp_path)
+    path = the_folder(tmp_path / "cache") / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1  # one bit
+    path.write_bytes(content)
+    with caplog.at_level(logging.WARNING, "slackaug"):
+        dataset, n_decoded, _ = decoded(pictures, tmp_path)
+    assert n_decoded == 1
+    assert ("damaged, 1 images are decoded again" in caplog.text) == (name == "images.u8")
+    assert equal(dataset, alone)
+    assert decoded(pictures, tmp_path)[1] == 0
+
+
+@pytest.mark.parametrize("name", ["images.u8", "index.bin"])
+def test_a_file_cut_off_or_gone_is_made_anew(name, pictures, tmp_path):
+    alone = load(str(pictures))
+    decoded(pictures, tmp_path)
+    path = the_folder(tmp_path / "cache") / name
+    os.truncate(path, path.stat().st_size // 2 - 5)
+    dataset, n_decoded, _ = decoded(pictures, tmp_path)
+    assert N <= n_decoded <= N + 1
+    assert equal(dataset, alone)
+    path.unlink()
+    dataset, n_decoded, _ = decoded(pictures, tmp_path)
+    assert n_decoded == 2 * N
+    assert equal(dataset, alone)
+
+
+def test_changed_new_and_removed_files_are_noticed(pictures, tmp_path):
+    before, _, _ = decoded(pictures, tmp_path)
+    first = before.train.images[torch.arange(5)]
+    picture(pictures / "cat" / "3.png", 999)
+    later = time.time() + 10
+    os.utime(pictures / "cat" / "3.png", (later, later))
+    picture(pictures / "dog" / "more.png", 1000)
+    (pictures / "cat" / "7.png").unlink()
+    dataset, n_decoded, n_verified = decoded(pictures, tmp_path)
+    assert (n_decoded, n_verified) == (2, 2 * N - 2)
+    assert equal(dataset, load(str(pictures)))
+    assert dataset.fingerprint != before.fingerprint
+    assert torch.equal(before.train.images[torch.arange(5)], first)  # who reads is not disturbed
+
+
+def test_bad_files_are_listed_left_out_and_tried_again(pictures, tmp_path):
+    (pictures / "cat" / "0.png").write_bytes(b"")
+    (pictures / "dog" / "zz.png").write_bytes(b"not an image")
+    with pytest.raises(DataError, match=r"2 of 301 files cannot be read[^\0]*cat/0.png: empty[^\0]*zz.png: not an im"):
+        load(str(pictures), cache=tmp_path / "cache")
+    dataset, n_decoded, _ = decoded(pictures, tmp_path, skip_bad=True)
+    assert n_decoded == 2
+    assert equal(dataset, load(str(pictures), skip_bad=True))
+    picture(pictures / "dog" / "zz.png", 5)
+    (pictures / "cat" / "0.png").unlink()
+    dataset, n_decoded, _ = decoded(pictures, tmp_path)
+    assert n_decoded == 1
+    assert equal(dataset, load(str(pictures)))
+
+
+def test_different_sizes_are_refused_as_without_a_cache(pictures, tmp_path):
+    picture(pictures / "dog" / "wide.png", 1, width=20)
+    with pytest.raises(DataError, match=r"different sizes: 12 x 10 \(300\), 20 x 10 \(1\).*--size"):
+        load(str(pictures), cache=tmp_path / "cache")
+    assert len(load(str(pictures), cache=tmp_path / "cache", size=8).train.labels) == 241
+
+
+def test_no_file_can_be_read(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        (tmp_path / "set" / name / "x.png").write_bytes(b"")
+    with pytest.raises(DataError, match="2 of 2 files cannot be read"):
+        load(str(tmp_path / "set"), cache=tmp_path / "cache")
+
+
+def test_a_file_that_kills_its_process_is_a_bad_file(pictures, tmp_path, monkeypatch):
+    """The decoders are C: a damaged file may end a process, but not the work."""
+    killer = tmp_path / "site"
+    killer.mkdir()
+    (killer / "sitecustomize.py").write_text(
+        "import os\nfrom slackaug.data import decode\nread = decode.read\n"
+        "decode.read = lambda path, options: os._exit(11) if path.name == '33.png' else read(path, options)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{crew.PACKAGE}{os.pathsep}{killer}")
+    with pytest.raises(DataError, match=r"2 of 300 files cannot be read[^\0]*cat/33.png: the decoder crashed on it"):
+        load(str(pictures), cache=tmp_path / "cache")
+
+
+def test_processes_that_cannot_start_are_said(pictures, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(DataError, match="cannot be started"):
+        load(str(pictures), cache=tmp_path / "cache")
+
+
+def test_a_full_disk_is_said_before_and_during(pictures, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "SPARE_BYTES", 10**18)
+        with pytest.raises(DataError, match=r"GB are free there; choose another place.*--cache"):
+            load(str(pictures), cache=tmp_path / "cache")
+    full = tmp_path / "full"
+    folder = cache.folder_for(full, pictures, 10, 12, Options())
+    folder.mkdir(parents=True)
+    (folder / "images.u8").symlink_to("/dev/full")  # every write fails: no space left
+    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\).*--cache DIR"):
+        load(str(pictures), cache=full)
+
+
+def test_a_place_that_is_no_folder(pictures, tmp_path):
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(DataError, match=r"cannot be written.*--cache DIR"):
+        load(str(pictures), cache=tmp_path / "cache")
+
+
+PEAK = """
+import re, sys, threading, time
+from pathlib import Path
+import torch
+from slackaug.data import load
+def anonymous():
+    return int(re.search(r"RssAnon:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
+before, peak, is_over = anonymous(), 0, False
+def watch():
+    global peak
+    while not is_over:
+        peak = max(peak, anonymous())
+        time.sleep(0.002)
+watching = threading.Thread(target=watch); watching.start()
+dataset = load(sys.argv[1], cache=sys.argv[2], size=int(sys.argv[3]))
+train, val = dataset.halves(0)
+for half in (train, val):
+    for start in range(0, len(half.labels), 16):
+        half.take(torch.arange(start, min(start + 16, len(half.labels))))
+is_over = True; watching.join()
+print(peak - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's /proc")
+def test_the_set_is_not_held_in_memory(pictures, tmp_path):
+    size = 700  # 441 MB in all
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, pictures, tmp_path / "cache", str(size)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 0.5 * 2 * N * 3 * size * size
