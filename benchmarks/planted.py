@@ -26,7 +26,7 @@ import torch
 from slackaug import Policy, recipes
 from slackaug.data import load
 from slackaug.intervals import Interval, interval
-from slackaug.learn import Learner
+from slackaug.learner import Learner
 from slackaug.recipes import RunConfig
 
 GEOMETRIC = [

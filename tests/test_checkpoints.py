@@ -13,9 +13,10 @@ from torch import Tensor
 
 import tiny
 from disks import Failing, flip_a_bit
-from slackaug import learn, recipes
+from slackaug import recipes
 from slackaug.checkpoints import Checkpoints, from_vectors, read, take_out, to_bytes, to_vectors
 from slackaug.data import load
+from slackaug.learner import Learner
 from slackaug.settings import parse_assignment, update
 
 MEGABYTE = 1e6
@@ -158,7 +159,7 @@ def test_no_file_of_a_wrn_40_2_is_large(tmp_path):
     images = tiny.arrays()
     np.savez(tmp_path / "x.npz", **images)
     data = load(str(tmp_path / "x.npz"))
-    learner = learn.Learner(update(recipes.quick(data), parse_assignment("model=wrn-40-2")), data)
+    learner = Learner(update(recipes.quick(data), parse_assignment("model=wrn-40-2")), data)
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     for _ in ("pre-training", "search"):
         given = learner.get_state() | {"config": "x"}

@@ -45,7 +45,7 @@ def test_a_model_that_draws_is_not_captured(caplog):
 
 def test_out_of_memory_says_what_to_try(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
-    text = str(engines.out_of_memory("batches of 128 images", "evaluate.batch", 128))
+    text = str(engines.OutOfMemory("batches of 128 images", "evaluate.batch", 128))
     assert text == (
         "batches of 128 images do not fit on the GPU (8 GB, 2 GB of it free); try half of it: --set evaluate.batch=64"
     )

@@ -25,7 +25,7 @@ from slackaug.checkpoints import Checkpoints, read
 from slackaug.data import load
 from slackaug.ensemble import ALONE, Ensemble
 from slackaug.exits import Told
-from slackaug.learn import Learner
+from slackaug.learner import Learner
 from slackaug.recipes import RunConfig
 
 ON_THE_CPU = {"CUDA_VISIBLE_DEVICES": ""}

@@ -186,8 +186,8 @@ class Enumeration:
     def average(self, gradient: Tensor) -> Tensor:
         return gradient
 
-    def rate(self, lr: float) -> float:
-        return lr
+    def scheduled(self, name: str, value: float) -> float:
+        return value
 
     def cold_start(self) -> None:
         raise AssertionError("a single step starts nothing")

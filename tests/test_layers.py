@@ -10,7 +10,7 @@ import pytest
 import slackaug
 
 PACKAGE = Path(slackaug.__file__).parent
-CORE = ("rng", "schema", "transforms", "pil", "elementary", "spaces", "policy", "hypergrad", "slack")
+CORE = ("rng", "schema", "transforms", "pil", "elementary", "spaces", "policy", "hypergrad", "budget", "slack")
 CONSTANTS = {"_version"}  # may be imported from anywhere
 CORE_MAY_USE = {"torch", "numpy", "PIL"}  # and of the standard library all but:
 NOT_IN_THE_CORE = {"argparse", "builtins", "io", "logging", "multiprocessing", "random", "secrets", "shutil", "socket",

@@ -12,7 +12,7 @@ import slackaug
 import tiny
 from slackaug import learn, models, recipes, rng, settings
 from slackaug.data import load
-from slackaug.learn import Learner
+from slackaug.learner import Learner
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 KEYS = {"stage", "round", "step", "train_loss"}
@@ -84,7 +84,7 @@ def test_training_data_is_seen(finished, tmp_path):
 
 def test_a_held_out_test_set_is_never_seen():
     data = load("digits")
-    learner = learn.Learner(tiny_config(data), data)
+    learner = Learner(tiny_config(data), data)
     held_out = {image.numpy().tobytes() for image in data.test.images}
     seen = [image.numpy().tobytes() for half in (learner.train, learner.val) for image in half.images]
     assert len(seen) == len(data.train.labels)
@@ -108,7 +108,7 @@ def test_metrics(finished):
 
 def test_progress_goes_from_0_to_1(tiny_npz):
     data = load(str(tiny_npz))
-    learner = learn.Learner(tiny_config(data), data)
+    learner = Learner(tiny_config(data), data)
     shares = [progress.done for progress in learn.work(learner)]
     assert shares[0] > 0
     assert shares == sorted(set(shares))
@@ -120,7 +120,7 @@ def test_progress_goes_from_0_to_1(tiny_npz):
 def test_a_learner_left_and_taken_up_again(n, tiny_npz):
     data = load(str(tiny_npz))
     config = tiny_config(data, search__cold_start="false")
-    whole, first, second = (learn.Learner(config, data) for _ in range(3))
+    whole, first, second = (Learner(config, data) for _ in range(3))
     expected = [progress.train_loss for progress in learn.work(whole)]
     work = learn.work(first)
     losses = [next(work).train_loss for _ in range(n)]

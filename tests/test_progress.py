@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 
 from slackaug import Policy, progress
-from slackaug.learn import Progress
+from slackaug.learner import Progress
 
 
 @pytest.mark.parametrize(

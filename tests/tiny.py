@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from slackaug import cli, learn, models, rng
+from slackaug import cli, learn, learner, models, rng
 from slackaug.progress import Display
 
 SETTINGS = {
     "pretrain": {"epochs": 2, "batch": 4},  # 6 steps
-    "search": {"n_rounds": 2, "n_retrain": 3, "n_unrolled": 3, "n_composites": 2, "batch": 4},
+    "search": {"n_rounds": 2, "n_retrain": 3, "n_unrolled": 3, "n_composites": 2, "batch": 4, "calibrate": "false"},
 }
 N_CLASSES = 3
 Moment = tuple[str, int, int]  # stage, round and step; or "replace", the number of a write, 0
@@ -103,7 +103,7 @@ def live_and_die(words: list[str], log: str, moment: Moment, number: int) -> Non
     learn.search_seconds = lambda *_: 0.0
     show, replace, n_writes = Display.show, os.replace, 0
 
-    def show_or_die(self: Display, progress: learn.Progress, elapsed: float) -> None:
+    def show_or_die(self: Display, progress: learner.Progress, elapsed: float) -> None:
         if (progress.stage, progress.round, progress.step) == moment:
             os.kill(os.getpid(), number)
         show(self, progress, elapsed)

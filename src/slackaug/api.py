@@ -16,16 +16,20 @@ import torch
 from rich.console import Console
 
 from . import ensemble, foreign, learn, recipes, runs, settings
+from .calibrate import Calibration
 from .data import DataError, Dataset, load
+from .engines import OutOfMemory
 from .ensemble import ALONE, Ensemble, Parted
 from .exits import Stopped, signals
-from .learn import Ending, Learner, Progress
+from .learn import Ending
+from .learner import Learner, Progress, start_policy
 from .machine import default_device, duration_seconds, machine
 from .policy import Policy
 from .progress import Display, Reading, duration
 from .recipes import DataConfig, RunConfig
 from .runs import Run, RunError
 
+LEAST_BATCH = 8  # that a search makes do with by itself
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
 
 
@@ -106,6 +110,8 @@ def search(
             source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
             announce(work, dataset, chosen)
+            chosen, seconds = fitting(work, dataset, chosen, is_given=config is not None, assignments=set)
+            work.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
         if dry_run:
             work.say(settings.dump(chosen))
             return None
@@ -176,8 +182,8 @@ def configure(
         if "data" in assignment:
             raise settings.SettingError(f"--set {text}: the data is given by DATA, --size and --skip-bad")
         changes = merge(changes, assignment)
-    changes = merge({"n_ranks": n_ranks}, merge(changes, given))
-    name = changes.get("preset") or ("paper" if torch.cuda.is_available() else "quick")
+    changes = merge({"n_ranks": n_ranks, "search": not_found_by_itself(changes)}, merge(changes, given))
+    name = changes.get("preset") or ("standard" if torch.cuda.is_available() else "quick")
     model = settings.checked(changes.get("model"), str | None, "model")
     chosen = settings.update(
         recipes.preset(str(name), dataset, model), changes
@@ -187,8 +193,16 @@ def configure(
             f"n_ranks={chosen.n_ranks}, but this search has {count(n_ranks, 'process', 'processes')}; give "
             f"--set n_ranks={n_ranks}, or start it with torchrun --nproc-per-node {chosen.n_ranks} -m slackaug search"
         )
-    learn.start_policy(chosen, dataset)  # an unknown transformation in `exclude` is found here, not later
+    start_policy(chosen, dataset)  # an unknown transformation in `exclude` is found here, not later
     return chosen
+
+
+def not_found_by_itself(changes: dict[str, Any]) -> dict[str, Any]:
+    """Who gives a rate of the search does not want it to be found."""
+    given = changes.get("search")
+    given = given if isinstance(given, dict) else {}
+    off: dict[str, Any] = {"calibrate": False} if "model_lr" in given else {}
+    return off | ({"kl_budget": None} if given.keys() & {"policy_lr", "kl_weight"} else {})
 
 
 def count(n: int, one: str, many: str) -> str:
@@ -208,7 +222,7 @@ def is_foreign(model: str) -> bool:
 
 
 def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
-    """What is about to be done, and what it will cost."""
+    """What is about to be done."""
     height, width = dataset.image_size
     flip = dataset.flip if config.flip is None else config.flip
     row = f" (the row of {recipes.paper_row(dataset)})" if config.preset == "paper" else ""
@@ -227,8 +241,22 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
             f"an ensemble of {config.n_ranks} models, one in each process, learns one policy; "
             "the losses that are shown and stored are those of rank 0"
         )
-    seconds = learn.search_seconds(config, dataset, work.device, work.engine)
-    work.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
+
+
+def fitting(
+    work: Work, dataset: Dataset, config: RunConfig, *, is_given: bool, assignments: Sequence[str]
+) -> tuple[RunConfig, float]:
+    """The configuration with batches that fit on the GPU, where they are not given or the paper's, and its seconds."""
+    while True:
+        try:
+            return config, learn.search_seconds(config, dataset, work.device, work.engine)
+        except OutOfMemory as error:
+            is_fixed = is_given or any(text.startswith(f"{error.setting}=") for text in assignments)
+            if is_fixed or config.preset == "paper" or error.batch < LEAST_BATCH:
+                raise
+            smaller = f"{error.setting}={error.batch}"
+            work.say(f"{error.what} do not fit on the GPU; going on with {smaller}")
+        config = settings.update(config, settings.parse_assignment(smaller))
 
 
 def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -> SearchResult:
@@ -324,6 +352,12 @@ def writing(work: Work, config: RunConfig) -> AbstractContextManager[None]:
 
 
 def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:
+    def on_calibrated(found: Calibration) -> None:
+        work.say(found.describe())
+        if run is not None:
+            run.write("calibration.json", json.dumps(found.to_json(), indent=1))
+
+    learner.on_calibrated = on_calibrated
     policy_file = work.folder / "policy.json"
     to_go_on = f"To go on: {work.resume_command(learner.config)}"
     try:

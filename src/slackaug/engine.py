@@ -67,8 +67,8 @@ class Plain:
     def execute(self, step: Step, state: State, config: SearchConfig) -> tuple[State, Report]:
         return step(state, self, config)
 
-    def rate(self, lr: float) -> float | Tensor:
-        return lr
+    def scheduled(self, name: str, value: float) -> float | Tensor:
+        return value
 
     def cold_start(self) -> None:
         self.model.load_state_dict(self.theta_0)

@@ -43,7 +43,7 @@ def make_fit(part: str, model: nn.Module, *arguments: Any) -> Fit:
         fit = Fit(model, *arguments)
     except torch.OutOfMemoryError:
         images = f"batches of {fit.batches.batch} images"
-        raise out_of_memory(images, f"{part}.batch", fit.batches.batch) from None
+        raise OutOfMemory(images, f"{part}.batch", fit.batches.batch) from None
     fit.set_state(before)
     return fit
 
@@ -72,7 +72,7 @@ def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *ar
         engine = Plain(model, phi, *arguments)
     except torch.OutOfMemoryError:
         images = f"{search.n_composites} x {engine.train_batches.batch} images"
-        raise out_of_memory(images, "search.batch", engine.train_batches.batch) from None
+        raise OutOfMemory(images, "search.batch", engine.train_batches.batch) from None
     engine.set_state(before)
     return engine
 
@@ -81,10 +81,13 @@ def fall_back(error: NotCaptured) -> None:
     log.warning("slackaug: steps cannot be compiled and captured here, so they are slower (%s)", error)
 
 
-def out_of_memory(what: str, setting: str, batch: int) -> RuntimeError:
-    """What to try instead."""
-    free, total = torch.cuda.mem_get_info()
-    return RuntimeError(
-        f"{what} do not fit on the GPU ({total / 1e9:.0f} GB, {free / 1e9:.0f} GB of it free); "
-        f"try half of it: --set {setting}={max(batch // 2, 1)}"
-    )
+class OutOfMemory(RuntimeError):
+    """Batches do not fit on the GPU; `setting` is to become `batch`."""
+
+    def __init__(self, what: str, setting: str, batch: int):
+        free, total = torch.cuda.mem_get_info()
+        self.what, self.setting, self.batch = what, setting, max(batch // 2, 1)
+        super().__init__(
+            f"{what} do not fit on the GPU ({total / 1e9:.0f} GB, {free / 1e9:.0f} GB of it free); "
+            f"try half of it: --set {setting}={self.batch}"
+        )

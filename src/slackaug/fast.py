@@ -228,10 +228,12 @@ class Fast(Plain):
         }
         if is_unrolled:
             drawn["val_index"] = self.val_batches.next()
+            if config.kl_budget is not None:
+                drawn["kl"] = torch.tensor(slack.kl_allowed(state.step + 1, config), dtype=torch.float64)
         return drawn
 
-    def rate(self, lr: float) -> float | Tensor:
-        return self.drawn["lr"]
+    def scheduled(self, name: str, value: float) -> float | Tensor:
+        return self.drawn[name]
 
     def draw(self, phi: Policy, n: int) -> Composites:
         return phi.transport(self.drawn["uniform"], self.drawn["normal"])
@@ -250,14 +252,14 @@ class Fast(Plain):
 
 def tensors(state: State) -> list[Tensor]:
     phi, anchor = state.phi, state.anchor
-    return [phi.pi, phi.mu, anchor.pi, state.theta_momentum, state.pi_momentum, state.mu_momentum]
+    return [phi.pi, phi.mu, anchor.pi, anchor.mu, state.theta_momentum, state.pi_momentum, state.mu_momentum]
 
 
 def with_tensors(state: State, values: list[Tensor]) -> State:
-    pi, mu, anchor_pi, theta_momentum, pi_momentum, mu_momentum = values
+    pi, mu, anchor_pi, anchor_mu, theta_momentum, pi_momentum, mu_momentum = values
     return state._replace(
         phi=replace(state.phi, pi=pi, mu=mu),
-        anchor=replace(state.anchor, pi=anchor_pi),
+        anchor=replace(state.anchor, pi=anchor_pi, mu=anchor_mu),
         theta_momentum=theta_momentum,
         pi_momentum=pi_momentum,
         mu_momentum=mu_momentum,

@@ -6,39 +6,24 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from . import engines, models, prepare, rng, slack
-from .data import Dataset, Split
-from .engine import Plain, alone
-from .ensemble import ALONE, Ensemble
-from .policy import Policy
+from . import slack
+from .data import Dataset
+from .learner import Learner, Progress
 from .recipes import RunConfig
 from .runs import Run
-from .spaces import get_space
 
 CHECKPOINT_SECONDS = 120.0
 METRICS_EVERY = 10  # steps
+N_TRIALS = 3  # of a calibration, usually
 
 
 class Diverged(RuntimeError):
     """A loss is no longer a number."""
-
-
-class Progress(NamedTuple):
-    """Where a search stands after a step."""
-
-    stage: str  # "pre-training", "re-training" or "policy"
-    round: int  # from 1; 0 in pre-training
-    step: int  # done in this stage of this round
-    n_steps: int
-    done: float  # share of the whole search, by steps
-    train_loss: Tensor
-    val_loss: Tensor | None
-    phi: Policy
 
 
 class Arriving:
@@ -69,116 +54,6 @@ class Ending(Enum):
     FINISHED = "finished"
     TIME_LIMIT = "time limit"
     STOPPED = "stopped"
-
-
-def start_policy(config: RunConfig, data: Dataset) -> Policy:
-    space = get_space(config.space)
-    if config.exclude:
-        space = space.exclude(*config.exclude)
-    flip = data.flip if config.flip is None else config.flip
-    phi = Policy.uniform(space, flip=flip, mean=data.mean, std=data.std)
-    return replace(phi, dataset=data.fingerprint)
-
-
-class Learner:
-    """The two stages of a search, and how to leave and take them up again. Test images have no part in it."""
-
-    def __init__(
-        self, config: RunConfig, data: Dataset, device: str = "cpu", ensemble: Ensemble = ALONE, engine: str = "fast"
-    ):
-        self.config, self.ensemble, self.engine_name = config, ensemble, engine
-        self.train, self.val = (to_device(half, device) for half in data.halves(config.seed))
-        self.phi = start_policy(config, data)
-        self.model = models.build(
-            config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model", *ensemble.purpose())
-        ).to(device)
-        self.preparation = prepare.window(data.image_size)
-        streams = self.streams("pre-training")
-        self.fit = engines.make_fit(
-            "pretrain", self.model, self.phi, self.train, config.pretrain, streams, self.preparation
-        )
-        self.engine: Plain | None = None  # from the end of pre-training on, which settles theta_0
-        self.state: slack.State | None = None
-
-    def begin_search(self) -> None:
-        """theta_0 is what the model has become."""
-        search, streams = self.config.search, self.streams("search")
-        average = self.ensemble.average if self.ensemble.n_ranks > 1 else alone
-        arguments = self.model, self.phi, self.train, self.val, search.batch, streams, self.preparation, average
-        self.engine = engines.make_engine(self.engine_name, search, *arguments)
-        self.state = slack.start(self.phi, self.engine)
-
-    def streams(self, stage: str) -> dict[str, Generator]:
-        return rng.streams(self.config.seed, stage, *self.ensemble.purpose())
-
-    def pretrain(self) -> Iterator[Progress]:
-        n = self.fit.n_steps
-        while self.fit.done < n:
-            loss = self.fit.step()
-            yield Progress("pre-training", 0, self.fit.done, n, self.share_done(), loss, None, self.phi)
-
-    def search(self) -> Iterator[Progress]:
-        assert self.engine is not None
-        assert self.state is not None
-        search = self.config.search
-        for state, report in slack.search(self.state, self.engine, search):
-            self.state = state
-            ended = state.step == 0
-            round_number = state.round + (not ended)
-            step = search.n_steps if ended else state.step
-            stage = "re-training" if report.val_loss is None else "policy"
-            yield Progress(
-                stage,
-                round_number,
-                step,
-                search.n_steps,
-                self.share_done(),
-                report.train_loss,
-                report.val_loss,
-                state.phi,
-            )
-
-    def share_done(self) -> float:
-        """By passes through the model: a search step has as many as composites."""
-        search = self.config.search
-        weight = search.n_composites * min(search.batch, len(self.train.labels)) / self.fit.batches.batch
-        done = 0 if self.state is None else self.state.round * search.n_steps + self.state.step
-        total = self.fit.n_steps + weight * search.n_rounds * search.n_steps
-        return (self.fit.done + weight * done) / total
-
-    @property
-    def theta(self) -> Tensor:
-        return self.fit.theta if self.engine is None else self.engine.theta
-
-    @property
-    def is_finished(self) -> bool:
-        return self.state is not None and self.state.round >= self.config.search.n_rounds
-
-    def get_state(self) -> dict[str, Any]:
-        if self.engine is None or self.state is None:
-            return {"stage": "pre-training", "fit": self.fit.get_state()}
-        return {
-            "stage": "search",
-            "theta_0": self.engine.theta_0,
-            "search": slack.to_tensors(self.state),
-            "engine": self.engine.get_state(),
-        }
-
-    def set_state(self, saved: dict[str, Any]) -> None:
-        if saved["stage"] == "pre-training":
-            self.fit.set_state(saved["fit"])
-            return
-        self.fit.done = self.fit.n_steps
-        self.model.load_state_dict(saved["theta_0"])
-        self.begin_search()
-        assert self.engine is not None
-        self.engine.set_state(saved["engine"])
-        state = slack.from_tensors(saved["search"], self.phi)
-        self.state = state._replace(theta_momentum=state.theta_momentum.to(self.engine.theta.device))
-
-
-def to_device(split: Split, device: str) -> Split:
-    return Split(split.images.to(device), split.labels.to(device))
 
 
 class Clock:
@@ -213,7 +88,7 @@ def execute(
         if arriving is not None:
             seen, arriving = arriving.get(), None
             check_finite(learner, run, seen, [seen.train_loss, seen.val_loss])
-            if run is not None:
+            if run is not None and seen.stage != "calibration":  # which would be there twice after an interruption
                 record(run, seen)
 
     def save(progress: Progress) -> None:
@@ -253,6 +128,8 @@ def execute(
 def work(learner: Learner) -> Iterator[Progress]:
     if learner.state is None:
         yield from learner.pretrain()
+        if learner.needs_calibration:
+            yield from learner.calibrate()
         learner.begin_search()
     yield from learner.search()
 
@@ -268,7 +145,9 @@ def unpack(saved: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def check_finite(learner: Learner, run: Run | None, progress: Progress, values: list[Tensor | None]) -> None:
-    """The losses, and of what is about to be saved the model and the policy; on any rank."""
+    """The losses, and of what is about to be saved the model and the policy; on any rank. Trials may diverge."""
+    if progress.stage == "calibration":
+        return
     is_finite = all(value is None or torch.isfinite(value).all().item() for value in values)
     if not any(learner.ensemble.agree(not is_finite)):
         return
@@ -327,10 +206,11 @@ def search_seconds(config: RunConfig, data: Dataset, device: str, engine_name: s
     assert learner.engine is not None
     assert learner.state is not None
     engine, state, search = learner.engine, learner.state, config.search
+    calibration = N_TRIALS * search.n_retrain if search.calibrate else 0
     retrain = timed(lambda: engine.execute(slack.take_step, state, search))
     unrolled = timed(lambda: engine.execute(slack.take_step, state._replace(step=search.n_retrain), search))
     per_round = search.n_retrain * retrain + search.n_unrolled * unrolled
-    return learner.fit.n_steps * fit_seconds + search.n_rounds * per_round
+    return learner.fit.n_steps * fit_seconds + calibration * retrain + search.n_rounds * per_round
 
 
 def timed(step: Callable[[], object]) -> float:

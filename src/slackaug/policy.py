@@ -26,6 +26,7 @@ MU_START = 0.75
 MU_MIN, MU_MAX = 0.1, 1.0  # mu is clamped to this after each update of a search
 MU_FILE_MIN = 1e-3  # what a file may hold: below it the density has no meaning
 MAX_COMPOSED = 16
+EDGE = 0.9032  # the integral of phi(z)^2 / Phi(z)
 RGB = tuple[float, float, float]
 CIFAR = CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET = IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -49,6 +50,11 @@ class SmoothedUniform:
         log_upper: Tensor = torch.special.log_ndtr(upper)
         log_lower: Tensor = torch.special.log_ndtr(lower)
         return log_upper + torch.log1p(-torch.exp(log_lower - log_upper)) - torch.log(self.high)
+
+    def information(self) -> Tensor:
+        """The Fisher information about `high`, to within 10 %: of its blurred edge, or, if low, of the mean."""
+        edge = (EDGE / self.scale - 1 / self.high) / self.high
+        return torch.where(self.high >= 2 * self.scale, edge, 0.25 / self.scale**2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from . import describe
-from .learn import Progress
+from .learner import Progress
 
 PLAIN_SECONDS = 30.0
 LIVE_SECONDS = 0.2

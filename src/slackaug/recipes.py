@@ -65,17 +65,44 @@ def epochs_for(n_steps: int, n_images: int, batch: int) -> int:
 # --- presets: a function of the data ----------------------------------------------------------------------------------
 
 
+DISTANCE = 0.4  # nats from uniform, per position, for a policy that goes one way in every round: the paper's speed
+
+
+def kl_budget(n_rounds: int) -> float:
+    """Of a round. KL grows with the square of the distance; the paper's ten rounds come to 0.004 each."""
+    return DISTANCE / n_rounds**2
+
+
+def self_tuned(n_images: int, batch: int, *, n_rounds: int, retrain: range, unrolled: range) -> SearchConfig:
+    """Nothing in it is chosen for a dataset: steps by the number of images, rates by calibration and by a budget.
+
+    A round re-trains for the paper's five epochs, and moves the policy for two, as far as the ranges of steps allow.
+    """
+    per_epoch = max(1, n_images // batch)
+    n_retrain, n_unrolled = (
+        min(max(epochs * per_epoch, allowed.start), allowed.stop) for epochs, allowed in ((5, retrain), (2, unrolled))
+    )
+    return SearchConfig(
+        n_rounds=n_rounds,
+        n_retrain=n_retrain,
+        n_unrolled=n_unrolled,
+        batch=batch,
+        model_lr=0.1,
+        calibrate=True,
+        kl_budget=kl_budget(n_rounds),
+        weight_decay=5e-4,
+    )
+
+
 def quick(data: Dataset, model: str | None = None) -> RunConfig:
-    """A small network and short rounds: minutes on a laptop. Its settings are those of `benchmarks/planted.py`."""
+    """A small network and short rounds: minutes on a laptop."""
     n_train = len(data.train.labels)
     return RunConfig(
         preset="quick",
         model=model or "small",
         space=default_space(data),
         pretrain=FitConfig(epochs=epochs_for(500, n_train // 2, 32), batch=32, nesterov=False),
-        search=SearchConfig(
-            n_rounds=5, n_retrain=40, n_unrolled=60, batch=32, model_lr=0.1, kl_weight=0.02, weight_decay=5e-4
-        ),
+        search=self_tuned(n_train // 2, 32, n_rounds=5, retrain=range(40, 80), unrolled=range(60, 60)),
         evaluate=FitConfig(epochs=epochs_for(1000, n_train, 64), batch=64),
     )
 
@@ -87,9 +114,44 @@ def demo(data: Dataset, model: str | None = None) -> RunConfig:
         base,
         preset="demo",
         pretrain=replace(base.pretrain, epochs=12),
-        search=replace(base.search, n_rounds=3, n_retrain=20, n_unrolled=40),
+        search=replace(base.search, n_rounds=3, n_retrain=20, n_unrolled=40, kl_budget=kl_budget(5)),
         evaluate=replace(base.evaluate, epochs=6),
     )
+
+
+def standard(data: Dataset, model: str | None = None) -> RunConfig:
+    """For a GPU and any data: the paper's rounds, with what its authors tuned for each dataset found by the search."""
+    n_train = len(data.train.labels)
+    fit = FitConfig(epochs=epochs_within(200, 2_000, 40_000, n_train // 2, 128))
+    return RunConfig(
+        preset="standard",
+        model=model or default_model(data),
+        space=default_space(data),
+        pretrain=replace(fit, nesterov=False),
+        search=self_tuned(n_train // 2, 128, n_rounds=10, retrain=range(100, 1000), unrolled=range(100, 400)),
+        evaluate=FitConfig(epochs=epochs_within(200, 2_000, 80_000, n_train, 128)),
+    )
+
+
+def fast(data: Dataset, model: str | None = None) -> RunConfig:
+    """`standard` in fewer and shorter rounds, for a first look."""
+    base, n_train = standard(data, model), len(data.train.labels)
+    return replace(
+        base,
+        preset="fast",
+        pretrain=replace(base.pretrain, epochs=epochs_within(60, 1_000, 12_000, n_train // 2, 128)),
+        search=self_tuned(n_train // 2, 128, n_rounds=5, retrain=range(60, 300), unrolled=range(60, 150)),
+        evaluate=replace(base.evaluate, epochs=epochs_within(60, 1_000, 24_000, n_train, 128)),
+    )
+
+
+def default_model(data: Dataset) -> str:
+    return "wrn-40-2" if max(data.image_size) <= SMALL_IMAGE else "resnet18"
+
+
+def epochs_within(epochs: int, least: int, most: int, n_images: int, batch: int) -> int:
+    """So many epochs, but no fewer and no more than so many steps."""
+    return min(max(epochs, epochs_for(least, n_images, batch)), epochs_for(most, n_images, batch))
 
 
 def paper(data: Dataset, model: str | None = None) -> RunConfig:
@@ -169,7 +231,13 @@ def domainnet(domain: str) -> RunConfig:
     )
 
 
-PRESETS: dict[str, Callable[[Dataset, str | None], RunConfig]] = {"quick": quick, "paper": paper, "demo": demo}
+PRESETS: dict[str, Callable[[Dataset, str | None], RunConfig]] = {
+    "quick": quick,
+    "standard": standard,
+    "fast": fast,
+    "paper": paper,
+    "demo": demo,
+}
 
 
 def preset(name: str, data: Dataset, model: str | None = None) -> RunConfig:
@@ -183,14 +251,15 @@ def preset(name: str, data: Dataset, model: str | None = None) -> RunConfig:
 
 def without_kl(base: RunConfig) -> RunConfig:
     """No anchoring, at a quarter of the policy's rate (the published script has a half)."""
-    changed = replace(base.search, kl_weight=0.0, policy_lr=0.25 * base.search.policy_lr, mu_divisor=10.0)
+    rate = 0.25 * base.search.policy_lr
+    changed = replace(base.search, kl_budget=None, kl_weight=0.0, policy_lr=rate, mu_divisor=10.0)
     return replace(base, search=changed)
 
 
 def unrolled(base: RunConfig) -> RunConfig:
     """One round of 10,000 steps, none of them re-training; the anchor is where it starts: uniform."""
-    changed = replace(base.search, n_rounds=1, n_retrain=0, n_unrolled=10_000, policy_lr=0.25, kl_weight=0.005)
-    return replace(base, search=changed)
+    one_round = replace(base.search, n_rounds=1, n_retrain=0, n_unrolled=10_000, calibrate=False)
+    return replace(base, search=replace(one_round, kl_budget=None, policy_lr=0.25, kl_weight=0.005))
 
 
 def unrolled_without_kl(base: RunConfig) -> RunConfig:
@@ -200,7 +269,8 @@ def unrolled_without_kl(base: RunConfig) -> RunConfig:
 def warm_start(base: RunConfig) -> RunConfig:
     """theta carries over from round to round, at twice its rate and half the policy's."""
     s = base.search
-    return replace(base, search=replace(s, cold_start=False, model_lr=2 * s.model_lr, policy_lr=0.5 * s.policy_lr))
+    warm = replace(s, cold_start=False, calibrate=False, kl_budget=None)
+    return replace(base, search=replace(warm, model_lr=2 * s.model_lr, policy_lr=0.5 * s.policy_lr))
 
 
 def pi_only(base: RunConfig) -> RunConfig:
@@ -208,12 +278,13 @@ def pi_only(base: RunConfig) -> RunConfig:
 
 
 def mu_only(base: RunConfig) -> RunConfig:
-    return replace(base, search=replace(base.search, learn_pi=False, policy_lr=0.025, mu_divisor=1.0))
+    changed = replace(base.search, learn_pi=False, kl_budget=None, policy_lr=0.025, mu_divisor=1.0)
+    return replace(base, search=changed)
 
 
 def ensembling(base: RunConfig, n_ranks: int = 4) -> RunConfig:
     """The policy's gradient is averaged over several models; the settings are those published for 4."""
-    changed = replace(base.search, policy_lr=4.0, kl_weight=0.005, mu_divisor=60.0)
+    changed = replace(base.search, kl_budget=None, policy_lr=4.0, kl_weight=0.005, mu_divisor=60.0)
     return replace(base, n_ranks=n_ranks, search=changed)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from . import hypergrad
+from . import budget, hypergrad
 from .policy import MU_MAX, MU_MIN, Policy
 from .spaces import Composites
 
@@ -26,6 +26,8 @@ class SearchConfig:
     model_lr: float = 0.4  # eta; cosine to zero over a round
     policy_lr: float = 1.0  # alpha
     kl_weight: float = 0.02  # lambda
+    kl_budget: float | None = None  # nats a round, per position, in place of alpha and lambda (budget.py)
+    calibrate: bool = False  # eta is found by trial after pre-training; model_lr is where that begins (calibrate.py)
     weight_decay: float = 2e-4
     momentum: float = 0.9  # of theta and of phi
     clip: float | None = 5.0  # global norm of each g_a
@@ -48,6 +50,8 @@ class SearchConfig:
         for name in ("clip", "val_clip"):
             if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"search.{name} must be positive, or null for none, got {getattr(self, name)}")
+        if self.kl_budget is not None and not 0 < self.kl_budget < 1:
+            raise ValueError(f"search.kl_budget must be between 0 and 1, or null for none, got {self.kl_budget}")
         if not (self.learn_pi or self.learn_mu):
             raise ValueError("search.learn_pi and search.learn_mu are both false: there is nothing to learn")
         if self.cold_start and self.n_retrain == 0 and self.n_rounds > 1:
@@ -86,8 +90,8 @@ class Engine(Protocol):
         """theta <- theta_0, batch-norm statistics too."""
         ...
 
-    def rate(self, lr: float) -> float | Tensor:
-        """The rate of theta in this step, as what it is multiplied by."""
+    def scheduled(self, name: str, value: float) -> float | Tensor:
+        """A number that changes from step to step, as what can be calculated with."""
         ...
 
     def execute(self, step: "Step", state: "State", config: SearchConfig) -> "tuple[State, Report]":
@@ -103,7 +107,7 @@ class State(NamedTuple):
     phi: Policy
     anchor: Policy
     theta_momentum: Tensor  # (P,)
-    pi_momentum: Tensor  # (K, N)
+    pi_momentum: Tensor  # (K, N); with a budget, the sum of the round's gradients
     mu_momentum: Tensor  # (N,)
 
 
@@ -149,7 +153,11 @@ def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State
         grad_val, val_loss = engine.val_gradient()
         weight = hypergrad.alignment(hypergrad.clip_each(grad_val, engine.sizes, config.val_clip), grad_train)
         grad_pi, grad_mu = policy_gradient(state, config, tau, weight)  # 10
-        state = update_phi(state, config, engine.average(grad_pi), engine.average(grad_mu))  # 11
+        grads = engine.average(grad_pi), engine.average(grad_mu)
+        if config.kl_budget is None:
+            state = update_phi(state, config, *grads)  # 11
+        else:
+            state = spend_budget(state, engine.scheduled("kl", kl_allowed(state.step, config)), *grads)
         report = report._replace(val_loss=val_loss, weight=weight)
     return state, report
 
@@ -161,7 +169,7 @@ def model_lr(step: int, config: SearchConfig) -> float:
 
 def update_theta(state: State, engine: Engine, config: SearchConfig, g: Tensor) -> None:
     """8: SGD with momentum and weight decay on all parameters, in place."""
-    lr = engine.rate(model_lr(state.step, config))
+    lr = engine.scheduled("lr", model_lr(state.step, config))
     state.theta_momentum.mul_(config.momentum).add_(g).add_(engine.theta, alpha=config.weight_decay)
     engine.theta.sub_(lr * state.theta_momentum)
 
@@ -171,18 +179,31 @@ def policy_gradient(state: State, config: SearchConfig, tau: Composites, weight:
     phi = replace(state.phi, pi=state.phi.pi.detach().requires_grad_(), mu=state.phi.mu.detach().requires_grad_())
     eta, share = config.model_lr, 1 / config.n_composites
     objective = hypergrad.score_objective(phi.log_prob(tau), weight.to(phi.pi), eta, share)
-    objective = objective + config.kl_weight * phi.kl(state.anchor)
+    if config.kl_budget is None:
+        objective = objective + config.kl_weight * phi.kl(state.anchor)
     grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
-    return grad_pi, grad_mu / config.mu_divisor
+    return grad_pi * config.learn_pi, grad_mu * config.learn_mu / config.mu_divisor
 
 
 def update_phi(state: State, config: SearchConfig, grad_pi: Tensor, grad_mu: Tensor) -> State:
     """11: SGD with momentum; mu stays in its range."""
     pi_momentum = config.momentum * state.pi_momentum + grad_pi
     mu_momentum = config.momentum * state.mu_momentum + grad_mu
-    pi = state.phi.pi - config.policy_lr * pi_momentum if config.learn_pi else state.phi.pi
-    mu = (state.phi.mu - config.policy_lr * mu_momentum).clamp(MU_MIN, MU_MAX) if config.learn_mu else state.phi.mu
+    pi = state.phi.pi - config.policy_lr * pi_momentum
+    mu = (state.phi.mu - config.policy_lr * mu_momentum).clamp(MU_MIN, MU_MAX)
     return state._replace(phi=replace(state.phi, pi=pi, mu=mu), pi_momentum=pi_momentum, mu_momentum=mu_momentum)
+
+
+def kl_allowed(step: int, config: SearchConfig) -> float:
+    assert config.kl_budget is not None
+    return budget.allowed(config.kl_budget, step - config.n_retrain, config.n_unrolled)
+
+
+def spend_budget(state: State, kl: float | Tensor, grad_pi: Tensor, grad_mu: Tensor) -> State:
+    """11, without a rate: along the sum of the round's gradients."""
+    pi_sum, mu_sum = state.pi_momentum + grad_pi, state.mu_momentum + grad_mu
+    phi = budget.move(state.anchor, pi_sum, mu_sum, kl)
+    return state._replace(phi=phi, pi_momentum=pi_sum, mu_momentum=mu_sum)
 
 
 def to_tensors(state: State) -> dict[str, Any]:
@@ -194,6 +215,7 @@ def to_tensors(state: State) -> dict[str, Any]:
         "pi": phi.pi,
         "mu": phi.mu,
         "anchor_pi": anchor.pi,
+        "anchor_mu": anchor.mu,
         "theta_momentum": state.theta_momentum.clone(),  # the next step changes it in place
         "pi_momentum": state.pi_momentum,
         "mu_momentum": state.mu_momentum,
@@ -206,7 +228,7 @@ def from_tensors(saved: dict[str, Any], phi: Policy) -> State:
         saved["round"],
         saved["step"],
         replace(phi, pi=saved["pi"], mu=saved["mu"]),
-        replace(phi, pi=saved["anchor_pi"]),
+        replace(phi, pi=saved["anchor_pi"], mu=saved["anchor_mu"]),
         saved["theta_momentum"].clone(),
         saved["pi_momentum"],
         saved["mu_momentum"],

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from . import api, candidates, learn, settings, study_recipes, trial
+from . import api, candidates, settings, study_recipes, trial
 from .candidates import Candidate
+from .learner import start_policy
 from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
 from .progress import Reading
 from .recipes import DataConfig, RunConfig
@@ -92,7 +93,7 @@ def configure(
     dataset = trial.dataset(where, reading)
     where = replace(where, fingerprint=dataset.fingerprint)
     search = replace(settings.update(config.run_config(dataset, model), changes(model, assignments)), data=where)
-    learn.start_policy(search, dataset)  # an unknown transformation in `exclude` is found here, not later
+    start_policy(search, dataset)  # an unknown transformation in `exclude` is found here, not later
     chosen = Study(
         recipe=recipe,
         data=where,

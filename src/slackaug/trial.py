@@ -26,7 +26,8 @@ from .data.dataset import fingerprint
 from .exits import Stopped, signals
 from .files import write_atomically
 from .fit import Fit, FitConfig, predict
-from .learn import Diverged, timed, to_device
+from .learn import Diverged, timed
+from .learner import to_device
 from .policy import Policy
 from .prior import DeepAA, PBASchedule, SubPolicies
 from .progress import Reading

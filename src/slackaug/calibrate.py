@@ -1,0 +1,99 @@
+"""The rate of re-training, found by trial.
+
+The paper's first criterion for its settings: "the validation loss after re-training should be similar (experimentally,
+slightly lower) to the one obtained after pre-training". The higher the rate, the further theta follows the policy; the
+highest that meets the criterion is taken. Rates are tried in factors of two.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from . import hypergrad, rng
+from .engine import Plain
+
+FACTOR = 2.0
+TOLERANCE = 0.05  # of the loss, above which it is no longer similar
+MAX_RATE = 0.8  # twice the paper's highest
+N_LOWER = 5  # trials below the first
+N_IMAGES = 4096  # at most, for a validation loss
+
+
+class Trial(NamedTuple):
+    model_lr: float
+    val_loss: float  # after re-training from theta_0
+
+
+class Calibration(NamedTuple):
+    before: float  # the validation loss after pre-training
+    trials: tuple[Trial, ...]
+
+    def is_similar(self, trial: Trial) -> bool:
+        """False, too, for a loss that is not a number."""
+        return trial.val_loss <= self.before * (1 + TOLERANCE)
+
+    def next_rate(self, first: float) -> float | None:
+        """What to try next: upwards until the loss rises, or downwards until it does not; none when it is settled."""
+        if not self.trials:
+            return first
+        last = self.trials[-1]
+        rises = [not self.is_similar(trial) for trial in self.trials]
+        if rises[0]:
+            return last.model_lr / FACTOR if rises[-1] and len(self.trials) <= N_LOWER else None
+        return last.model_lr * FACTOR if not rises[-1] and last.model_lr * FACTOR <= MAX_RATE else None
+
+    @property
+    def model_lr(self) -> float:
+        """The highest with a similar loss; where none has, the one with the lowest."""
+        similar = [trial.model_lr for trial in self.trials if self.is_similar(trial)]
+        if similar:
+            return max(similar)
+        finite = [trial for trial in self.trials if math.isfinite(trial.val_loss)]
+        return min(finite, key=lambda trial: trial.val_loss).model_lr if finite else self.trials[-1].model_lr
+
+    def describe(self) -> str:
+        tried = ", ".join(f"{trial.model_lr:g}: {trial.val_loss:.3f}" for trial in self.trials)
+        return (
+            f"re-training at rate {self.model_lr:g}: the highest tried that leaves the validation loss about where "
+            f"pre-training left it, {self.before:.3f} ({tried})"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For people; a loss that is not a number is null."""
+        trials = [(rate, loss if math.isfinite(loss) else None) for rate, loss in self.trials]
+        return {
+            "model_lr": self.model_lr,
+            "val_loss_after_pretraining": self.before,
+            "trials": [{"model_lr": rate, "val_loss_after_retraining": loss} for rate, loss in trials],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"before": self.before, "trials": [list(trial) for trial in self.trials]}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> "Calibration":
+        return cls(saved["before"], tuple(Trial(*trial) for trial in saved["trials"]))
+
+
+@torch.no_grad()
+def val_loss(engine: Plain, batch: int, seed: int) -> torch.Tensor:
+    """Of val images as they are, in train mode, as the search sees it; leaves no trace."""
+    engine.model.train()
+    total, n = torch.zeros((), device=engine.theta.device), 0
+    with hypergrad.unchanged_buffers(engine.model), rng.as_default(rng.generator(seed, "calibration")):
+        for images, labels in batches(engine, batch):
+            logits = engine.model(engine.normalise(engine.preparation.test(images)))
+            total += cross_entropy(logits.float(), labels, reduction="sum")
+            n += len(labels)
+    return total / n
+
+
+def batches(engine: Plain, batch: int) -> Iterator[Sequence[torch.Tensor]]:
+    """Of equal size, since each has its own batch-norm statistics."""
+    n = min(len(engine.val.labels), N_IMAGES)
+    batch = min(batch, n)
+    for index in torch.arange(n - n % batch).split(batch):
+        yield engine.val.take(index.to(engine.val.labels.device))

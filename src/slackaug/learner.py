@@ -1,0 +1,188 @@
+"""The stages of a search and what they hand on: pre-training, the calibration of a rate, and the rounds."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from torch import Generator, Tensor
+
+from . import calibrate, engines, models, prepare, rng, slack
+from .calibrate import Calibration, Trial
+from .data import Dataset, Split
+from .engine import Plain, alone
+from .ensemble import ALONE, Ensemble
+from .policy import Policy
+from .recipes import RunConfig
+from .slack import SearchConfig
+from .spaces import get_space
+
+
+class Progress(NamedTuple):
+    """Where a search stands after a step."""
+
+    stage: str  # "pre-training", "calibration", "re-training" or "policy"
+    round: int  # from 1; 0 before the rounds
+    step: int  # done in this stage of this round
+    n_steps: int
+    done: float  # share of the whole search, by steps
+    train_loss: Tensor
+    val_loss: Tensor | None
+    phi: Policy
+
+
+def start_policy(config: RunConfig, data: Dataset) -> Policy:
+    space = get_space(config.space)
+    if config.exclude:
+        space = space.exclude(*config.exclude)
+    flip = data.flip if config.flip is None else config.flip
+    phi = Policy.uniform(space, flip=flip, mean=data.mean, std=data.std)
+    return replace(phi, dataset=data.fingerprint)
+
+
+class Learner:
+    """The stages of a search, and how to leave and take them up again. Test images have no part in it."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        data: Dataset,
+        device: str = "cpu",
+        ensemble: Ensemble = ALONE,
+        engine: str = "fast",
+        on_calibrated: Callable[[Calibration], None] = lambda _: None,
+    ):
+        self.config, self.ensemble, self.engine_name, self.on_calibrated = config, ensemble, engine, on_calibrated
+        self.calibration: Calibration | None = None
+        self.train, self.val = (to_device(half, device) for half in data.halves(config.seed))
+        self.phi = start_policy(config, data)
+        self.model = models.build(
+            config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model", *ensemble.purpose())
+        ).to(device)
+        self.preparation = prepare.window(data.image_size)
+        streams = self.streams("pre-training")
+        self.fit = engines.make_fit(
+            "pretrain", self.model, self.phi, self.train, config.pretrain, streams, self.preparation
+        )
+        self.pretrained: dict[str, Any] | None = None  # the state of `fit`, while trials move the model
+        self.engine: Plain | None = None  # from the start of the rounds on, which settles theta_0
+        self.state: slack.State | None = None
+
+    @property
+    def search_config(self) -> SearchConfig:
+        """As it is settled: with the rate that was found by trial, where it was to be."""
+        search = self.config.search
+        return search if self.calibration is None else replace(search, model_lr=self.calibration.model_lr)
+
+    def make_engine(self) -> Plain:
+        """theta_0 is what the model has become."""
+        search, streams = self.search_config, self.streams("search")
+        average = self.ensemble.average if self.ensemble.n_ranks > 1 else alone
+        arguments = self.model, self.phi, self.train, self.val, search.batch, streams, self.preparation, average
+        return engines.make_engine(self.engine_name, search, *arguments)
+
+    def begin_search(self) -> None:
+        self.engine = self.make_engine()
+        self.state = slack.start(self.phi, self.engine)
+
+    def streams(self, stage: str) -> dict[str, Generator]:
+        return rng.streams(self.config.seed, stage, *self.ensemble.purpose())
+
+    def pretrain(self) -> Iterator[Progress]:
+        n = self.fit.n_steps
+        while self.fit.done < n:
+            loss = self.fit.step()
+            yield Progress("pre-training", 0, self.fit.done, n, self.share_done(), loss, None, self.phi)
+
+    @property
+    def needs_calibration(self) -> bool:
+        return self.config.search.calibrate and self.calibration is None and self.state is None
+
+    def calibrate(self) -> Iterator[Progress]:
+        """Re-training from theta_0 at one rate after the other; then the model is theta_0 again."""
+        search, seed = self.config.search, self.config.seed
+        self.pretrained = self.fit.get_state()
+        engine = self.make_engine()
+        fresh = engine.get_state()
+
+        def val_loss() -> float:
+            return self.ensemble.average(calibrate.val_loss(engine, search.batch, seed)).item()
+
+        found = Calibration(val_loss(), ())
+        while (rate := found.next_rate(search.model_lr)) is not None:
+            tried, state = replace(search, model_lr=rate), slack.start(self.phi, engine)
+            for step in range(1, search.n_retrain + 1):
+                state, report = engine.execute(slack.take_step, state, tried)
+                yield Progress(
+                    "calibration", 0, step, search.n_retrain, self.share_done(), report.train_loss, None, self.phi
+                )
+            found = found._replace(trials=(*found.trials, Trial(rate, val_loss())))
+            engine.set_state(fresh)
+        self.calibration, self.pretrained = found, None
+        self.on_calibrated(found)
+
+    def search(self) -> Iterator[Progress]:
+        assert self.engine is not None
+        assert self.state is not None
+        search = self.search_config
+        for state, report in slack.search(self.state, self.engine, search):
+            self.state = state
+            ended = state.step == 0
+            round_number = state.round + (not ended)
+            step = search.n_steps if ended else state.step
+            stage = "re-training" if report.val_loss is None else "policy"
+            yield Progress(
+                stage,
+                round_number,
+                step,
+                search.n_steps,
+                self.share_done(),
+                report.train_loss,
+                report.val_loss,
+                state.phi,
+            )
+
+    def share_done(self) -> float:
+        """By passes through the model: a search step has as many as composites."""
+        search = self.config.search
+        weight = search.n_composites * min(search.batch, len(self.train.labels)) / self.fit.batches.batch
+        done = 0 if self.state is None else self.state.round * search.n_steps + self.state.step
+        total = self.fit.n_steps + weight * search.n_rounds * search.n_steps
+        return (self.fit.done + weight * done) / total
+
+    @property
+    def theta(self) -> Tensor:
+        return self.fit.theta if self.engine is None else self.engine.theta
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state is not None and self.state.round >= self.config.search.n_rounds
+
+    def get_state(self) -> dict[str, Any]:
+        """A calibration that is left begins anew: it is as if pre-training had just ended."""
+        if self.engine is None or self.state is None:
+            return {"stage": "pre-training", "fit": self.pretrained or self.fit.get_state()}
+        return {
+            "stage": "search",
+            "calibration": None if self.calibration is None else self.calibration.to_dict(),
+            "theta_0": self.engine.theta_0,
+            "search": slack.to_tensors(self.state),
+            "engine": self.engine.get_state(),
+        }
+
+    def set_state(self, saved: dict[str, Any]) -> None:
+        if saved["stage"] == "pre-training":
+            self.fit.set_state(saved["fit"])
+            return
+        self.fit.done = self.fit.n_steps
+        self.model.load_state_dict(saved["theta_0"])
+        if saved.get("calibration") is not None:
+            self.calibration = Calibration.from_dict(saved["calibration"])
+        self.begin_search()
+        assert self.engine is not None
+        self.engine.set_state(saved["engine"])
+        state = slack.from_tensors(saved["search"], self.phi)
+        self.state = state._replace(theta_momentum=state.theta_momentum.to(self.engine.theta.device))
+
+
+def to_device(split: Split, device: str) -> Split:
+    return Split(split.images.to(device), split.labels.to(device))

@@ -1,0 +1,151 @@
+"""The rate of re-training: which rates are tried, which is taken, and that nothing else depends on the trials."""
+
+import json
+import math
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+
+import tiny
+from slackaug import learn, settings
+from slackaug.api import configure
+from slackaug.calibrate import Calibration, Trial, val_loss
+from slackaug.data import load
+from slackaug.learner import Learner
+from slackaug.recipes import quick
+
+pytestmark = pytest.mark.usefixtures("quick_search")
+
+
+def outcome(losses: dict[float, float], before: float = 1.0, first: float = 0.1) -> Calibration:
+    """What is tried, and taken, where re-training at these rates has these losses."""
+    found = Calibration(before, ())
+    while (rate := found.next_rate(first)) is not None:
+        found = found._replace(trials=(*found.trials, Trial(rate, losses[round(rate, 6)])))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("losses", "tried", "taken"),
+    [
+        ({0.1: 1.0, 0.2: 0.9, 0.4: 1.2}, [0.1, 0.2, 0.4], 0.2),
+        ({0.1: 0.9, 0.2: 1.06}, [0.1, 0.2], 0.1),
+        ({0.1: 0.9, 0.2: 1.04, 0.4: 1.05, 0.8: 1.0}, [0.1, 0.2, 0.4, 0.8], 0.8),
+        ({0.1: 1.2, 0.05: 1.1, 0.025: 1.04}, [0.1, 0.05, 0.025], 0.025),
+        ({0.1: math.nan, 0.05: math.inf, 0.025: 1.0}, [0.1, 0.05, 0.025], 0.025),
+        (
+            {0.1: 9.0, 0.05: 8.0, 0.025: 7.0, 0.0125: 6.0, 0.00625: 6.5, 0.003125: 7.0},
+            [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.003125],
+            0.0125,
+        ),
+        (
+            dict.fromkeys([0.1, 0.05, 0.025, 0.0125, 0.00625, 0.003125], math.nan),
+            [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.003125],
+            0.003125,
+        ),
+    ],
+)
+def test_rates(losses, tried, taken):
+    found = outcome(losses)
+    assert [trial.model_lr for trial in found.trials] == pytest.approx(tried)
+    assert found.model_lr == pytest.approx(taken)
+    assert Calibration.from_dict(json.loads(json.dumps(found.to_dict()))).model_lr == found.model_lr
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def tiny_learner(data, **changes) -> Learner:
+    config = quick(data)
+    for text in tiny.assignments(**({"search__calibrate": "true"} | changes)):
+        config = settings.update(config, settings.parse_assignment(text))
+    return Learner(config, data)
+
+
+def test_a_search_after_a_calibration_is_the_search_at_that_rate(tiny_npz):
+    data = load(str(tiny_npz))
+    found = tiny_learner(data)
+    for _ in learn.work(found):
+        pass
+    assert found.calibration is not None
+    assert len(found.calibration.trials) >= 2
+    given = tiny_learner(data, search__calibrate="false", search__model_lr=found.calibration.model_lr)
+    for _ in learn.work(given):
+        pass
+    assert torch.equal(found.state.phi.pi, given.state.phi.pi)
+    assert torch.equal(found.state.phi.mu, given.state.phi.mu)
+
+
+def test_the_validation_loss_leaves_no_trace(tiny_npz):
+    learner = tiny_learner(load(str(tiny_npz)))
+    engine = learner.make_engine()
+    before = {name: value.clone() for name, value in learner.model.state_dict().items()}
+    streams = engine.get_state()["streams"]
+    first, again = (val_loss(engine, 4, 0) for _ in range(2))
+    assert torch.equal(first, again)
+    assert all(torch.equal(value, before[name]) for name, value in learner.model.state_dict().items())
+    after = engine.get_state()["streams"]
+    assert all(torch.equal(streams[name], after[name]) for name in streams)
+
+
+def test_the_validation_loss_is_that_of_the_images_as_they_are(tiny_npz):
+    learner = tiny_learner(load(str(tiny_npz)))
+    engine = learner.make_engine()
+    engine.model.train()
+    n = len(engine.val.labels) // 4 * 4
+    losses = [
+        torch.nn.functional.cross_entropy(engine.model(engine.normalise(images)), labels)
+        for images, labels in zip(engine.val.images[:n].split(4), engine.val.labels[:n].split(4), strict=True)
+    ]
+    assert val_loss(engine, 4, 0).item() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
+
+
+def test_it_is_said_and_stored(tiny_npz, tmp_path, command):
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", search__calibrate="true"))
+    assert done.returncode == 0
+    stored = json.loads((tmp_path / "run" / "calibration.json").read_text())
+    assert stored.keys() == {"model_lr", "val_loss_after_pretraining", "trials"}
+    assert f"re-training at rate {stored['model_lr']:g}" in " ".join(done.stdout.split())
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert {row["stage"] for row in rows} == {"pre-training", "re-training", "policy"}
+
+
+@pytest.mark.parametrize("moment", [("calibration", 0, 2), ("policy", 1, 5)])
+def test_a_killed_search_ends_with_the_same_bits(moment, tiny_npz, tmp_path):
+    words = tiny.arguments(tiny_npz, tmp_path / "whole", search__calibrate="true")
+    assert tiny.run_until(words, tmp_path / "log", ("never", 0, 0)) == 0
+    words = tiny.arguments(tiny_npz, tmp_path / "cut", search__calibrate="true")
+    assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
+    assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "cut"), tmp_path / "log", ("never", 0, 0)) == 0
+    assert tiny.outcome(tmp_path / "cut") == tiny.outcome(tmp_path / "whole")
+    assert (tmp_path / "cut" / "calibration.json").read_text() == (tmp_path / "whole" / "calibration.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("assignments", "calibrate", "has_budget"),
+    [
+        ([], True, True),
+        (["search.model_lr=0.2"], False, True),
+        (["search.policy_lr=0.5"], True, False),
+        (["search.kl_weight=0.1"], True, False),
+        (["search.kl_weight=0.1", "search.kl_budget=0.01"], True, True),
+        (["search.model_lr=0.2", "search.calibrate=true"], True, True),
+        (["search.n_rounds=2"], True, True),
+    ],
+)
+def test_what_is_given_is_not_found(assignments, calibrate, has_budget, tiny_npz):
+    found = configure(load(str(tiny_npz)), {"preset": "quick"}, None, assignments).search
+    assert found.calibrate is calibrate
+    assert (found.kl_budget is not None) is has_budget
+
+
+def test_a_diverging_trial_is_no_error(tiny_npz):
+    """A first rate so high that the model is no longer one."""
+    data = load(str(tiny_npz))
+    learner = tiny_learner(data)
+    learner.config = replace(learner.config, search=replace(learner.config.search, model_lr=1e30, clip=None))
+    for progress in learn.work(learner):
+        if progress.stage != "calibration":
+            continue
+        learn.check_finite(learner, None, progress, [progress.train_loss])
+    assert not math.isfinite(learner.calibration.trials[0].val_loss)
