@@ -520,14 +520,15 @@ def test_a_run_without_a_policy_has_no_pie_yet(command, tmp_path, finished):
     assert "has no policy yet" in done.stderr
 
 
-def test_a_config_may_not_call_code(command, tmp_path, finished):
+@pytest.mark.parametrize("source", ["os:getcwd", "torchvision:CIFAR10", "hf:some/name", "gone.npz"])
+def test_a_config_may_neither_call_code_nor_start_a_download(command, tmp_path, finished, source):
     run = tmp_path / "run"
     shutil.copytree(finished, run)
-    text = re.sub(r"source: .*", "source: os:getcwd", (run / "config.yaml").read_text())
+    text = re.sub(r"source: .*", f"source: {source}", (run / "config.yaml").read_text())
     (run / "config.yaml").write_text(text)
     done = command("figure", "strips", run, "-o", tmp_path / "x.png")
     assert done.returncode == 2
-    assert "os:getcwd, which a file may not call; give --image" in done.stderr
+    assert f"{source}: not found here; give --image FILE, once or more" in done.stderr
 
 
 def test_png_and_pdf_of_charts_need_matplotlib(command, tmp_path, monkeypatch):
