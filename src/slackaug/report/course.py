@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from .charts import Curve, Frame, axes, curve_shapes, empty, padded, room_for_names, with_room
+from .charts import Curve, Frame, axes, curve_shapes, empty, padded, room_for_names, rounds_apart, with_room
 from .history import History
 from .scene import Point, Scene, Table, paragraph
 from .strength import check_position, family, position_words, shares
 from .svg import render
 
 N_LABELLED = 6  # transformations that an evolution names
-MAX_POINTS = 400  # of a curve
+MAX_POINTS = 200  # of a curve, beside those at the ends of rounds: it is hardly wider in pixels
+MAX_COLUMNS = 21  # of a table: the start and 20 rounds, evenly spread where there are more
 T = TypeVar("T")
 NOTHING_YET = "Nothing is recorded yet: phi has not moved."
 
@@ -30,10 +31,15 @@ def trace(history: History, position: int | None = None) -> list[tuple[float, li
     return thinned(found)
 
 
-def thinned(points: Sequence[T]) -> list[T]:
-    """Not too many, but the last."""
+def thinned(points: Sequence[tuple[float, T]]) -> list[tuple[float, T]]:
+    """Not too many, but the last, and those at the ends of rounds."""
     every = math.ceil(len(points) / MAX_POINTS)
-    return [point for i, point in enumerate(points) if i % every == 0 or i == len(points) - 1]
+    last = len(points) - 1
+    return [(x, y) for i, (x, y) in enumerate(points) if i % every == 0 or i == last or is_whole(x)]
+
+
+def is_whole(x: float) -> bool:
+    return abs(x - round(x)) < 1e-9
 
 
 def last_round(x: float) -> float:
@@ -50,12 +56,13 @@ def evolution_scene(history: History, position: int | None = None) -> Scene:
     names, change = history.names, [b - a for a, b in zip(first, last, strict=True)]
     ranked = sorted(range(len(names)), key=lambda n: -abs(change[n]))
     labelled = ranked[:N_LABELLED]
+    every = rounds_apart(last_round(x_last))
     curves = [level(0, x_last, 100 * first[0], "uniform", f" {100 * first[0]:.1f}")]
     for n, name in enumerate(names):
         hint = f"{name}: {100 * first[n]:.1f} % to {100 * last[n]:.1f} %"
         line = [(x, 100 * row[n]) for x, row in points]
         if n in labelled:
-            ends = [(x, y) for x, y in line if abs(x - round(x)) < 1e-9]
+            ends = [(x, y) for x, y in line if is_whole(x) and round(x) % every == 0]
             curves.append(Curve(name, line, family(name), 1.9, ends, hint=hint, value=f" {100 * last[n]:.1f}"))
         else:
             curves.append(Curve(name, line, "faint", 1.1, is_labelled=False, hint=hint))
@@ -83,11 +90,14 @@ def evolution(history: History, position: int | None = None, id: str = "evolutio
 
 
 def evolution_table(history: History, position: int | None = None) -> Table:
-    """At the start and at the end of every finished round; most changed first."""
+    """At the start and at the ends of finished rounds; most changed first."""
     check_position(position, len(history.start.pi))
-    columns = [shares(policy, position) for policy in (history.start, *history.policies)]
+    policies, last = [history.start, *history.policies], len(history.policies)
+    n = min(len(policies), MAX_COLUMNS)
+    shown = sorted({round(i * last / max(n - 1, 1)) for i in range(n)})
+    columns = [shares(policies[r], position) for r in shown]
     order = sorted(range(len(history.names)), key=lambda n: -abs(columns[-1][n] - columns[0][n]))
-    headers = ["transformation", "start", *(f"round {r}" for r in range(1, len(columns)))]
+    headers = ["transformation", "start", *(f"round {r}" for r in shown[1:])]
     return Table(headers, [[history.names[n], *(column[n] for column in columns)] for n in order])
 
 
@@ -155,10 +165,12 @@ def kl_scene(history: History) -> Scene:
     points, ends = kl_points(history), [(float(r), value) for r, value in enumerate(history.kl, 1)]
     if not points and not ends:
         return empty(title, NOTHING_YET)
-    points = points or [(0.0, 0.0), *ends]
+    points = thinned(points or [(0.0, 0.0), *ends])
     frame = Frame((0, last_round(points[-1][0])), padded([y for _, y in (*points, *ends)]), 200)
     values = ", ".join(f"{y:.4f}" for _, y in ends) or "none is finished"
-    curves = [Curve("KL", points, "ink", dots=ends, is_labelled=False, hint="KL to the round's anchor")]
+    every = rounds_apart(last_round(points[-1][0]))
+    dots = [(x, y) for x, y in ends if x % every == 0]
+    curves = [Curve("KL", points, "ink", dots=dots, is_labelled=False, hint="KL to the round's anchor")]
     return chart(title, f"In nats, at the end of the rounds: {values}.", frame, "KL to the anchor in nats", curves)
 
 
@@ -174,7 +186,7 @@ def losses_scene(history: History) -> Scene:
     title = "Losses"
     train = [(history.elapsed(step), step.train_loss) for step in history.steps]
     val = [(history.elapsed(step), step.val_loss) for step in history.steps if step.val_loss is not None]
-    rounds = [list(group) for _, group in groupby(val, lambda point: math.ceil(point[0] - 1e-9))]
+    rounds = [list(group) for _, group in groupby(thinned(val), lambda point: math.ceil(point[0] - 1e-9))]
     if len(train) < 2:
         return empty(title, "Nothing is recorded yet.")
     values = [y for _, y in (*train, *val)]
