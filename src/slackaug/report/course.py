@@ -47,6 +47,7 @@ def last_round(x: float) -> float:
 
 
 def evolution_scene(history: History, position: int | None = None) -> Scene:
+    """The probabilities over the rounds, averaged over the positions or of one of them (from 1)."""
     where = position_words(position, len(history.start.pi))
     title = "How the probabilities moved" + (f", {where}" if where else "")
     points = trace(history, position)
@@ -86,6 +87,7 @@ def level(start: float, end: float, height: float, name: str, value: str = "") -
 
 
 def evolution(history: History, position: int | None = None, id: str = "evolution") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(evolution_scene(history, position), id)
 
 
@@ -110,6 +112,7 @@ def chart(title: str, desc: str, frame: Frame, unit: str, curves: list[Curve]) -
 
 
 def entropy_scene(history: History) -> Scene:
+    """The entropy of the policy over the rounds, from that of the uniform one on."""
     title = "Entropy of the policy"
     highest = math.log(len(history.names))
     n_positions = len(history.start.pi)
@@ -130,6 +133,7 @@ def entropy_scene(history: History) -> Scene:
 
 
 def entropy(history: History, id: str = "entropy") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(entropy_scene(history), id)
 
 
@@ -161,6 +165,7 @@ def kl_points(history: History) -> list[Point]:
 
 
 def kl_scene(history: History) -> Scene:
+    """The KL divergence to the anchor of each round."""
     title = "How far each round went from its anchor"
     points, ends = kl_points(history), [(float(r), value) for r, value in enumerate(history.kl, 1)]
     if not points and not ends:
@@ -175,14 +180,17 @@ def kl_scene(history: History) -> Scene:
 
 
 def kl(history: History, id: str = "kl") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(kl_scene(history), id)
 
 
 def kl_table(history: History) -> Table:
+    """At the end of every finished round."""
     return Table(["round", "KL to its anchor"], [[r, value] for r, value in enumerate(history.kl, 1)])
 
 
 def losses_scene(history: History) -> Scene:
+    """Training and validation loss, from the pre-training on."""
     title = "Losses"
     train = [(history.elapsed(step), step.train_loss) for step in history.steps]
     val = [(history.elapsed(step), step.val_loss) for step in history.steps if step.val_loss is not None]
@@ -203,6 +211,7 @@ def losses_scene(history: History) -> Scene:
 
 
 def losses(history: History, id: str = "losses") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(losses_scene(history), id)
 
 
