@@ -14,7 +14,9 @@ from PIL import Image
 import made_up
 import slackaug
 import tiny
-from slackaug import cli, learn, trial
+from slackaug import cli, export, learn, preview, trial
+from slackaug.report import command as command_module
+from slackaug.report import figures, page
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,6 +74,20 @@ def test_the_readmes_example_with_torchvision_runs(tmp_path, monkeypatch):
     given: dict = {}
     exec(compile(found, "README.md", "exec"), given)
     assert given["pipeline"](Image.new("RGB", (32, 24))).dtype == torch.float32
+
+
+def test_what_people_call_says_what_it_is():
+    functions = [
+        slackaug.search,
+        slackaug.evaluate,
+        slackaug.study,
+        slackaug.load,
+        slackaug.SlackAugment,
+        slackaug.Policy,
+    ]
+    functions += [page.write, command_module.draw, export.write, export.render, preview.write, preview.render]
+    functions += [getattr(figures, name) for name in figures.__all__]
+    assert [function.__name__ for function in functions if not inspect.getdoc(function)] == []
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+import made_up
 from slackaug import published
 from slackaug.elementary import custom
 from slackaug.policy import Policy
-from slackaug.report import bars, course, figures, history, pictures, pies, plots, scene, strength, svg
+from slackaug.report import bars, charts, course, figures, history, pictures, pies, plots, scene, strength, svg
 from slackaug.runs import RunError
 from slackaug.schema import PolicyError
 from slackaug.spaces import SPACES, get_space
@@ -369,6 +370,24 @@ def test_a_run_without_metrics_still_has_its_rounds(finished, tmp_path):
     check_course(found)
 
 
+@pytest.mark.parametrize("n_rounds", [1, 7, 33, 100])
+def test_a_long_search_is_not_drawn_in_full(tmp_path, n_rounds):
+    past = history.read(made_up.run(tmp_path, n_rounds=n_rounds))
+    drawing = course.evolution_scene(past)
+    for each in (drawing, course.kl_scene(past), course.entropy_scene(past), course.losses_scene(past)):
+        check_texts(each)
+        assert sum(isinstance(shape, scene.Circle) for shape in each.shapes) <= 6 * (charts.MAX_MARKS + 1)
+    lines = [shape for shape in drawing.shapes if isinstance(shape, scene.Line) and shape.title]
+    most = course.MAX_POINTS + n_rounds + 2
+    assert max(len(line.points) for line in lines) <= most
+    table = figures.evolution_table(past)
+    assert len(table.headers) == min(n_rounds, 20) + 2
+    assert table.headers[-1] == f"round {n_rounds}"
+    assert [row[-1] for row in table.rows] == [
+        past.policies[-1].probabilities.mean(0)[past.start.space.index(row[0])].item() for row in table.rows
+    ]
+
+
 @pytest.mark.parametrize(
     "line", ["", "[]", "3", "null", '{"stage": 1}', '{"stage": "policy", "round": "x", "step": 1, "train_loss": 1}',
              '{"stage": "policy", "round": 1, "step": 1, "train_loss": NaN}', "\x00\x00",
@@ -520,14 +539,15 @@ def test_a_run_without_a_policy_has_no_pie_yet(command, tmp_path, finished):
     assert "has no policy yet" in done.stderr
 
 
-def test_a_config_may_not_call_code(command, tmp_path, finished):
+@pytest.mark.parametrize("source", ["os:getcwd", "torchvision:CIFAR10", "hf:some/name", "gone.npz"])
+def test_a_config_may_neither_call_code_nor_start_a_download(command, tmp_path, finished, source):
     run = tmp_path / "run"
     shutil.copytree(finished, run)
-    text = re.sub(r"source: .*", "source: os:getcwd", (run / "config.yaml").read_text())
+    text = re.sub(r"source: .*", f"source: {source}", (run / "config.yaml").read_text())
     (run / "config.yaml").write_text(text)
     done = command("figure", "strips", run, "-o", tmp_path / "x.png")
     assert done.returncode == 2
-    assert "os:getcwd, which a file may not call; give --image" in done.stderr
+    assert f"{source}: not found here; give --image FILE, once or more" in done.stderr
 
 
 def test_png_and_pdf_of_charts_need_matplotlib(command, tmp_path, monkeypatch):

@@ -283,6 +283,7 @@ def render(policy: Policy, title: str, images: Sequence[Path], seed: int = 0) ->
 def write(
     policy: str, images: Sequence[str], out: str | os.PathLike[str], *, seed: int = 0, overwrite: bool = False
 ) -> None:
+    """Write the contact sheet of image files under a policy file, or `uniform:SPACE`, as a PNG."""
     path, files = Path(out), [Path(image) for image in images]
     check_output(path, files, overwrite)
     page = render(find_policy(policy), policy, files, seed)

@@ -49,6 +49,7 @@ def bounds(policy: Policy, image_size: tuple[int, int] | None) -> list[tuple[str
 
 
 def mu_bars_scene(policy: Policy, image_size: tuple[int, int] | None = None) -> Scene:
+    """The bound mu of every magnitude against where it started, and the strengths that it allows."""
     rows, top = bounds(policy, image_size), 24.0
     left, right = NAMES + 8, WIDTH - STRENGTHS
     floor = top + ROW * len(rows)
@@ -84,6 +85,7 @@ def mu_bars(policy: Policy, id: str = "mu", image_size: tuple[int, int] | None =
 
 
 def mu_bars_table(policy: Policy, image_size: tuple[int, int] | None = None) -> Table:
+    """The strongest first."""
     return Table(["transformation", "mu", "strength"], [list(row) for row in bounds(policy, image_size)])
 
 
@@ -119,6 +121,7 @@ def by_mean(policies: Sequence[Policy]) -> list[tuple[str, list[float]]]:
 
 
 def side_by_side_scene(policies: Sequence[Policy], names: Sequence[str] | None = None) -> Scene:
+    """The probabilities of several searches, a dot for each; all policies over one space."""
     labels, found = search_names(policies, names), stability(policies)
     rows, top = by_mean(policies), 24.0
     left, right, floor = NAMES + 12, WIDTH - 14, top + ROW * len(rows)
@@ -152,10 +155,12 @@ def side_by_side_scene(policies: Sequence[Policy], names: Sequence[str] | None =
 
 
 def side_by_side(policies: Sequence[Policy], names: Sequence[str] | None = None, id: str = "side-by-side") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(side_by_side_scene(policies, names), id)
 
 
 def side_by_side_table(policies: Sequence[Policy], names: Sequence[str] | None = None) -> Table:
+    """The likeliest on average first."""
     headers = ["transformation", *search_names(policies, names), "mean"]
     return Table(headers, [[name, *values, math.fsum(values) / len(values)] for name, values in by_mean(policies)])
 
@@ -176,6 +181,7 @@ def matrix(policies: Sequence[Policy]) -> list[list[float | None]]:
 
 
 def correlations_scene(policies: Sequence[Policy], names: Sequence[str] | None = None) -> Scene:
+    """How alike the probabilities of each pair of searches are."""
     labels, found, cells = search_names(policies, names), stability(policies), matrix(policies)
     n, top = len(policies), 12.0
     left = min(NAMES, 14 + max(text_width(label, TEXT) for label in labels))
@@ -199,10 +205,12 @@ def correlations_scene(policies: Sequence[Policy], names: Sequence[str] | None =
 
 
 def correlations(policies: Sequence[Policy], names: Sequence[str] | None = None, id: str = "correlations") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(correlations_scene(policies, names), id)
 
 
 def correlations_table(policies: Sequence[Policy], names: Sequence[str] | None = None) -> Table:
+    """None where a policy is uniform, and has no correlation."""
     labels = search_names(policies, names)
     rows = zip(labels, matrix(policies), strict=True)
     return Table(["correlation of pi", *labels], [[label, *row] for label, row in rows])

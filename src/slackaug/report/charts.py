@@ -60,6 +60,8 @@ class Curve(NamedTuple):
     value: str = ""  # stands behind the name, however short that must become
 
 
+MAX_MARKS = 20  # of rounds
+STEPS: list[int] = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # from one mark to the next
 LEADER = 15.0  # from the end of a curve to its name
 MOST_FOR_NAMES = 0.44  # of the width
 
@@ -107,12 +109,20 @@ def axes(frame: Frame, y_label: str) -> list[Shape]:
     return shapes + round_ticks(frame)
 
 
+def rounds_apart(n_rounds: float) -> int:
+    """Of the marks of rounds, so that there are not too many."""
+    return next(k for k in STEPS if n_rounds / k <= MAX_MARKS)
+
+
 def round_ticks(frame: Frame) -> list[Shape]:
-    """A line at the start of every round, where the anchor is set, and numbers as far as there is room."""
+    """A line at the start of rounds, where the anchor is set, and numbers as far as there is room."""
     first, last = math.ceil(frame.x[0]), math.floor(frame.x[1] + 1e-9)
-    every = max(1, math.ceil((last - first + 1) * 26 / (frame.end - frame.left)))
+    apart = rounds_apart(last - first)
+    every = next(k for k in STEPS if k >= apart and k * (frame.end - frame.left) >= 26 * (last - first))
     shapes: list[Shape] = []
     for k in range(first, last + 1):
+        if k not in (first, last) and k % apart:
+            continue
         x, _ = frame(k, frame.y[0])
         shapes.append(Line([(x, TOP), (x, frame.floor)], "rule", 0.7, k not in (first, last)))
         if k >= 0 and k % every == 0:

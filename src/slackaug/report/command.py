@@ -7,11 +7,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from .. import data, pil, show
-from ..foreign import is_reference
+from .. import show
 from ..policy import Policy
 from ..schema import PolicyError
-from . import figures, history, pictures, plots
+from . import figures, history, pictures, plots, samples
 from .scene import Scene
 from .svg import element, render, words
 
@@ -96,19 +95,10 @@ def read_image(path: str) -> Image.Image:
 
 def images_of_run(source: str) -> list[Image.Image]:
     """Of as many classes, out of the data that the run was given."""
-    if not Path(source).is_dir():
-        raise ValueError("strips need images: give --image FILE, once or more")
-    settings = history.read(source).config.data
     remedy = "give --image FILE, once or more"
-    if is_reference(settings.source) and settings.source not in data.DATASETS:
-        raise ValueError(f"{source}: its data is made by {settings.source}, which a file may not call; {remedy}")
-    try:
-        found = data.load(settings.source, size=settings.size, margin=settings.margin, skip_bad=settings.skip_bad)
-    except ValueError as error:
-        raise ValueError(f"{source}: its data cannot be read ({error}); {remedy}") from error
-    labels = found.train.labels.tolist()
-    first = [labels.index(label) for label in sorted(set(labels))[:N_IMAGES]]
-    return [pil.from_tensor(found.train.images[i]) for i in first]
+    if not Path(source).is_dir():
+        raise ValueError(f"strips need images: {remedy}")
+    return samples.find(history.read(source).config.data, None, remedy).pictures[:N_IMAGES]
 
 
 def embedded(sheet: Image.Image, title: str) -> str:

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from .charts import Curve, Frame, axes, curve_shapes, empty, padded, room_for_names, with_room
+from .charts import Curve, Frame, axes, curve_shapes, empty, padded, room_for_names, rounds_apart, with_room
 from .history import History
 from .scene import Point, Scene, Table, paragraph
 from .strength import check_position, family, position_words, shares
 from .svg import render
 
 N_LABELLED = 6  # transformations that an evolution names
-MAX_POINTS = 400  # of a curve
+MAX_POINTS = 200  # of a curve, beside those at the ends of rounds: it is hardly wider in pixels
+MAX_COLUMNS = 21  # of a table: the start and 20 rounds, evenly spread where there are more
 T = TypeVar("T")
 NOTHING_YET = "Nothing is recorded yet: phi has not moved."
 
@@ -30,10 +31,15 @@ def trace(history: History, position: int | None = None) -> list[tuple[float, li
     return thinned(found)
 
 
-def thinned(points: Sequence[T]) -> list[T]:
-    """Not too many, but the last."""
+def thinned(points: Sequence[tuple[float, T]]) -> list[tuple[float, T]]:
+    """Not too many, but the last, and those at the ends of rounds."""
     every = math.ceil(len(points) / MAX_POINTS)
-    return [point for i, point in enumerate(points) if i % every == 0 or i == len(points) - 1]
+    last = len(points) - 1
+    return [(x, y) for i, (x, y) in enumerate(points) if i % every == 0 or i == last or is_whole(x)]
+
+
+def is_whole(x: float) -> bool:
+    return abs(x - round(x)) < 1e-9
 
 
 def last_round(x: float) -> float:
@@ -41,6 +47,7 @@ def last_round(x: float) -> float:
 
 
 def evolution_scene(history: History, position: int | None = None) -> Scene:
+    """The probabilities over the rounds, averaged over the positions or of one of them (from 1)."""
     where = position_words(position, len(history.start.pi))
     title = "How the probabilities moved" + (f", {where}" if where else "")
     points = trace(history, position)
@@ -50,12 +57,13 @@ def evolution_scene(history: History, position: int | None = None) -> Scene:
     names, change = history.names, [b - a for a, b in zip(first, last, strict=True)]
     ranked = sorted(range(len(names)), key=lambda n: -abs(change[n]))
     labelled = ranked[:N_LABELLED]
+    every = rounds_apart(last_round(x_last))
     curves = [level(0, x_last, 100 * first[0], "uniform", f" {100 * first[0]:.1f}")]
     for n, name in enumerate(names):
         hint = f"{name}: {100 * first[n]:.1f} % to {100 * last[n]:.1f} %"
         line = [(x, 100 * row[n]) for x, row in points]
         if n in labelled:
-            ends = [(x, y) for x, y in line if abs(x - round(x)) < 1e-9]
+            ends = [(x, y) for x, y in line if is_whole(x) and round(x) % every == 0]
             curves.append(Curve(name, line, family(name), 1.9, ends, hint=hint, value=f" {100 * last[n]:.1f}"))
         else:
             curves.append(Curve(name, line, "faint", 1.1, is_labelled=False, hint=hint))
@@ -79,15 +87,19 @@ def level(start: float, end: float, height: float, name: str, value: str = "") -
 
 
 def evolution(history: History, position: int | None = None, id: str = "evolution") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(evolution_scene(history, position), id)
 
 
 def evolution_table(history: History, position: int | None = None) -> Table:
-    """At the start and at the end of every finished round; most changed first."""
+    """At the start and at the ends of finished rounds; most changed first."""
     check_position(position, len(history.start.pi))
-    columns = [shares(policy, position) for policy in (history.start, *history.policies)]
+    policies, last = [history.start, *history.policies], len(history.policies)
+    n = min(len(policies), MAX_COLUMNS)
+    shown = sorted({round(i * last / max(n - 1, 1)) for i in range(n)})
+    columns = [shares(policies[r], position) for r in shown]
     order = sorted(range(len(history.names)), key=lambda n: -abs(columns[-1][n] - columns[0][n]))
-    headers = ["transformation", "start", *(f"round {r}" for r in range(1, len(columns)))]
+    headers = ["transformation", "start", *(f"round {r}" for r in shown[1:])]
     return Table(headers, [[history.names[n], *(column[n] for column in columns)] for n in order])
 
 
@@ -100,6 +112,7 @@ def chart(title: str, desc: str, frame: Frame, unit: str, curves: list[Curve]) -
 
 
 def entropy_scene(history: History) -> Scene:
+    """The entropy of the policy over the rounds, from that of the uniform one on."""
     title = "Entropy of the policy"
     highest = math.log(len(history.names))
     n_positions = len(history.start.pi)
@@ -120,6 +133,7 @@ def entropy_scene(history: History) -> Scene:
 
 
 def entropy(history: History, id: str = "entropy") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(entropy_scene(history), id)
 
 
@@ -151,30 +165,36 @@ def kl_points(history: History) -> list[Point]:
 
 
 def kl_scene(history: History) -> Scene:
+    """The KL divergence to the anchor of each round."""
     title = "How far each round went from its anchor"
     points, ends = kl_points(history), [(float(r), value) for r, value in enumerate(history.kl, 1)]
     if not points and not ends:
         return empty(title, NOTHING_YET)
-    points = points or [(0.0, 0.0), *ends]
+    points = thinned(points or [(0.0, 0.0), *ends])
     frame = Frame((0, last_round(points[-1][0])), padded([y for _, y in (*points, *ends)]), 200)
     values = ", ".join(f"{y:.4f}" for _, y in ends) or "none is finished"
-    curves = [Curve("KL", points, "ink", dots=ends, is_labelled=False, hint="KL to the round's anchor")]
+    every = rounds_apart(last_round(points[-1][0]))
+    dots = [(x, y) for x, y in ends if x % every == 0]
+    curves = [Curve("KL", points, "ink", dots=dots, is_labelled=False, hint="KL to the round's anchor")]
     return chart(title, f"In nats, at the end of the rounds: {values}.", frame, "KL to the anchor in nats", curves)
 
 
 def kl(history: History, id: str = "kl") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(kl_scene(history), id)
 
 
 def kl_table(history: History) -> Table:
+    """At the end of every finished round."""
     return Table(["round", "KL to its anchor"], [[r, value] for r, value in enumerate(history.kl, 1)])
 
 
 def losses_scene(history: History) -> Scene:
+    """Training and validation loss, from the pre-training on."""
     title = "Losses"
     train = [(history.elapsed(step), step.train_loss) for step in history.steps]
     val = [(history.elapsed(step), step.val_loss) for step in history.steps if step.val_loss is not None]
-    rounds = [list(group) for _, group in groupby(val, lambda point: math.ceil(point[0] - 1e-9))]
+    rounds = [list(group) for _, group in groupby(thinned(val), lambda point: math.ceil(point[0] - 1e-9))]
     if len(train) < 2:
         return empty(title, "Nothing is recorded yet.")
     values = [y for _, y in (*train, *val)]
@@ -191,6 +211,7 @@ def losses_scene(history: History) -> Scene:
 
 
 def losses(history: History, id: str = "losses") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(losses_scene(history), id)
 
 

@@ -1,5 +1,6 @@
 """What the policy does to a few of the user's own images, as pictures for the page."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,8 +70,13 @@ def extremes(policy: Policy, shown: Samples) -> list[Picture]:
         columns = [f"{example.name} {example.probability:.1%}" for example in getattr(found[0], pick)]
         alt = f"Rows: {shown.text}. Columns: as it is, {', '.join(columns)}"
         note = "At the learned bound."
-        pictures.append(show(identity, title, rows, alt, note, ["as it is", *columns]))
+        pictures.append(show(identity, title, rows, alt, note, ["as it is", *map(breakable, columns)]))
     return pictures
+
+
+def breakable(name: str) -> str:
+    """May go on in the next line where a new word begins: RandomResize, Crop."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "\N{ZERO WIDTH SPACE}", name)
 
 
 def composites(policy: Policy, shown: Samples) -> Picture:

@@ -144,7 +144,9 @@ def strips_sheet(policy: Policy, images: Sequence[Image.Image], generator: Gener
     """The images as they are, then a strip for each transformation."""
     probabilities, space = dict(zip(policy.space.names, shares(policy), strict=True)), policy.space
     size = (images[0].height, images[0].width) if images else None
-    rows: list[tuple[str, Sequence[Image.Image]]] = [("as they are", [readable(image) for image in images])]
+    rows: list[tuple[str, Sequence[Image.Image]]] = [
+        ("as they are; below, each at mu / 2 and at mu", [readable(image) for image in images])
+    ]
     for name, done in strips(policy, images, generator):
         n = space.index(name)
         strength = bounds_text(space.transforms[n], policy.mu[n].item(), size)

@@ -146,6 +146,7 @@ def legend(names: list[str], y: float) -> tuple[list[Shape], float]:
 
 
 def pie_scene(policy: Policy, position: int | None = None) -> Scene:
+    """The paper's pie, averaged over the positions or of one of them (from 1)."""
     labels = layout(policy, position)
     half = max(RADIUS + ELBOW, *(abs(label.y) + LINE * len(label.lines) / 2 for label in labels)) + LINE / 2
     shapes: list[Shape] = [Circle(CENTRE, half, MU_START * RADIUS, "wash")]
@@ -170,6 +171,7 @@ def pie_scene(policy: Policy, position: int | None = None) -> Scene:
 
 
 def pie(policy: Policy, position: int | None = None, id: str = "pie") -> str:
+    """As SVG. `id` must be unique on a page."""
     return render(pie_scene(policy, position), id)
 
 

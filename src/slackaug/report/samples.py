@@ -53,7 +53,7 @@ def spread(values: list[int], n: int) -> list[int]:
     return [values[i * len(values) // n] for i in range(n)]
 
 
-def find(config: DataConfig, data: str | None) -> Samples:
+def find(config: DataConfig, data: str | None, remedy: str = "--data says where the images are now") -> Samples:
     """Of the data that `config` names, or that lies in `data` now. A file alone may not name code or a download.
 
     Only the images that are shown are decoded: there may be a million.
@@ -68,7 +68,7 @@ def find(config: DataConfig, data: str | None) -> Samples:
         if path.suffix.lower() == ".npz" and path.is_file():
             return of_npz(path, options)
         if data is None:
-            raise DataError(f"{source or 'the data'}: not found here; --data says where the images are now")
+            raise DataError(f"{source or 'the data'}: not found here; {remedy}")
     return of_dataset(load(source, size=config.size, margin=config.margin, skip_bad=config.skip_bad))
 
 

@@ -31,14 +31,14 @@ def words(text: str) -> str:
     return escape(clean(text), quote=False)
 
 
-def number(value: float) -> str:
+def number(value: float, digits: int = 3) -> str:
     """Short, and without a minus before zero."""
-    text = f"{value:.3f}".rstrip("0").rstrip(".")
+    text = f"{value:.{digits}f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
-def place(point: Point) -> str:
-    return f"{number(point[0])},{number(point[1])}"
+def place(point: Point, digits: int = 3) -> str:
+    return f"{number(point[0], digits)},{number(point[1], digits)}"
 
 
 def on_circle(x: float, y: float, radius: float, degrees: float) -> Point:
@@ -79,7 +79,7 @@ def draw(shape: Shape) -> str:
             opacity = None if shape.opacity == 1 else number(shape.opacity)
             return element("rect", hint, **size, opacity=opacity, **colours(fill, None))
         case Line(points, stroke, width, dashed):
-            path = " ".join(map(place, points))
+            path = " ".join(place(point, 1) for point in points)  # a curve has many, and no eye sees more
             return element("polyline", hint, points=path, stroke_width=width, **colours(None, stroke, dashed))
         case Text(x, y, text, fill, size, anchor, bold):
             return element(
