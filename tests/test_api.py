@@ -15,7 +15,7 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import api, learn, recipes
+from slackaug import api, configuration, learn, recipes
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -203,13 +203,13 @@ def test_the_stored_configuration_reproduces_the_run(command, tiny_npz, finished
 def test_the_option_wins_over_set_and_set_over_the_file(tiny_npz, tmp_path):
     (tmp_path / "c.yaml").write_text("seed: 1\nmodel: resnet18\nsearch: {n_rounds: 3, batch: 7}")
     data = slackaug.data.load(str(tiny_npz))
-    chosen = api.configure(data, {"seed": 3}, tmp_path / "c.yaml", ["seed=2", "search.n_rounds=4"])
+    chosen = configuration.configure(data, {"seed": 3}, tmp_path / "c.yaml", ["seed=2", "search.n_rounds=4"])
     assert (chosen.seed, chosen.search.n_rounds, chosen.search.batch, chosen.model) == (3, 4, 7, "resnet18")
 
 
 def test_merge_leaves_its_arguments_alone():
     first = {"a": {"x": 1, "y": 2}, "b": 1}
-    assert api.merge(first, {"a": {"y": 3}, "b": {"z": 4}}) == {"a": {"x": 1, "y": 3}, "b": {"z": 4}}
+    assert configuration.merge(first, {"a": {"y": 3}, "b": {"z": 4}}) == {"a": {"x": 1, "y": 3}, "b": {"z": 4}}
     assert first == {"a": {"x": 1, "y": 2}, "b": 1}
 
 

@@ -10,8 +10,8 @@ import torch
 
 import tiny
 from slackaug import learn, settings
-from slackaug.api import configure
 from slackaug.calibrate import Calibration, Trial, val_loss
+from slackaug.configuration import configure
 from slackaug.data import load
 from slackaug.learner import Learner
 from slackaug.recipes import quick

@@ -12,17 +12,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from rich.console import Console
 
-from . import ensemble, foreign, learn, recipes, runs, settings
+from . import ensemble, learn, recipes, runs, settings
 from .calibrate import Calibration
+from .configuration import configure, is_foreign
 from .data import DataError, Dataset, load
 from .engines import OutOfMemory
-from .ensemble import ALONE, Ensemble, Parted
+from .ensemble import ALONE, Ensemble, Parted, n_processes
 from .exits import Stopped, signals
 from .learn import Ending
-from .learner import Learner, Progress, start_policy
+from .learner import Learner, Progress
 from .machine import default_device, duration_seconds, machine
 from .policy import Policy
 from .progress import Display, Reading, duration
@@ -165,62 +165,6 @@ def read_data(work: Work, data: DataConfig) -> Dataset:
     )
 
 
-def configure(
-    dataset: Dataset,
-    given: dict[str, Any],
-    config: str | os.PathLike[str] | None,
-    assignments: Sequence[str],
-    n_ranks: int = 1,
-) -> RunConfig:
-    """The preset, changed by the file, then by --set, then by the options."""
-    changes = settings.read_yaml(config) if config is not None else {}
-    changes.pop("data", None)  # a stored configuration says which data it was for; the command says which it is for now
-    if "model" not in given and is_foreign(str(changes.get("model", ""))):
-        raise settings.SettingError(f"{config}: a file may not name code to run; give --model {changes['model']} too")
-    for text in assignments:
-        assignment = settings.parse_assignment(text)
-        if "data" in assignment:
-            raise settings.SettingError(f"--set {text}: the data is given by DATA, --size and --skip-bad")
-        changes = merge(changes, assignment)
-    changes = merge({"n_ranks": n_ranks, "search": not_found_by_itself(changes)}, merge(changes, given))
-    name = changes.get("preset") or ("standard" if torch.cuda.is_available() else "quick")
-    model = settings.checked(changes.get("model"), str | None, "model")
-    chosen = settings.update(
-        recipes.preset(str(name), dataset, model), changes
-    )  # at once: settings may need one another
-    if chosen.n_ranks != n_ranks:
-        raise settings.SettingError(
-            f"n_ranks={chosen.n_ranks}, but this search has {count(n_ranks, 'process', 'processes')}; give "
-            f"--set n_ranks={n_ranks}, or start it with torchrun --nproc-per-node {chosen.n_ranks} -m slackaug search"
-        )
-    start_policy(chosen, dataset)  # an unknown transformation in `exclude` is found here, not later
-    return chosen
-
-
-def not_found_by_itself(changes: dict[str, Any]) -> dict[str, Any]:
-    """Who gives a rate of the search does not want it to be found."""
-    given = changes.get("search")
-    given = given if isinstance(given, dict) else {}
-    off: dict[str, Any] = {"calibrate": False} if "model_lr" in given else {}
-    return off | ({"kl_budget": None} if given.keys() & {"policy_lr", "kl_weight"} else {})
-
-
-def count(n: int, one: str, many: str) -> str:
-    return f"{n} {one if n == 1 else many}"
-
-
-def merge(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
-    """Nested dictionaries; the second wins."""
-    both = {key: merge(first[key], then[key]) for key in first.keys() & then.keys()
-            if isinstance(first[key], dict) and isinstance(then[key], dict)}  # fmt: skip
-    return first | then | both
-
-
-def is_foreign(model: str) -> bool:
-    """Whether a name stands for a user's own code: module:callable."""
-    return foreign.is_reference(model) and model.partition(":")[0] not in ("timm", "torchvision")
-
-
 def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
     """What is about to be done."""
     height, width = dataset.image_size
@@ -298,7 +242,7 @@ def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:
         raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
     if stored.n_ranks != work.ensemble.n_ranks:
         raise RunError(
-            f"{work.folder}: this run has {count(stored.n_ranks, 'process', 'processes')}, not "
+            f"{work.folder}: this run has {n_processes(stored.n_ranks)}, not "
             f"{work.ensemble.n_ranks}. To go on: {work.resume_command(stored)}"
         )
 

@@ -26,7 +26,9 @@ DATA_HELP = (
 PolicyArgument = Annotated[
     list[str], typer.Argument(metavar="POLICY [POLICY]", help="A policy file of any known format, or uniform:SPACE.")
 ]
-PresetOption = Annotated[str | None, typer.Option(help="quick (the default without a GPU) or paper.")]
+PresetOption = Annotated[
+    str | None, typer.Option(help="quick (the default without a GPU), standard (with one), fast or paper.")
+]
 ModelOption = Annotated[str | None, typer.Option(help="small, resnet18, wrn-40-2, timm:NAME, module:callable, ...")]
 ConfigOption = Annotated[str | None, typer.Option(help="YAML file with settings, such as a run's config.yaml.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="One setting: search.n_rounds=5")]

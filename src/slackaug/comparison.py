@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from . import api, results, runs, settings, trial
+from . import api, configuration, results, runs, settings, trial
 from .backends import Backend, Job, get_backend
 from .candidates import Candidate, PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
 from .data import Dataset, count_duplicates
@@ -214,8 +214,8 @@ def configure(
     """The settings of the first policy's run, or of the preset, changed by the file, --set and the options."""
     given = {key: value for key, value in given.items() if value is not None}
     if stored is None:
-        return api.configure(dataset, given, config, assignments)
-    if "model" not in given and api.is_foreign(stored.model):  # a file alone may not name code to run
+        return configuration.configure(dataset, given, config, assignments)
+    if "model" not in given and configuration.is_foreign(stored.model):  # a file alone may not name code to run
         raise RunError(
             f"the policy was learned with the network {stored.model}: give --model {stored.model}, or another"
         )
@@ -226,7 +226,7 @@ def configure(
     if given["model"] == stored.model:  # another network has settings of its own
         fit = settings.to_dict(stored.evaluate)
         assignments = [*(f"evaluate.{key}={json.dumps(value)}" for key, value in fit.items()), *assignments]
-    return api.configure(dataset, given, config, assignments)
+    return configuration.configure(dataset, given, config, assignments)
 
 
 def check_candidates(work: Work, dataset: Dataset, candidates: Sequence[Candidate]) -> None:

@@ -34,6 +34,10 @@ class Parted(RuntimeError):
     """A process of the ensemble has ended, and with it what they can do together."""
 
 
+def n_processes(n: int) -> str:
+    return "1 process" if n == 1 else f"{n} processes"
+
+
 class Ensemble:
     """This process among those of an ensemble; without a store it is alone, and nothing is ever sent."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from . import api, candidates, settings, study_recipes, trial
+from . import candidates, configuration, settings, study_recipes, trial
 from .candidates import Candidate
 from .learner import start_policy
 from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
@@ -71,7 +71,7 @@ class Study:
 
     def foreign_model(self) -> str | None:
         """The network, where it is a user's own code, which a file alone may not name."""
-        return next((model for model in (self.search.model, self.model) if api.is_foreign(model)), None)
+        return next((model for model in (self.search.model, self.model) if configuration.is_foreign(model)), None)
 
 
 def configure(
@@ -119,8 +119,9 @@ def changes(model: str | None, assignments: Sequence[str]) -> dict[str, Any]:
         assignment = settings.parse_assignment(text)
         if "data" in assignment or "seed" in assignment:
             raise settings.SettingError(f"--set {text}: the data is given by --data; the searches' seeds are 0, 1, ...")
-        found = api.merge(found, assignment)
-    return found if model is None else api.merge(found, {"model": model})
+        found = configuration.merge(found, assignment)
+    found = configuration.merge({"search": configuration.not_found_by_itself(found)}, found)
+    return found if model is None else configuration.merge(found, {"model": model})
 
 
 def check_policies(config: study_recipes.StudyConfig, policies: Sequence[str]) -> None:

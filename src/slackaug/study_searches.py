@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from . import api, comparison
+from . import api, comparison, configuration
 from .backends import POLL_SECONDS, STOPPED
 from .comparison import Work
 from .exits import Stopped, signals
@@ -42,7 +42,7 @@ class Search(NamedTuple):
 
 
 def searches(study: Study, folder: Path, device: str, threads: int | None) -> list[Search]:
-    model = study.search.model if api.is_foreign(study.search.model) else None
+    model = study.search.model if configuration.is_foreign(study.search.model) else None
     return [
         Search(
             data=study.data,
