@@ -24,7 +24,19 @@ def data(n: int = 40, size: int = 12) -> Split:
     return Split(images, torch.arange(n) % 4)
 
 
+class Basic(torch.nn.Sequential):
+    """As many of ResNet's blocks as make it worth to compile one."""
+
+    def __init__(self):
+        blocks = [models.BasicBlock(8, 8, 1) for _ in range(4)]
+        super().__init__(models.conv3x3(3, 8), *blocks, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+        self.append(torch.nn.Linear(8, 4))
+        models.initialise(self, rng.generator(2, "test"))
+
+
 def net(name: str = "wrn-10-1", size: int = 12) -> torch.nn.Module:
+    if name == "basic":
+        return Basic()
     return models.build(name, 4, (size, size), rng.generator(2, "test"))
 
 
@@ -85,13 +97,16 @@ def test_a_training_is_the_plain_one(preparation):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("name", "block", "n_blocks"), [("wrn-28-1", "WideBlock", 12), ("basic", "CompiledBasicBlock", 4)]
+)
+@pytest.mark.parametrize(
     ("precision", "of_loss", "of_weight"), [(torch.float32, 1e-5, 0.01), (torch.bfloat16, 1e-2, 0.15)], ids=str
 )
-def test_compiled_blocks_give_the_plain_numbers(precision, of_loss, of_weight):
+def test_compiled_blocks_give_the_plain_numbers(name, block, n_blocks, precision, of_loss, of_weight):
     """By the compiler that a GPU has, too; up to the first policy step, after which rounding has grown."""
-    _, expected = searched(Plain, name="wrn-28-1")
-    engine, found = searched(Fast, name="wrn-28-1", precision=precision, compiled=True)
-    assert sum(kind.__name__ == "CompiledWideBlock" for kind in engine.passes.kinds.values()) == 12
+    _, expected = searched(Plain, name=name)
+    engine, found = searched(Fast, name=name, precision=precision, compiled=True)
+    assert sum(kind.__name__ == block for kind in engine.passes.kinds.values()) == n_blocks
     for (_, a), (_, b) in list(zip(expected, found, strict=True))[: CONFIG.n_retrain + 1]:
         assert torch.equal(a.tau.op, b.tau.op)
         assert b.train_loss.item() == pytest.approx(a.train_loss.item(), rel=of_loss)

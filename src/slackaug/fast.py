@@ -68,12 +68,9 @@ class Passes:
         if compiled:
             self.act = torch.compile(spaces.act_at, dynamic=False)
             blocks = repeated_blocks(model)
-            inside = {module for block in blocks for module in block.modules()}
-            alone = {m: k for m, k in self.kinds.items() if issubclass(k, grouped.BatchNorm) and m not in inside}
             if blocks:
                 self.kinds |= {block: compiled_class(type(block)) for block in blocks}
-                self.kinds |= {norm: compiled_class(kind) for norm, kind in alone.items()}
-            else:
+            elif grouped.WideBlock not in self.kinds.values():  # whose kernels are our own
                 self.loss = torch.compile(self.loss_of, dynamic=False)
                 self.losses = torch.compile(self.losses_of, dynamic=False)
 

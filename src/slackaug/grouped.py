@@ -7,7 +7,7 @@ group, and a convolution's forward and input gradient are one call for all group
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from torch.func import functional_call
 from torch.nn.functional import conv2d, cross_entropy
 
 from . import hypergrad, models
+from .additions import add
 from .norms import norm, precise
 from .weight_gradients import Options, weight_gradients
 
@@ -25,15 +26,24 @@ class GroupedConvolution(torch.autograd.Function):
     """conv2d with one weight for all groups; the gradients of weight and bias are those of each group."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, lowered: Tensor, options: Options) -> Tensor:
+    def forward(
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        plus: Tensor | None,
+        lowered: Tensor,
+        options: Options,
+        adds_bias: bool,
+    ) -> Tensor:
         """x (A * B, C, H, W), weight (A, O, C / n, h, w), bias (A, O), all A the same; `lowered`: the weight for x."""
         out = conv2d(x, lowered, None, *options)
-        return out if bias is None else out + bias[0].to(out.dtype)[:, None, None]
+        return add(out, bias[0] if bias is not None and adds_bias else None, plus)
 
     @staticmethod
     def setup_context(ctx: Backward, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, weight, bias, lowered, ctx.options = inputs
-        ctx.n_groups, ctx.has_bias, ctx.precision = len(weight), bias is not None, weight.dtype
+        x, weight, bias, plus, lowered, ctx.options, _ = inputs
+        ctx.n_groups, ctx.precision = len(weight), weight.dtype
+        ctx.has_bias, ctx.has_plus = bias is not None, plus is not None
         ctx.save_for_backward(x, lowered)
 
     @staticmethod
@@ -46,15 +56,17 @@ class GroupedConvolution(torch.autograd.Function):
                 grad, x, lowered, None, stride, padding, dilation, False, [0, 0], n, [True, False, False]
             )[0]
         weights, biases = weight_gradients(grad, x, lowered, ctx.n_groups, ctx.options)
-        return grad_x, weights.to(ctx.precision), biases.to(ctx.precision) if ctx.has_bias else None, None, None
+        of_bias, of_plus = biases.to(ctx.precision) if ctx.has_bias else None, grad if ctx.has_plus else None
+        return grad_x, weights.to(ctx.precision), of_bias, of_plus, None, None, None
 
 
 class Convolution(nn.Conv2d):
     lowered: Tensor  # the weight, in the precision of the pass
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, plus: Tensor | None = None, *, adds_bias: bool = True) -> Tensor:
         options = list(self.stride), list(self.padding), list(self.dilation), self.groups
-        out: Tensor = GroupedConvolution.apply(x, self.weight, self.bias, self.lowered, options)  # type: ignore[no-untyped-call]
+        given = x, self.weight, self.bias, plus, self.lowered, options, adds_bias
+        out: Tensor = GroupedConvolution.apply(*given)  # type: ignore[no-untyped-call]
         return out
 
 
@@ -68,30 +80,34 @@ class Linear(nn.Linear):
 
 
 class BatchNorm(nn.BatchNorm2d):
-    """In train mode. The running statistics become what one pass after the other would have made of them."""
+    """In train mode. What the running statistics are to learn is kept until all layers learn at once."""
 
     n_groups: int
     relu = False  # after it
+    seen: Tensor  # means and variances (A, 2, C) of the last pass
+    n_seen: int  # pixels that they are of
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, shift: Tensor | None = None) -> Tensor:
+        """`shift` (A, C) is meant to have been added to x: it is taken out again, so only the means tell of it."""
         out, moments = norm(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
-        if self.track_running_stats:
-            self.track(moments[:, 0], moments[:, 1], x.numel() // moments[:, 0].numel())
+        if shift is not None:
+            moments = moments + torch.stack([shift.detach(), torch.zeros_like(shift)], 1)
+        self.seen, self.n_seen = moments, x.numel() // moments[:, 0].numel()
         return out
-
-    def track(self, mean: Tensor, var: Tensor, n: int) -> None:
-        """r <- (1 - m) r + m s_a for each group in turn; mean and var are (A, C)."""
-        assert self.momentum is not None
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        keep = 1 - self.momentum
-        weight = self.momentum * keep ** torch.arange(len(mean) - 1, -1, -1, device=mean.device)[:, None]  # (A, 1)
-        for running, new in ((self.running_mean, mean), (self.running_var, var * (n / max(n - 1, 1)))):
-            running.mul_(keep ** len(mean)).add_((weight * new).sum(0))
 
 
 class NormReLU(BatchNorm):
     relu = True
+
+
+class WideBlock(models.WideBlock):
+    """With fewer ways through memory: one bias goes into a batch-norm, the other is added with the shortcut."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.conv1(self.norm1(x), adds_bias=False)
+        out = self.norm2(out, shift=self.conv1.bias)
+        total: Tensor = self.conv2(out, plus=self.shortcut(x))
+        return total
 
 
 LAYERS: dict[type[nn.Module], type[nn.Module]] = {
@@ -99,6 +115,7 @@ LAYERS: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: Linear,
     nn.BatchNorm2d: BatchNorm,
     models.NormReLU: NormReLU,
+    models.WideBlock: WideBlock,
 }
 
 
@@ -124,8 +141,8 @@ class Grouped:
         self.trainable = hypergrad.trainable(model)
         order = channels_last_order(self.trainable)  # one look-up, not a copy of each tensor
         self.channels_last, self.as_written = order.int(), order.argsort().int()  # half of the bytes to read
-        norms = [module for module in self.layers if isinstance(module, nn.BatchNorm2d)]
-        self.counts = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
+        norms = (module for module, kind in self.layers.items() if issubclass(kind, BatchNorm))
+        self.norms = [cast(BatchNorm, norm) for norm in norms if norm.track_running_stats]  # what they are in a pass
 
     def prepare(self, n_groups: int) -> None:
         """Tell the layers how many groups come, and give convolutions their weights in the pass's precision."""
@@ -158,14 +175,33 @@ class Grouped:
         return by_group
 
     def gradients(self, losses: Tensor, parameters: dict[str, Tensor]) -> Tensor:
-        """(A, P); and batch-norm has counted the batches."""
+        """(A, P); and batch-norm has learned from the pass."""
         trainable = [p for p in parameters.values() if p.requires_grad]
         found = torch.autograd.grad(losses.sum(), trainable, allow_unused=True)
-        if self.counts:
-            torch._foreach_add_(self.counts, len(losses))
+        if self.norms:
+            track(self.norms)
         pairs = zip(trainable, found, strict=True)
         parts = [channels_last(torch.zeros_like(p) if g is None else g).flatten(1) for p, g in pairs]
         return torch.cat(parts, 1).index_select(1, self.as_written)
+
+
+def track(layers: Sequence[BatchNorm]) -> None:
+    """r <- (1 - m) r + m s_a for each group in turn; for many layers at once, since each has few numbers."""
+    for momentum in {layer.momentum for layer in layers}:
+        assert momentum is not None
+        same = [layer for layer in layers if layer.momentum == momentum]
+        seen = torch.cat([layer.seen for layer in same], 2)  # (A, 2, C of all)
+        keep, n_groups = 1 - momentum, len(seen)
+        weight = momentum * keep ** torch.arange(n_groups - 1, -1, -1, device=seen.device)  # (A,)
+        mean, var = (weight[:, None, None] * seen).sum(0)
+        sizes = [layer.num_features for layer in same]
+        means, variances = list(mean.split(sizes)), list(var.split(sizes))
+        torch._foreach_mul_(variances, [layer.n_seen / max(layer.n_seen - 1, 1) for layer in same])
+        running = [cast(Tensor, value) for layer in same for value in (layer.running_mean, layer.running_var)]
+        torch._foreach_mul_(running, keep**n_groups)
+        torch._foreach_add_(running, [value for pair in zip(means, variances, strict=True) for value in pair])
+    counts = [layer.num_batches_tracked for layer in layers if layer.num_batches_tracked is not None]
+    torch._foreach_add_(counts, len(layers[0].seen))
 
 
 def channels_last(values: Tensor) -> Tensor:
