@@ -150,7 +150,7 @@ def decode_all(name: str, items: Sequence[Item], options: Options) -> tuple[Tens
         except DataError as error:
             bad[item.path] = str(error)
         else:
-            images[len(readable)] = torch.from_numpy(pixels).permute(2, 0, 1)
+            images.numpy()[len(readable)] = pixels.transpose(2, 0, 1)
             readable.append(item)
     return images[: len(readable)], readable, bad
 
