@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from rich.console import Console
 
 from . import ensemble, foreign, learn, recipes, runs, settings
@@ -176,7 +175,7 @@ def configure(
             raise settings.SettingError(f"--set {text}: the data is given by DATA, --size and --skip-bad")
         changes = merge(changes, assignment)
     changes = merge({"n_ranks": n_ranks}, merge(changes, given))
-    name = changes.get("preset") or ("paper" if torch.cuda.is_available() else "quick")
+    name = changes.get("preset") or recipes.default_preset()
     model = settings.checked(changes.get("model"), str | None, "model")
     chosen = settings.update(
         recipes.preset(str(name), dataset, model), changes

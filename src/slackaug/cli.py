@@ -63,6 +63,46 @@ def options(
 
 
 @app.command()
+def check(
+    data: Annotated[str, typer.Argument(help=DATA_HELP)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    cost: Annotated[bool, typer.Option("--cost/--no-cost", help="Measure what a search takes here.")] = True,
+    model: ModelOption = None,
+    size: SizeOption = None,
+    margin: MarginOption = False,
+    skip_bad: SkipBadOption = False,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Look at a data set: what is in it, what must be mended, what a search would do and cost. Writes nothing.
+
+    Exits 1 where something must be mended before a search can start.
+    """
+    import json
+
+    from . import check as checking
+
+    sys.path.insert(0, "")
+    findings = checking.check(
+        data,
+        size=size,
+        margin=margin,
+        skip_bad=skip_bad,
+        model=model,
+        cost=cost,
+        device=device,
+        threads=threads,
+        console=Console(stderr=True),
+    )
+    if as_json:
+        print(json.dumps(findings.as_dict(), indent=1))
+    else:
+        print("\n".join(checking.lines(findings)))
+    if findings.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
 def search(
     data: Annotated[str, typer.Argument(help=DATA_HELP)],
     out: Annotated[str, typer.Option("-o", "--out", help="Folder of the run, such as runs/pets.")],

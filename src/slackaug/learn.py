@@ -319,8 +319,23 @@ def save_policy(run: Run, learner: Learner, seconds: float) -> None:
     run.write("policy.json", text)
 
 
+class StepSeconds(NamedTuple):
+    """Of one step of each kind."""
+
+    n_pretraining: int  # steps
+    pretraining: float
+    retraining: float
+    policy: float
+
+
 def search_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> float:
     """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
+    each, search = step_seconds(config, data, device, engine_name), config.search
+    per_round = search.n_retrain * each.retraining + search.n_unrolled * each.policy
+    return each.n_pretraining * each.pretraining + search.n_rounds * per_round
+
+
+def step_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> StepSeconds:
     learner = Learner(config, data, device, engine=engine_name)
     fit_seconds = timed(lambda: learner.fit.step())
     learner.begin_search()
@@ -329,8 +344,7 @@ def search_seconds(config: RunConfig, data: Dataset, device: str, engine_name: s
     engine, state, search = learner.engine, learner.state, config.search
     retrain = timed(lambda: engine.execute(slack.take_step, state, search))
     unrolled = timed(lambda: engine.execute(slack.take_step, state._replace(step=search.n_retrain), search))
-    per_round = search.n_retrain * retrain + search.n_unrolled * unrolled
-    return learner.fit.n_steps * fit_seconds + search.n_rounds * per_round
+    return StepSeconds(learner.fit.n_steps, fit_seconds, retrain, unrolled)
 
 
 def timed(step: Callable[[], object]) -> float:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import torch
+
 from .data import Dataset
 from .fit import FitConfig
 from .models import MODELS
@@ -170,6 +172,10 @@ def domainnet(domain: str) -> RunConfig:
 
 
 PRESETS: dict[str, Callable[[Dataset, str | None], RunConfig]] = {"quick": quick, "paper": paper, "demo": demo}
+
+
+def default_preset() -> str:
+    return "paper" if torch.cuda.is_available() else "quick"
 
 
 def preset(name: str, data: Dataset, model: str | None = None) -> RunConfig:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from . import cache, decode
 from .dataset import Dataset, Split, build, classes_note
-from .options import DataError, Options, listing
+from .options import DataError, Options
+from .options import listing as listed
 from .rows import Images, Rows
 
 MAX_BYTES = 32 * 1024**3  # of decoded images in memory
@@ -27,11 +28,18 @@ class Item(NamedTuple):
     part: str  # train or test
 
 
-def from_files(name: str, root: Path, items: Sequence[Item], options: Options, notes: Sequence[str] = ()) -> Dataset:
-    """Decode the files; `root` is the folder that their names are shown relative to."""
-    if not items:
-        raise DataError(f"{name}: no images; known are files that end in {' '.join(decode.SUFFIXES)}")
-    notes = list(notes)
+class Listing(NamedTuple):
+    """Files with labels, before any is read."""
+
+    name: str
+    root: Path  # the folder that their names are shown relative to
+    items: list[Item]
+    notes: list[str]
+
+
+def from_files(found: Listing, options: Options) -> Dataset:
+    """Decode the files."""
+    name, root, items, notes = *found[:3], [*found.notes]
     images: Images
     if options.cache is not None or is_large(items):
         images, readable, bad = cached_images(name, root, items, options, notes)
@@ -51,7 +59,7 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     class_names = sorted({item.label for item in items})  # of all files: a class must not vanish with its bad ones
     strangers = sorted(set(class_names) - {item.label for item in items if item.part == "train"})
     if strangers:
-        raise DataError(f"{name}: classes in the test set that have no training images: {listing(strangers)}")
+        raise DataError(f"{name}: classes in the test set that have no training images: {listed(strangers)}")
     notes.insert(0, classes_note(class_names))
     number = {label: i for i, label in enumerate(class_names)}
     labels = torch.tensor([number[item.label] for item in readable])
@@ -60,6 +68,12 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
         return build(name, Split(images, labels), None, class_names, notes=notes)
     train, test = (Split(images, labels).subset(where.nonzero().flatten()) for where in (~is_test, is_test))
     return build(name, train, test, class_names, notes=notes)
+
+
+def checked(found: Listing) -> Listing:
+    if not found.items:
+        raise DataError(f"{found.name}: no images; known are files that end in {' '.join(decode.SUFFIXES)}")
+    return found
 
 
 def part_of(name: str) -> str | None:
@@ -88,7 +102,7 @@ def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
     if outside:
         raise DataError(
             f"{name}: files outside of {root} are not read, neither by a path nor by a link; "
-            f"copy them, make hard links, or list them in a csv by absolute paths: {listing(outside)}"
+            f"copy them, make hard links, or list them in a csv by absolute paths: {listed(outside)}"
         )
 
 
@@ -161,7 +175,7 @@ def one_size(name: str, sizes: Counter[tuple[int, int]]) -> tuple[int, int]:
         found = [f"{width} x {height} ({count})" for (height, width), count in sizes.most_common()]
         shorter = sorted(min(size) for size in sizes.elements())
         raise DataError(
-            f"{name}: images of different sizes: {listing(found)}. Give a size, for example --size "
+            f"{name}: images of different sizes: {listed(found)}. Give a size, for example --size "
             f"{min(224, shorter[len(shorter) // 2])}, and every image is resized to that square"
         )
     return next(iter(sizes), (1, 1))  # no image can be read: that is said later, with all the files

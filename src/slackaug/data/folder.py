@@ -8,13 +8,17 @@ from pathlib import Path
 
 from .dataset import Dataset
 from .decode import SUFFIXES
-from .files import Item, from_files, part_of, refuse_outside, split_of
+from .files import Item, Listing, checked, from_files, part_of, refuse_outside, split_of
 from .options import DataError, Options, listing
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
 
 
 def folder(location: str, options: Options) -> Dataset:
+    return from_files(list_folder(location), options)
+
+
+def list_folder(location: str) -> Listing:
     """The names of the class folders are the labels; images may lie deeper inside them."""
     root = Path(location)
     notes: list[str] = []
@@ -23,7 +27,7 @@ def folder(location: str, options: Options) -> Dataset:
     refuse_outside(str(root), root, items)
     if items and root in parts:
         refuse_folder_above(root)
-    return from_files(str(root), root, items, options, notes)
+    return checked(Listing(str(root), root, items, notes))
 
 
 def find_parts(root: Path, notes: list[str]) -> dict[Path, str]:

@@ -9,10 +9,11 @@ from . import packages, shapes
 from .custom import custom
 from .dataset import Dataset, with_margin
 from .digits import digits
-from .folder import folder
+from .files import Listing
+from .folder import folder, list_folder
 from .npz import npz
 from .options import DataError, Options, Progress
-from .table import table
+from .table import list_table, table
 
 DATASETS: dict[str, Callable[[Options], Dataset]] = {
     "digits": digits,
@@ -57,6 +58,16 @@ def load(
     except OSError as error:
         raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
     return with_margin(dataset, options) if margin else dataset
+
+
+def find_listing(source: str) -> Listing | None:
+    """The files of a source that is made of files; None for all others."""
+    path = Path(source)
+    if source in DATASETS or not source or not path.exists():
+        return None
+    if path.is_dir():
+        return list_folder(source)
+    return list_table(source) if path.suffix.lower() == ".csv" else None
 
 
 def find(source: str) -> Callable[[Options], Dataset]:

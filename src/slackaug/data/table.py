@@ -9,13 +9,17 @@ from collections import Counter
 from pathlib import Path
 
 from .dataset import Dataset
-from .files import PARTS, Item, from_files, part_of, real, refuse_outside, split_of
+from .files import PARTS, Item, Listing, checked, from_files, part_of, real, refuse_outside, split_of
 from .options import DataError, Options, listing
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 def table(location: str, options: Options) -> Dataset:
+    return from_files(list_table(location), options)
+
+
+def list_table(location: str) -> Listing:
     path = Path(location)
     rows = read_rows(path)
     problems, items, relative = [], [], []
@@ -39,7 +43,7 @@ def table(location: str, options: Options) -> Dataset:
     if twice:
         raise DataError(f"{path}: files listed more than once: {listing(twice)}; an image has one label and one split")
     notes = ["val joined train: a search splits it anew"] if any(is_val(row) for row in rows) else []
-    return from_files(str(path), path.parent, items, options, notes)
+    return checked(Listing(str(path), path.parent, items, notes))
 
 
 def is_val(row: dict[str, str]) -> bool:

@@ -1,13 +1,15 @@
 """The program that decodes: `python -m slackaug.data.worker`. It reads one JSON value per line and answers each.
 
 The first line says where the pixels go and how images are stored; its answer is "ready". Then come tasks, {"decode":
-[[row, path], ...]}, of rows that follow one another, or {"check": [[row, checksum], ...]}. Their answers are lists: the
-checksum of the pixels, {"size": [H, W]} for an image of another size or {"bad": reason}; and whether the pixels are
-those of the checksum. It ends with its input, and so with the process that started it, however that ends. A program of
-its own, not a fork: safe beside threads and CUDA, and scripts that call slackaug need no `if __name__ == "__main__"`.
+[[row, path], ...]}, of rows that follow one another, {"check": [[row, checksum], ...]} or {"look": [path, ...]}. Their
+answers are lists: the checksum of the pixels, {"size": [H, W]} for an image of another size or {"bad": reason}; whether
+the pixels are those of the checksum; and what there is to know about an image, of which nothing is kept. It ends with
+its input, and so with the process that started it, however that ends. A program of its own, not a fork: safe beside
+threads and CUDA, and scripts that call slackaug need no `if __name__ == "__main__"`.
 """
 
 import gc
+import hashlib
 import json
 import os
 import sys
@@ -68,20 +70,38 @@ def main() -> None:
     os.dup2(2, 1)  # what decoders print must not be taken for an answer
     about = json.loads(sys.stdin.readline())
     options = Options(size=about["size"], margin=about["margin"])
-    with open(about["file"], "r+b") as file:
+    with open(about["file"] or os.devnull, "r+b") as file:
         store = Store(file, about["height"], about["width"])
         print(json.dumps("ready"), file=answers, flush=True)
         for line in sys.stdin:
-            task = json.loads(line)
-            answer: Any
-            if "check" in task:
-                answer = [store.is_intact(row, checksum) for row, checksum in task["check"]]
-            else:
-                try:
-                    answer = store.decode(task["decode"][0][0], [path for _, path in task["decode"]], options)
-                except OSError as error:  # the disk is full, or gone
-                    answer = {"failed": error.strerror or str(error)}
-            print(json.dumps(answer), file=answers, flush=True)
+            print(json.dumps(answer(json.loads(line), store, options)), file=answers, flush=True)
+
+
+def answer(task: dict[str, Any], store: Store, options: Options) -> Any:
+    if "look" in task:
+        return [look(path) for path in task["look"]]
+    if "check" in task:
+        return [store.is_intact(row, checksum) for row, checksum in task["check"]]
+    try:
+        return store.decode(task["decode"][0][0], [path for _, path in task["decode"]], options)
+    except OSError as error:  # the disk is full, or gone
+        return {"failed": error.strerror or str(error)}
+
+
+def look(path: str) -> dict[str, Any]:
+    """Size, kind and digests of an image, all of it decoded: a file that is cut off has a good header."""
+    try:
+        with decode.opened(path) as image:
+            kind = {"mode": image.mode, "format": image.format, "animated": getattr(image, "is_animated", False)}
+            pixels = decode.pixels(image, Options())
+    except DataError as error:
+        return {"bad": str(error)}
+    mirrored = np.ascontiguousarray(pixels[:, ::-1])
+    return kind | {"size": pixels.shape[:2], "digest": digest(pixels), "mirrored": digest(mirrored)}
+
+
+def digest(pixels: Array) -> str:
+    return hashlib.blake2b(pixels.tobytes(), digest_size=16, salt=pixels.shape[1].to_bytes(16, "little")).hexdigest()
 
 
 def run() -> None:
