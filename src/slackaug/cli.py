@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 DATA_HELP = (
     "A folder of class folders (with or without train/ and test/), FILE.npz, FILE.csv, digits, shapes, "
-    "torchvision:NAME, hf:NAME or module:callable."
+    "torchvision:NAME, hf:NAME, imagenet100:ROOT, domainnet:ROOT/DOMAIN or module:callable."
 )
 PolicyArgument = Annotated[
     list[str], typer.Argument(metavar="POLICY [POLICY]", help="A policy file of any known format, or uniform:SPACE.")

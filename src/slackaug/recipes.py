@@ -96,14 +96,22 @@ def demo(data: Dataset, model: str | None = None) -> RunConfig:
 
 def paper(data: Dataset, model: str | None = None) -> RunConfig:
     """The paper's row for this data, and its CIFAR-100 row for data that it does not have (SPEC section 3)."""
-    row = {"cifar10": cifar10, "cifar100": cifar100}[paper_row(data)]
-    return replace(row(model or "wrn-40-2"), space=default_space(data))
+    row = paper_row(data)
+    if row in CIFAR_ROWS:
+        return replace(CIFAR_ROWS[row](model or "wrn-40-2"), space=default_space(data))
+    config = imagenet100() if row == "imagenet100" else domainnet(row.removeprefix("domainnet-"))
+    return config if model is None else replace(config, model=model)
 
 
 def paper_row(data: Dataset) -> str:
     """Which row of the paper's table `paper` takes, by the name of the data."""
-    name = Path(data.name.rpartition(":")[2]).stem.lower()
-    return name if name in ("cifar10", "cifar100") else "cifar100"
+    scheme, _, place = data.name.rpartition(":")
+    name = Path(place.partition("@")[0]).stem.lower()
+    if scheme == "imagenet100":
+        return scheme
+    if scheme == "domainnet" and name in DOMAINNET:
+        return f"domainnet-{name}"
+    return name if name in CIFAR_ROWS else "cifar100"
 
 
 def cifar10(model: str = "wrn-40-2") -> RunConfig:
@@ -120,6 +128,9 @@ def cifar10(model: str = "wrn-40-2") -> RunConfig:
 
 def cifar100(model: str = "wrn-40-2") -> RunConfig:
     return RunConfig(preset="paper", model=model, space="cifar", search=SearchConfig(model_lr=0.1, weight_decay=5e-4))
+
+
+CIFAR_ROWS = {"cifar10": cifar10, "cifar100": cifar100}
 
 
 def imagenet100() -> RunConfig:

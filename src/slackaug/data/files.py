@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from . import cache, decode
-from .dataset import Dataset, Split, build, classes_note
+from .dataset import RGB, Dataset, Split, build, classes_note
 from .options import DataError, Options
 from .options import listing as listed
 from .rows import Images, Rows
@@ -37,8 +37,8 @@ class Listing(NamedTuple):
     notes: list[str]
 
 
-def from_files(found: Listing, options: Options) -> Dataset:
-    """Decode the files."""
+def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | None = None) -> Dataset:
+    """Decode the files; `statistics` as in `build`."""
     name, root, items, notes = *found[:3], [*found.notes]
     images: Images
     if options.cache is not None or is_large(items):
@@ -65,9 +65,9 @@ def from_files(found: Listing, options: Options) -> Dataset:
     labels = torch.tensor([number[item.label] for item in readable])
     is_test = torch.tensor([item.part == "test" for item in readable])
     if not any(item.part == "test" for item in items):
-        return build(name, Split(images, labels), None, class_names, notes=notes)
+        return build(name, Split(images, labels), None, class_names, notes=notes, statistics=statistics)
     train, test = (Split(images, labels).subset(where.nonzero().flatten()) for where in (~is_test, is_test))
-    return build(name, train, test, class_names, notes=notes)
+    return build(name, train, test, class_names, notes=notes, statistics=statistics)
 
 
 def checked(found: Listing) -> Listing:

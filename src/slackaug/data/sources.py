@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..foreign import ForeignError, is_reference
 from ..schema import unknown
-from . import packages, shapes
+from . import layouts, packages, shapes
 from .custom import custom
 from .dataset import Dataset, with_margin
 from .digits import digits
@@ -22,8 +22,11 @@ DATASETS: dict[str, Callable[[Options], Dataset]] = {
     "shapes:angle": shapes.angle,
 }
 PACKAGES = {"torchvision": packages.torchvision, "hf": packages.hf}
+PUBLISHED = {"imagenet100": layouts.imagenet100, "domainnet": layouts.domainnet}
+LISTINGS = {"imagenet100": layouts.list_imagenet100, "domainnet": layouts.list_domainnet}
 FILES = {".npz": npz, ".csv": table}
-FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "module:callable"]
+FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "imagenet100:ROOT", "domainnet:ROOT/DOMAIN",
+         "module:callable"]  # fmt: skip
 
 
 def load(
@@ -62,6 +65,9 @@ def load(
 
 def find_listing(source: str) -> Listing | None:
     """The files of a source that is made of files; None for all others."""
+    scheme, _, rest = source.partition(":")
+    if scheme in LISTINGS and rest:
+        return LISTINGS[scheme](rest)
     path = Path(source)
     if source in DATASETS or not source or not path.exists():
         return None
@@ -75,8 +81,9 @@ def find(source: str) -> Callable[[Options], Dataset]:
     if source in DATASETS:
         return DATASETS[source]
     scheme, _, rest = source.partition(":")
-    if scheme in PACKAGES and rest:
-        return lambda options: PACKAGES[scheme](rest, options)
+    schemes = PACKAGES | PUBLISHED
+    if scheme in schemes and rest:
+        return lambda options: schemes[scheme](rest, options)
     path = Path(source)
     reader = FILES.get(path.suffix.lower())
     if source and path.is_dir():

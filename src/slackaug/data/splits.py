@@ -30,3 +30,17 @@ def hold_out(labels: Tensor, fraction: float = HOLD_OUT, seed: int = HOLD_OUT_SE
         test.append(members[:n_test])
         train.append(members[n_test:])
     return torch.cat(train).sort().values, torch.cat(test).sort().values
+
+
+def train_on(labels: Tensor, n_train: int, seed: int = HOLD_OUT_SEED) -> tuple[Tensor, Tensor]:
+    """Train and test: exactly n_train images, of each class its share, are trained on; two of a class at least."""
+    classes = by_class(labels, seed, "train-on")
+    shares = torch.tensor([len(members) * n_train / len(labels) for members in classes], dtype=torch.float64)
+    counts = shares.floor().long().clamp(min=2)
+    for k in (shares - shares.floor()).argsort(descending=True, stable=True).tolist():  # the largest rests first
+        counts[k] += int(counts.sum() < n_train and counts[k] < len(classes[k]))
+    while counts.sum() > n_train and counts.max() > 2:  # what the smallest classes got too much
+        counts[counts.argmax()] -= 1
+    train = [members[:n] for members, n in zip(classes, counts.tolist(), strict=True)]
+    test = [members[n:] for members, n in zip(classes, counts.tolist(), strict=True)]
+    return torch.cat(train).sort().values, torch.cat(test).sort().values
