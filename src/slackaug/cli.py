@@ -36,6 +36,10 @@ MarginOption = Annotated[
 ]
 FlipOption = Annotated[bool | None, typer.Option("--flip/--no-flip", help="Mirror images keep their label.")]
 SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")]
+GroupByOption = Annotated[
+    str | None,
+    typer.Option(help="Column of a csv, or regular expression on paths: such a group stays on one side of a split."),
+]
 CacheOption = Annotated[
     str | None, typer.Option(help="Folder for decoded images; large sets have one in ~/.cache/slackaug/images.")
 ]
@@ -123,6 +127,10 @@ def search(
     margin: MarginOption = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
+    balanced: Annotated[
+        bool | None, typer.Option("--balanced", help="The validation loss counts all classes alike.")
+    ] = None,
+    group_by: GroupByOption = None,
     cache: CacheOption = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
@@ -155,6 +163,8 @@ def search(
         margin=margin,
         flip=flip,
         skip_bad=skip_bad,
+        balanced=balanced,
+        group_by=group_by,
         cache=cache,
         device=device,
         threads=threads,
@@ -191,6 +201,7 @@ def evaluate(
     margin: MarginOption = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
+    group_by: GroupByOption = None,
     cache: CacheOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results in this folder.")] = False,
     device: DeviceOption = None,
@@ -224,6 +235,7 @@ def evaluate(
         margin=margin,
         flip=flip,
         skip_bad=skip_bad,
+        group_by=group_by,
         cache=cache,
         overwrite=overwrite,
         device=device,
@@ -251,6 +263,7 @@ def study(
     size: SizeOption = None,
     margin: MarginOption = False,
     skip_bad: SkipBadOption = False,
+    group_by: GroupByOption = None,
     cache: CacheOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the study in this folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the study in this folder.")] = False,
@@ -283,6 +296,7 @@ def study(
         size=size,
         margin=margin or None,
         skip_bad=skip_bad,
+        group_by=group_by,
         cache=cache,
         resume=resume,
         overwrite=overwrite,

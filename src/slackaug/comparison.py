@@ -47,6 +47,7 @@ def evaluate(
     margin: bool = False,
     flip: bool | None = None,
     skip_bad: bool = False,
+    group_by: str | None = None,
     cache: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     device: str | None = None,
@@ -77,6 +78,7 @@ def evaluate(
         size=size,
         margin=margin,
         skip_bad=skip_bad,
+        group_by=group_by,
         cache=None if cache is None else os.fspath(cache),
     )
     stored = stored_config(policies) if config is None and preset is None else None
@@ -188,9 +190,10 @@ def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
 
 
 def load_as(stored: RunConfig | None, source: DataConfig, reading: Reading) -> tuple[DataConfig, Dataset]:
-    """The data, at the size of a policy's run if it is the data of that run."""
-    if stored is not None and (stored.data.size, stored.data.margin) != (source.size, source.margin):
-        same = replace(source, size=stored.data.size, margin=stored.data.margin)
+    """The data, at the size and with the groups of a policy's run if it is the data of that run."""
+    if stored is not None:
+        group_by = source.group_by or stored.data.group_by
+        same = replace(source, size=stored.data.size, margin=stored.data.margin, group_by=group_by)
         dataset = trial.dataset(same, reading)
         if dataset.fingerprint == stored.data.fingerprint:
             return same, dataset

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from . import engines, models, prepare, rng, slack
-from .data import Dataset, Split
+from .data import Dataset, Split, splits
 from .engine import Plain, alone
 from .ensemble import ALONE, Ensemble
 from .policy import Policy
@@ -87,7 +87,10 @@ class Learner:
         self, config: RunConfig, data: Dataset, device: str = "cpu", ensemble: Ensemble = ALONE, engine: str = "fast"
     ):
         self.config, self.ensemble, self.engine_name = config, ensemble, engine
-        self.train, self.val = (to_device(half, device) for half in data.halves(config.seed))
+        train, val = data.halves(config.seed)
+        if config.balanced:
+            val = val.subset(splits.balanced(val.labels))
+        self.train, self.val = to_device(train, device), to_device(val, device)
         self.phi = start_policy(config, data)
         self.model = models.build(
             config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model", *ensemble.purpose())
@@ -178,7 +181,7 @@ class Learner:
 
 
 def to_device(split: Split, device: str) -> Split:
-    return Split(split.images.to(device), split.labels.to(device))
+    return split._replace(images=split.images.to(device), labels=split.labels.to(device))
 
 
 class Clock:

@@ -24,6 +24,7 @@ class DataConfig:
     size: int | None = None
     margin: bool = False  # around images of that size, for random windows in training
     skip_bad: bool = False
+    group_by: str | None = None  # images that stay on one side of a split
     cache: str | None = None  # where decoded images are kept; no part of what they are
     fingerprint: str = ""
 
@@ -38,6 +39,7 @@ class RunConfig:
     space: str
     exclude: tuple[str, ...] = ()
     flip: bool | None = None  # null: as the data source says
+    balanced: bool = False  # the validation loss counts all classes alike, however many images they have
     seed: int = 0  # of the split, the networks, the batches and the draws
     n_ranks: int = 1  # models of an ensemble, each in a process of its own (torchrun)
     pretrain: FitConfig = field(default_factory=lambda: FitConfig(nesterov=False))

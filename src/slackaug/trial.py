@@ -73,6 +73,8 @@ class Trial:
         protocol = settings.to_dict(self.protocol)
         for where in ("source", "cache"):
             del protocol["data"][where]  # the same images may lie elsewhere; their fingerprint stays
+        if protocol["data"]["group_by"] is None:
+            del protocol["data"]["group_by"]  # results from before there were groups stay
         parts = (protocol, self.digest, self.uniform_magnitudes, self.seed, self.by_validation)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -101,7 +103,13 @@ class Trial:
 def load_once(data: DataConfig, reading: Reading) -> Dataset:
     """For all trials of a process."""
     return load(
-        data.source, size=data.size, margin=data.margin, skip_bad=data.skip_bad, cache=data.cache, progress=reading
+        data.source,
+        size=data.size,
+        margin=data.margin,
+        skip_bad=data.skip_bad,
+        group_by=data.group_by,
+        cache=data.cache,
+        progress=reading,
     )
 
 

@@ -31,6 +31,7 @@ class Batch(NamedTuple):
 class Split(NamedTuple):
     images: Images  # (B, C, H, W) uint8, in memory or in a file
     labels: Tensor  # (B,) int64
+    groups: Tensor | None = None  # (B,) int64: images that must stay together, where the user says so
 
     def take(self, indices: Tensor) -> Batch:
         """Some images, to be computed with."""
@@ -38,7 +39,8 @@ class Split(NamedTuple):
 
     def subset(self, indices: Tensor) -> "Split":
         """A smaller split; of images in a file nothing is read."""
-        return Split(select(self.images, indices), self.labels[indices])
+        groups = None if self.groups is None else self.groups[indices]
+        return Split(select(self.images, indices), self.labels[indices], groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,10 @@ class Dataset:
 
     def halves(self, seed: int) -> tuple[Split, Split]:
         """The training images as train and val; the test set has no part in this."""
-        train, val = splits.halves(self.train.labels, seed)
+        labels, groups = self.train.labels, self.train.groups
+        train, val = splits.halves(labels, seed) if groups is None else splits.grouped_halves(labels, groups, seed)
+        for half, side in ((train, "learn on"), (val, "validate with")):
+            check_sides(self.name, labels[half], self.class_names, side)
         return self.train.subset(train), self.train.subset(val)
 
 
@@ -143,7 +148,7 @@ def with_margin(dataset: Dataset, options: Options) -> Dataset:
 
 
 def check_split(split: Split, n_classes: int, where: str) -> None:
-    images, labels = split
+    images, labels, _ = split
     if len(images) == 0:
         raise DataError(f"{where}: no images")
     if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3 or 0 in images.shape:
@@ -172,15 +177,30 @@ def check_classes(name: str, labels: Tensor, class_names: Sequence[str]) -> None
         )
 
 
+def check_sides(name: str, labels: Tensor, class_names: Sequence[str], side: str) -> None:
+    """With groups, a class may be on one side of a split alone."""
+    counts = labels.bincount(minlength=len(class_names)).tolist()
+    missing = [label for label, count in zip(class_names, counts, strict=True) if not count]
+    if missing:
+        raise DataError(
+            f"{name}: no images to {side} of {listing(missing)}, for all of them are in one group, which stays on one "
+            "side of a split; a class needs images of several groups (--group-by)"
+        )
+
+
 def with_test_set(name: str, train: Split) -> tuple[Split, Split, str]:
     """Test, what is left of train, and the remark that says so."""
-    rest, held_out = splits.hold_out(train.labels)
+    rest, held_out = (
+        splits.hold_out(train.labels) if train.groups is None else splits.grouped_hold_out(train.labels, train.groups)
+    )
     if len(held_out) == 0:
-        raise DataError(f"{name}: no test set, and too few images to hold one out; add images or a test set")
+        what = "images" if train.groups is None else "groups"
+        raise DataError(f"{name}: no test set, and too few {what} to hold one out; add {what} or a test set")
     percent = round(100 * splits.HOLD_OUT)
     note = (
         f"no test set: held out a stratified {percent} % "
         f"({len(held_out)} of {len(train.labels)} images, seed {splits.HOLD_OUT_SEED})"
+        + ("" if train.groups is None else "; every group is on one side")
     )
     return train.subset(held_out), train.subset(rest), note
 

@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from . import cache, decode
 from .dataset import RGB, Dataset, Split, build, classes_note
+from .groups import group_numbers, grouped
+from .listing import Item, Listing, shown
 from .options import DataError, Options
 from .options import listing as listed
 from .rows import Images, Rows
@@ -22,23 +23,10 @@ PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "t
          "training": "train", "testing": "test"}  # fmt: skip
 
 
-class Item(NamedTuple):
-    path: Path
-    label: str
-    part: str  # train or test
-
-
-class Listing(NamedTuple):
-    """Files with labels, before any is read."""
-
-    name: str
-    root: Path  # the folder that their names are shown relative to
-    items: list[Item]
-    notes: list[str]
-
-
 def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | None = None) -> Dataset:
     """Decode the files; `statistics` as in `build`."""
+    if options.group_by is not None:
+        found = grouped(found, options.group_by)
     name, root, items, notes = *found[:3], [*found.notes]
     images: Images
     if options.cache is not None or is_large(items):
@@ -64,9 +52,10 @@ def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | N
     number = {label: i for i, label in enumerate(class_names)}
     labels = torch.tensor([number[item.label] for item in readable])
     is_test = torch.tensor([item.part == "test" for item in readable])
+    every = Split(images, labels, group_numbers(readable))
     if not any(item.part == "test" for item in items):
-        return build(name, Split(images, labels), None, class_names, notes=notes, statistics=statistics)
-    train, test = (Split(images, labels).subset(where.nonzero().flatten()) for where in (~is_test, is_test))
+        return build(name, every, None, class_names, notes=notes, statistics=statistics)
+    train, test = (every.subset(where.nonzero().flatten()) for where in (~is_test, is_test))
     return build(name, train, test, class_names, notes=notes, statistics=statistics)
 
 
@@ -84,10 +73,6 @@ def part_of(name: str) -> str | None:
 def split_of(name: str) -> str:
     """Where such a part goes: val joins train, for a search splits it anew."""
     return "test" if part_of(name) == "test" else "train"
-
-
-def shown(path: Path, root: Path) -> str:
-    return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def real(path: Path) -> Path:

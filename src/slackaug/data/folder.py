@@ -8,7 +8,8 @@ from pathlib import Path
 
 from .dataset import Dataset
 from .decode import SUFFIXES
-from .files import Item, Listing, checked, from_files, part_of, refuse_outside, split_of
+from .files import checked, from_files, part_of, refuse_outside, split_of
+from .listing import Item, Listing
 from .options import DataError, Options, listing
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems

@@ -15,8 +15,9 @@ import torch
 from ..policy import IMAGENET
 from . import splits
 from .dataset import Dataset, with_margin
-from .files import Item, Listing, checked, from_files, refuse_outside
+from .files import checked, from_files, refuse_outside
 from .folder import folders, is_image, items_in
+from .listing import Item, Listing
 from .options import DataError, Options, listing
 
 SIZE = 224

@@ -23,6 +23,7 @@ class Options:
     size: int | None = None  # resize every image to size x size
     margin: bool = False  # keep more of the image around that, for a random window in training: see `prepare`
     skip_bad: bool = False  # leave out what cannot be read, and say so
+    group_by: str | None = None  # column of a csv or regular expression: images that stay on one side of a split
     root: Path | None = None  # where torchvision keeps its data sets
     cache: Path | None = None  # where decoded image files are kept; None: in the user's cache, and only large sets
     progress: Progress | None = None  # is told what long reading does

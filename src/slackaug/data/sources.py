@@ -9,8 +9,8 @@ from . import layouts, packages, shapes
 from .custom import custom
 from .dataset import Dataset, with_margin
 from .digits import digits
-from .files import Listing
 from .folder import folder, list_folder
+from .listing import Listing
 from .npz import npz
 from .options import DataError, Options, Progress
 from .table import list_table, table
@@ -35,6 +35,7 @@ def load(
     size: int | None = None,
     margin: bool = False,
     skip_bad: bool = False,
+    group_by: str | None = None,
     root: str | Path | None = None,
     cache: str | Path | None = None,
     progress: Progress | None = None,
@@ -44,12 +45,14 @@ def load(
     `size` resizes every image to that square; with `margin`, the shorter side becomes 8/7 of it, and the centre square
     is kept for training on random windows of the size. `skip_bad` leaves out unreadable files; `root` is where
     torchvision's data sets are kept. Image files are decoded once, by all cores, into the folder `cache`; without it,
-    small sets are decoded in memory, and large ones into the user's cache. `progress` is told about that.
+    small sets are decoded in memory, and large ones into the user's cache. `progress` is told about that. `group_by` is
+    a column of a csv or a regular expression on paths: images of one group stay on one side of a split.
     """
     options = Options(
         size=size,
         margin=margin,
         skip_bad=skip_bad,
+        group_by=group_by,
         root=None if root is None else Path(root),
         cache=None if cache is None else Path(cache),
         progress=progress,
@@ -60,6 +63,8 @@ def load(
         raise DataError(str(error)) from error
     except OSError as error:
         raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
+    if group_by is not None and dataset.train.groups is None:
+        raise DataError(f"{source}: --group-by {group_by}: groups are for image files: a folder or a csv")
     return with_margin(dataset, options) if margin else dataset
 
 

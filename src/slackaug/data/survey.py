@@ -14,7 +14,7 @@ from PIL import Image
 from .cache import CRASHED, silent
 from .crew import Crew, n_cores
 from .dataset import Dataset
-from .files import Listing, shown
+from .listing import Listing, shown
 from .options import Options
 from .rows import chunks
 from .sources import find_listing, load
@@ -74,19 +74,19 @@ def survey_files(found: Listing, options: Options) -> Survey:
     bad: dict[str, str] = {}
     misnamed, animated = [], []
     seen: list[Seen] = []
-    for (path, label, part), about in look_at(found, options):
-        name = shown(path, found.root)
+    for item, about in look_at(found, options):
+        name = shown(item.path, found.root)
         if "bad" in about:
             bad[name] = about["bad"]
             continue
         height, width = about["size"]
         sizes[height, width] += 1
         modes[about["mode"]] += 1
-        if is_misnamed(path, about["format"]):
+        if is_misnamed(item.path, about["format"]):
             misnamed.append(name)
         if about["animated"]:
             animated.append(name)
-        seen.append(Seen(name, label, part, about["digest"], about["mirrored"]))
+        seen.append(Seen(name, item.label, item.part, about["digest"], about["mirrored"]))
     classes: dict[str, dict[str, int]] = {label: {} for label in sorted({item.label for item in found.items})}
     for image in seen:
         classes[image.label][image.part] = classes[image.label].get(image.part, 0) + 1
