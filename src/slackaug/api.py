@@ -53,6 +53,7 @@ def search(
     skip_bad: bool = False,
     group_by: str | None = None,
     balanced: bool | None = None,
+    weights: str | os.PathLike[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
     device: str | None = None,
     threads: int | None = None,
@@ -80,6 +81,7 @@ def search(
         "seed": seed,
         "flip": flip,
         "balanced": balanced,
+        "weights": None if weights is None else os.fspath(weights),
     }
     given = {key: value for key, value in given.items() if value is not None}
     with ensemble.join(device or default_device()) as ranks:
@@ -250,6 +252,8 @@ def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -
         raise DataError(f"{work.data}: is not the same data for all processes of the ensemble")
     with work.ensemble.together():
         learner = Learner(config, dataset, work.device, work.ensemble, work.engine)
+    for remark in learner.remarks:
+        work.say(remark)
     with holding(work, config, lambda: Run.create(work.folder, settings.dump(config), overwrite=overwrite)) as run:
         if run is not None:
             run.write("env.json", json.dumps(runs.environment(), indent=1))

@@ -40,6 +40,9 @@ GroupByOption = Annotated[
     str | None,
     typer.Option(help="Column of a csv, or regular expression on paths: such a group stays on one side of a split."),
 ]
+WeightsOption = Annotated[
+    str | None, typer.Option(help="FILE.safetensors that the network starts from, to be fine-tuned.")
+]
 CacheOption = Annotated[
     str | None, typer.Option(help="Folder for decoded images; large sets have one in ~/.cache/slackaug/images.")
 ]
@@ -130,6 +133,7 @@ def search(
     balanced: Annotated[
         bool | None, typer.Option("--balanced", help="The validation loss counts all classes alike.")
     ] = None,
+    weights: WeightsOption = None,
     group_by: GroupByOption = None,
     cache: CacheOption = None,
     device: DeviceOption = None,
@@ -164,6 +168,7 @@ def search(
         flip=flip,
         skip_bad=skip_bad,
         balanced=balanced,
+        weights=weights,
         group_by=group_by,
         cache=cache,
         device=device,
@@ -201,6 +206,7 @@ def evaluate(
     margin: MarginOption = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
+    weights: WeightsOption = None,
     group_by: GroupByOption = None,
     cache: CacheOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results in this folder.")] = False,
@@ -235,6 +241,7 @@ def evaluate(
         margin=margin,
         flip=flip,
         skip_bad=skip_bad,
+        weights=weights,
         group_by=group_by,
         cache=cache,
         overwrite=overwrite,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from . import engines, models, prepare, rng, slack
+from . import engines, models, prepare, rng, slack, weights
 from .data import Dataset, Split, splits
 from .engine import Plain, alone
 from .ensemble import ALONE, Ensemble
@@ -94,7 +94,9 @@ class Learner:
         self.phi = start_policy(config, data)
         self.model = models.build(
             config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model", *ensemble.purpose())
-        ).to(device)
+        )
+        self.remarks = [] if config.weights is None else [weights.load(self.model, config.weights)]
+        self.model.to(device)
         self.preparation = prepare.window(data.image_size)
         streams = self.streams("pre-training")
         self.fit = engines.make_fit(

@@ -36,6 +36,7 @@ class RunConfig:
     data: DataConfig = field(default_factory=DataConfig)
     preset: str
     model: str
+    weights: str | None = None  # a safetensors file that the network starts from; null: at random
     space: str
     exclude: tuple[str, ...] = ()
     flip: bool | None = None  # null: as the data source says
