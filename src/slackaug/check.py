@@ -10,7 +10,7 @@ from rich.console import Console
 from . import learn, recipes
 from .data import Dataset, Split
 from .data.dataset import with_margin
-from .data.options import Options, listing
+from .data.options import Options, listing, printable
 from .data.rows import Rows
 from .data.splits import HOLD_OUT
 from .data.survey import N_EXAMPLES, Survey, survey
@@ -263,7 +263,8 @@ def lines(findings: Findings) -> list[str]:
     counts = sorted(((parts.get("train", 0), name) for name, parts in found.classes.items()), reverse=True)
     text = [f"{found.name}: {len(found.classes)} classes, {found.count('train'):,} training and "
             f"{found.count('test'):,} test images"]  # fmt: skip
-    text.append(f"images per class: {counts[0][0]:,} ({counts[0][1]}) to {counts[-1][0]:,} ({counts[-1][1]})")
+    most, least = (f"{n:,} ({printable(name)})" for n, name in (counts[0], counts[-1]))
+    text.append(f"images per class: {most} to {least}")
     if found.sizes:
         sizes = [f"{width} x {height} ({n:,})" for (height, width), n in found.sizes.most_common(N_EXAMPLES)]
         more = f" and {len(found.sizes) - N_EXAMPLES} more" if len(found.sizes) > N_EXAMPLES else ""

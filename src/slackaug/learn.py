@@ -183,7 +183,7 @@ class Learner:
 
 
 def to_device(split: Split, device: str) -> Split:
-    return split._replace(images=split.images.to(device), labels=split.labels.to(device))
+    return Split(split.images.to(device), split.labels.to(device))
 
 
 class Clock:

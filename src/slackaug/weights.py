@@ -29,8 +29,8 @@ def read(path: str | Path) -> dict[str, Tensor]:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dictionary
     except (SafetensorError, OSError) as error:
         raise WeightsError(
-            f"--weights {path}: not a safetensors file, damaged or cut off ({error}); of a PyTorch checkpoint, save the "
-            "state_dict with safetensors.torch.save_file"
+            f"--weights {path}: not a safetensors file, damaged or cut off ({error}); of a PyTorch checkpoint, save "
+            "the state_dict with safetensors.torch.save_file"
         ) from error
 
 

@@ -50,6 +50,8 @@ def opened(path: Path | str) -> Iterator[Image.Image]:
             raise DataError("empty" if os.stat(path).st_size == 0 else "not an image of a known format") from None
         except FileNotFoundError:
             raise DataError("no such file") from None
+        except PermissionError:
+            raise DataError("no permission to read it") from None
         except Image.DecompressionBombError:
             raise DataError(f"a decompression bomb: more than {MAX_PIXELS:,} pixels") from None
         except Exception as error:  # decoders of damaged files raise nearly anything

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from . import cache, decode
 from .dataset import RGB, Dataset, Split, build, classes_note
 from .groups import group_numbers, grouped
-from .listing import Item, Listing, shown
+from .listing import Item, Listing, relative, shown
 from .options import DataError, Options
 from .options import listing as listed
 from .rows import Images, Rows
@@ -49,14 +49,19 @@ def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | N
     if strangers:
         raise DataError(f"{name}: classes in the test set that have no training images: {listed(strangers)}")
     notes.insert(0, classes_note(class_names))
+    tested = {item.label for item in items if item.part == "test"}
+    if tested and tested != {*class_names}:
+        notes.append(f"classes that are not tested: {listed([c for c in class_names if c not in tested])}")
     number = {label: i for i, label in enumerate(class_names)}
     labels = torch.tensor([number[item.label] for item in readable])
     is_test = torch.tensor([item.part == "test" for item in readable])
-    every = Split(images, labels, group_numbers(readable))
+    every, groups = Split(images, labels), group_numbers(readable)
     if not any(item.part == "test" for item in items):
-        return build(name, every, None, class_names, notes=notes, statistics=statistics)
-    train, test = (every.subset(where.nonzero().flatten()) for where in (~is_test, is_test))
-    return build(name, train, test, class_names, notes=notes, statistics=statistics)
+        return build(name, every, None, class_names, notes=notes, statistics=statistics, groups=groups)
+    train, test = (where.nonzero().flatten() for where in (~is_test, is_test))
+    groups = None if groups is None else groups[train]
+    splits = every.subset(train), every.subset(test)
+    return build(name, *splits, class_names, notes=notes, statistics=statistics, groups=groups)
 
 
 def checked(found: Listing) -> Listing:
@@ -81,14 +86,38 @@ def real(path: Path) -> Path:
 
 
 def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
-    """Paths with .. and links may not lead out of the data's folder."""
+    """Paths with .. and links may not lead out of the data's folder, nor one file to two labels or parts."""
     inside = real(root)
-    outside = [str(item.path) for item in items if not real(item.path).is_relative_to(inside)]
+    seen: dict[Path, Item] = {}
+    outside, twice = [], []
+    for item, path in zip(items, real_paths(items), strict=True):
+        if not path.is_relative_to(inside):
+            outside.append(str(item.path))
+        first = seen.setdefault(path, item)
+        if (first.label, first.part) != (item.label, item.part):
+            twice.append(f"{relative(first.path, root)} and {relative(item.path, root)}")
     if outside:
         raise DataError(
             f"{name}: files outside of {root} are not read, neither by a path nor by a link; "
             f"copy them, make hard links, or list them in a csv by absolute paths: {listed(outside)}"
         )
+    if twice:
+        raise DataError(
+            f"{name}: links lead to the same file by two labels or parts; remove one of each: {listed(twice, '; ')}"
+        )
+
+
+def real_paths(items: Sequence[Item]) -> Iterator[Path]:
+    """As `real`, which looks at every folder of every path: here each folder is looked at once."""
+    folders: dict[Path, Path] = {}
+    for item in items:
+        parent = item.path.parent
+        if item.path.is_symlink() or item.path.name == "..":
+            yield real(item.path)
+        else:
+            if parent not in folders:
+                folders[parent] = real(parent)
+            yield folders[parent] / item.path.name
 
 
 def is_large(items: Sequence[Item]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .listing import Item, Listing, shown
+from .listing import Item, Listing, relative
 from .options import DataError
 from .options import listing as listed
 
@@ -41,7 +41,7 @@ def by_path(found: Listing, group_by: str) -> list[Item]:
         ) from None
     items, without = [], []
     for item in found.items:
-        name = shown(item.path, found.root)
+        name = relative(item.path, found.root)
         match = pattern.search(name)
         if match is None:
             without.append(name)

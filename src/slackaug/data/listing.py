@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from .options import printable
+
 
 class Item(NamedTuple):
     path: Path
@@ -18,5 +20,9 @@ class Listing(NamedTuple):
     notes: list[str]
 
 
-def shown(path: Path, root: Path) -> str:
+def relative(path: Path, root: Path) -> str:
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
+def shown(path: Path, root: Path) -> str:
+    return printable(relative(path, root))

@@ -40,7 +40,14 @@ class Options:
         return round(MARGIN * self.size) if self.margin and self.size is not None else self.size
 
 
+def printable(name: str) -> str:
+    """A name as it may be shown: a file's name may hold line breaks, and codes that change a terminal."""
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
 def listing(entries: Sequence[str], separator: str = ", ") -> str:
     """The first entries and how many more there are."""
     more = len(entries) - MAX_LISTED
-    return separator.join(entries[:MAX_LISTED]) + (f"{separator}and {more} more" if more > 0 else "")
+    return separator.join(map(printable, entries[:MAX_LISTED])) + (f"{separator}and {more} more" if more > 0 else "")

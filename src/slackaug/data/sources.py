@@ -63,7 +63,7 @@ def load(
         raise DataError(str(error)) from error
     except OSError as error:
         raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
-    if group_by is not None and dataset.train.groups is None:
+    if group_by is not None and dataset.groups is None:
         raise DataError(f"{source}: --group-by {group_by}: groups are for image files: a folder or a csv")
     return with_margin(dataset, options) if margin else dataset
 

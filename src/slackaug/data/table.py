@@ -41,11 +41,11 @@ def list_table(location: str, group_by: str | None = None) -> Listing:
                 relative.append(items[-1])
     if problems:
         raise DataError(f"{path}: {len(problems)} lines are not complete: {listing(problems, '; ')}")
-    refuse_outside(str(path), path.parent, relative)
     files = Counter(real(item.path) for item in items)  # the same file by another path is found too
     twice = [file.name for file, count in files.items() if count > 1]
     if twice:
         raise DataError(f"{path}: files listed more than once: {listing(twice)}; an image has one label and one split")
+    refuse_outside(str(path), path.parent, relative)
     notes = ["val joined train: a search splits it anew"] if any(is_val(row) for row in rows) else []
     return checked(Listing(str(path), path.parent, items, notes))
 
