@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slackaug import check, cli, learn
+import slackaug
+from slackaug import checking as check
+from slackaug import cli, learn
 from slackaug.data import survey as surveys
 from slackaug.data.options import Options
 
@@ -144,6 +146,10 @@ def test_imbalance_few_and_no_test_set(tmp_path):
         assert text in texts
 
 
+def test_in_python(pets):
+    assert slackaug.check(pets, cost=False).survey.count("train") == 24
+
+
 def test_json_is_one_object(pets, command):
     done = command("check", pets, "--json", "--no-cost")
     found = json.loads(done.stdout)
@@ -183,7 +189,7 @@ def test_the_cost_on_a_cpu_goes_with_images(pets, monkeypatch):
         return learn.StepSeconds(n_steps, batch / 1000, step, step + min(search.batch, n_half) / 1000)
 
     monkeypatch.setattr(learn, "step_seconds", step_seconds)
-    monkeypatch.setattr(check, "STEP_PIXELS", 400)  # 5 images
+    monkeypatch.setattr(check, "STEP_FLOPS", 1.0)  # steps of 2 images are measured
     found = check.check(pets, cost=True, device="cpu")
     costs = {cost.preset: cost.seconds for cost in found.costs}
     assert {*costs} >= {"quick", "paper"}

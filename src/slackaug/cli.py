@@ -87,7 +87,7 @@ def check(
     """
     import json
 
-    from . import check as checking
+    from . import checking
 
     sys.path.insert(0, "")
     findings = checking.check(

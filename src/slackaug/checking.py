@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from rich.console import Console
 
-from . import learn, recipes
+from . import learn, models, recipes, rng
 from .data import Dataset, Split
 from .data.dataset import with_margin
 from .data.options import Options, listing, printable
@@ -24,7 +24,8 @@ FEW = 20  # training images of a class: fewer tell little about it
 IMBALANCED = 3.0  # the largest class against the smallest
 ELONGATED = 1.25  # the longer side against the shorter, from which squeezing into a square changes shapes
 N_STAND_IN = 256  # images that stand in for the data when the cost is measured
-STEP_PIXELS = 32 * 32 * 32  # of each composite in a measured step on a CPU
+STEP_FLOPS = 60e9  # of a measured step on a CPU: about a second
+PASSES = 3  # forward and backward, in forward passes
 FLIP_QUESTION = (
     "Does a mirror image keep its label? slackaug does not guess. No for text, digits, signs, left and right hands or "
     "organs, arrows and all that is named after a direction: say --no-flip. Yes for most animals, food, plants, scenes "
@@ -144,7 +145,8 @@ def remarks(found: Survey) -> list[str]:
     said = [
         (not has_test, f"no test set: a stratified {HOLD_OUT:.0%} will be held out"),
         (has_test and untested, f"classes that are not tested: {listing(untested)}"),
-        (ratio and ratio >= IMBALANCED, f"the largest class has {ratio or 0:.1f} times the images of the smallest"),
+        (ratio and ratio >= IMBALANCED, f"the largest class has {ratio or 0:.1f} times the images of the smallest; "
+                                        "with --balanced, all classes count alike in a search's validation loss"),
         (few, f"classes with fewer than {FEW} training images: {listing(few)}"),
         (found.misnamed, f"{len(found.misnamed)} files are of another format than their name says, and are read as "
                          f"what they are: {examples(found.misnamed)}"),
@@ -245,8 +247,9 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
     """Measured on a GPU; on a CPU, where a step may take minutes, with fewer images: there, time goes with images."""
     if device.startswith("cuda"):
         return learn.search_seconds(config, stand_in, device)
-    height, width = stand_in.image_size
-    batch = min(config.search.batch, max(2, STEP_PIXELS // (height * width)))
+    model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
+    per_image = PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)
+    batch = min(config.search.batch, max(2, int(STEP_FLOPS / per_image)))
     few = min(config.pretrain.batch, batch * 2)
     small = replace(config, pretrain=replace(config.pretrain, batch=few), search=replace(config.search, batch=batch))
     each, search = learn.step_seconds(small, stand_in, device), config.search
