@@ -68,7 +68,7 @@ def size_of(path: Path | str) -> tuple[int, int]:
 def read(path: Path | str, options: Options) -> Array:
     """(H, W, 3) uint8."""
     with opened(path) as image:
-        return pixels(image, options)
+        return pixels(image, options).copy()
 
 
 def pixels(image: Image.Image, options: Options) -> Array:

@@ -50,7 +50,8 @@ class Store:
     def hold(self, place: Array, path: str, options: Options) -> Any:
         """Decode a file into `place`, (3, H, W)."""
         try:
-            pixels = decode.read(path, options)  # (H, W, 3)
+            with decode.opened(path) as image:
+                pixels = decode.pixels(image, options)  # (H, W, 3)
         except DataError as error:
             place[...] = 0
             return {"bad": str(error)}
