@@ -119,6 +119,21 @@ def test_permissions_of_files_and_folders(pets, search):
     assert (done.returncode, "Permission denied" in done.stderr) == (2, True)
 
 
+def test_a_folder_that_may_not_be_read_is_not_left_out_in_silence(pets, search, monkeypatch):
+    picture(pets / "dog" / "inner" / "x.png", 99)
+    scan = os.scandir
+
+    def refuse(path):
+        if os.fspath(path).endswith("inner"):
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    done = search(pets)
+    assert done.returncode == 2
+    assert f"{pets / 'dog' / 'inner'}: cannot be read (Permission denied)" in done.stderr
+
+
 def test_an_animation_is_its_first_frame(pets, search, command):
     frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue", "lime")]
     frames[0].save(pets / "dog" / "moving.gif", save_all=True, append_images=frames[1:])

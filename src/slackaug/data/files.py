@@ -87,11 +87,11 @@ def real(path: Path) -> Path:
 
 def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
     """Paths with .. and links may not lead out of the data's folder, nor one file to two labels or parts."""
-    inside = real(root)
-    seen: dict[Path, Item] = {}
+    inside = os.path.realpath(root)
+    seen: dict[str, Item] = {}
     outside, twice = [], []
     for item, path in zip(items, real_paths(items), strict=True):
-        if not path.is_relative_to(inside):
+        if not path.startswith(inside + os.sep) and path != inside:
             outside.append(str(item.path))
         first = seen.setdefault(path, item)
         if (first.label, first.part) != (item.label, item.part):
@@ -107,17 +107,18 @@ def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
         )
 
 
-def real_paths(items: Sequence[Item]) -> Iterator[Path]:
+def real_paths(items: Sequence[Item]) -> Iterator[str]:
     """As `real`, which looks at every folder of every path: here each folder is looked at once."""
-    folders: dict[Path, Path] = {}
+    folders: dict[str, str] = {}
     for item in items:
-        parent = item.path.parent
-        if item.path.is_symlink() or item.path.name == "..":
-            yield real(item.path)
-        else:
-            if parent not in folders:
-                folders[parent] = real(parent)
-            yield folders[parent] / item.path.name
+        path = os.fspath(item.path)
+        parent, name = os.path.split(path)
+        if name == ".." or os.path.islink(path):
+            yield os.path.realpath(path)
+            continue
+        if parent not in folders:
+            folders[parent] = os.path.realpath(parent)
+        yield os.path.join(folders[parent], name)
 
 
 def is_large(items: Sequence[Item]) -> bool:
