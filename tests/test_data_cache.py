@@ -228,8 +228,8 @@ def test_a_file_that_kills_its_process_is_a_bad_file(pictures, tmp_path, monkeyp
     killer = tmp_path / "site"
     killer.mkdir()
     (killer / "sitecustomize.py").write_text(
-        "import os\nfrom slackaug.data import decode\nread = decode.read\n"
-        "decode.read = lambda path, options: os._exit(11) if path.name == '33.png' else read(path, options)\n"
+        "import os\nfrom slackaug.data import decode\nopened = decode.opened\n"
+        "decode.opened = lambda path: os._exit(11) if path.endswith('/33.png') else opened(path)\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{crew.PACKAGE}{os.pathsep}{killer}")
     with pytest.raises(DataError, match=r"2 of 300 files cannot be read[^\0]*cat/33.png: the decoder crashed on it"):

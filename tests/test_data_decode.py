@@ -34,7 +34,7 @@ def test_transparent_pixels_are_white_whatever_lies_under_them(mode, tmp_path):
     colour = (200, 0, 0, 0) if mode == "RGBA" else (7, 0)
     image = Image.new(mode, (4, 3), colour)
     image.putpixel((1, 1), (10, 20, 30, 255) if mode == "RGBA" else (10, 255))
-    out = read(image, tmp_path)
+    out = read(image, tmp_path).copy()
     assert out[1, 1].tolist() == ([10, 20, 30] if mode == "RGBA" else [10, 10, 10])
     out[1, 1] = 255
     assert (out == 255).all()

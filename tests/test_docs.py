@@ -115,6 +115,7 @@ def test_the_quickstart_works_on_a_folder(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(trial, "seconds_of", lambda one: 0.0)
     monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(learn, "step_seconds", lambda *_: learn.StepSeconds(1, 0.0, 0.0, 0.0))
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     source = made_up.images(tmp_path / "files", ("cat", "dog"), side=16).parent
     for i in range(10):
@@ -124,7 +125,7 @@ def test_the_quickstart_works_on_a_folder(command, tmp_path, monkeypatch):
     settings = [*tiny.assignments(), "evaluate.epochs=1", "evaluate.batch=2"]
     tiny_settings = [word for text in settings for word in ("--set", text)]
     found = [words for words in commands(ROOT / "docs" / "quickstart.md") if words[0] != "study"]
-    assert [words[0] for words in found] == ["search", "search", "evaluate", "report", "export"]
+    assert [words[0] for words in found] == ["check", "search", "search", "evaluate", "report", "export"]
     for words in found:
         more = {"search": tiny_settings, "evaluate": ["--set", "evaluate.epochs=1"]}.get(words[0], [])
         done = command(*words, *more)

@@ -6,6 +6,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .api import search
+    from .checking import check
     from .comparison import evaluate
     from .policy import Policy
     from .published import load
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from .slackaugment import SlackAugment
     from .studies import study
 
-__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "evaluate", "load", "search", "study"]
+__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "check", "evaluate", "load", "search", "study"]
 
 # Imported at first use, so that `slackaug --help` need not wait for torch.
 _WHERE = {
     "Policy": "policy",
     "PolicyError": "schema",
     "SlackAugment": "slackaugment",
+    "check": "checking",
     "evaluate": "comparison",
     "load": "published",
     "search": "api",

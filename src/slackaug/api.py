@@ -57,6 +57,9 @@ def search(
     margin: bool = False,
     flip: bool | None = None,
     skip_bad: bool = False,
+    group_by: str | None = None,
+    balanced: bool | None = None,
+    weights: str | os.PathLike[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
     device: str | None = None,
     threads: int | None = None,
@@ -83,6 +86,8 @@ def search(
         "exclude": list(exclude) or None,
         "seed": seed,
         "flip": flip,
+        "balanced": balanced,
+        "weights": None if weights is None else os.fspath(weights),
     }
     given = {key: value for key, value in given.items() if value is not None}
     with ensemble.join(device or default_device()) as ranks:
@@ -92,7 +97,16 @@ def search(
             where = machine(ranks.place(device or default_device()), threads)
             work = Work(data, Path(out), *where, time_limit, tensorboard, console, ranks, watch, engine)
             if resume and (
-                given.keys() - {"model"} or config or set or size or margin or skip_bad or cache or overwrite or dry_run
+                given.keys() - {"model"}
+                or config
+                or set
+                or overwrite
+                or dry_run
+                or size
+                or margin
+                or skip_bad
+                or group_by
+                or cache
             ):
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
@@ -105,7 +119,9 @@ def search(
             return go_on(work, model)
         with ranks.together():
             place = None if cache is None else os.fspath(cache)
-            source = DataConfig(source=data, size=size, margin=margin, skip_bad=skip_bad, cache=place)
+            source = DataConfig(
+                source=data, size=size, margin=margin, skip_bad=skip_bad, group_by=group_by, cache=place
+            )
             dataset = read_data(work, source)
             source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
@@ -160,6 +176,7 @@ def read_data(work: Work, data: DataConfig) -> Dataset:
         size=data.size,
         margin=data.margin,
         skip_bad=data.skip_bad,
+        group_by=data.group_by,
         cache=data.cache,
         progress=Reading(work.console),
     )
@@ -209,6 +226,8 @@ def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -
         raise DataError(f"{work.data}: is not the same data for all processes of the ensemble")
     with work.ensemble.together():
         learner = Learner(config, dataset, work.device, work.ensemble, work.engine)
+    for remark in learner.remarks:
+        work.say(remark)
     with holding(work, config, lambda: Run.create(work.folder, settings.dump(config), overwrite=overwrite)) as run:
         if run is not None:
             run.write("env.json", json.dumps(runs.environment(), indent=1))

@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 DATA_HELP = (
     "A folder of class folders (with or without train/ and test/), FILE.npz, FILE.csv, digits, shapes, "
-    "torchvision:NAME, hf:NAME or module:callable."
+    "torchvision:NAME, hf:NAME, imagenet100:ROOT, domainnet:ROOT/DOMAIN or module:callable."
 )
 PolicyArgument = Annotated[
     list[str], typer.Argument(metavar="POLICY [POLICY]", help="A policy file of any known format, or uniform:SPACE.")
@@ -38,6 +38,13 @@ MarginOption = Annotated[
 ]
 FlipOption = Annotated[bool | None, typer.Option("--flip/--no-flip", help="Mirror images keep their label.")]
 SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")]
+GroupByOption = Annotated[
+    str | None,
+    typer.Option(help="Column of a csv, or regular expression on paths: such a group stays on one side of a split."),
+]
+WeightsOption = Annotated[
+    str | None, typer.Option(help="FILE.safetensors that the network starts from, to be fine-tuned.")
+]
 CacheOption = Annotated[
     str | None, typer.Option(help="Folder for decoded images; large sets have one in ~/.cache/slackaug/images.")
 ]
@@ -65,6 +72,46 @@ def options(
 
 
 @app.command()
+def check(
+    data: Annotated[str, typer.Argument(help=DATA_HELP)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    cost: Annotated[bool, typer.Option("--cost/--no-cost", help="Measure what a search takes here.")] = True,
+    model: ModelOption = None,
+    size: SizeOption = None,
+    margin: MarginOption = False,
+    skip_bad: SkipBadOption = False,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Look at a data set: what is in it, what must be mended, what a search would do and cost. Writes nothing.
+
+    Exits 1 where something must be mended before a search can start.
+    """
+    import json
+
+    from . import checking
+
+    sys.path.insert(0, "")
+    findings = checking.check(
+        data,
+        size=size,
+        margin=margin,
+        skip_bad=skip_bad,
+        model=model,
+        cost=cost,
+        device=device,
+        threads=threads,
+        console=Console(stderr=True),
+    )
+    if as_json:
+        print(json.dumps(findings.as_dict(), indent=1))
+    else:
+        print("\n".join(checking.lines(findings)))
+    if findings.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
 def search(
     data: Annotated[str, typer.Argument(help=DATA_HELP)],
     out: Annotated[str, typer.Option("-o", "--out", help="Folder of the run, such as runs/pets.")],
@@ -85,6 +132,11 @@ def search(
     margin: MarginOption = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
+    balanced: Annotated[
+        bool | None, typer.Option("--balanced", help="The validation loss counts all classes alike.")
+    ] = None,
+    weights: WeightsOption = None,
+    group_by: GroupByOption = None,
     cache: CacheOption = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
@@ -119,6 +171,9 @@ def search(
         margin=margin,
         flip=flip,
         skip_bad=skip_bad,
+        balanced=balanced,
+        weights=weights,
+        group_by=group_by,
         cache=cache,
         device=device,
         threads=threads,
@@ -155,6 +210,8 @@ def evaluate(
     margin: MarginOption = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
+    weights: WeightsOption = None,
+    group_by: GroupByOption = None,
     cache: CacheOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results in this folder.")] = False,
     device: DeviceOption = None,
@@ -188,6 +245,8 @@ def evaluate(
         margin=margin,
         flip=flip,
         skip_bad=skip_bad,
+        weights=weights,
+        group_by=group_by,
         cache=cache,
         overwrite=overwrite,
         device=device,
@@ -215,6 +274,7 @@ def study(
     size: SizeOption = None,
     margin: MarginOption = False,
     skip_bad: SkipBadOption = False,
+    group_by: GroupByOption = None,
     cache: CacheOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the study in this folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the study in this folder.")] = False,
@@ -247,6 +307,7 @@ def study(
         size=size,
         margin=margin or None,
         skip_bad=skip_bad,
+        group_by=group_by,
         cache=cache,
         resume=resume,
         overwrite=overwrite,

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from . import api, configuration, results, runs, settings, trial
+from . import weights as start
 from .backends import Backend, Job, get_backend
 from .candidates import Candidate, PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
 from .data import Dataset, count_duplicates
@@ -47,6 +48,8 @@ def evaluate(
     margin: bool = False,
     flip: bool | None = None,
     skip_bad: bool = False,
+    group_by: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     device: str | None = None,
@@ -72,11 +75,13 @@ def evaluate(
     folder = results_folder(policies, out) / "eval"
     where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
     given = {"preset": preset, "model": model, "space": ops, "flip": flip}
+    given |= {"weights": None if weights is None else os.fspath(weights)}
     source = DataConfig(
         source=os.fspath(data),
         size=size,
         margin=margin,
         skip_bad=skip_bad,
+        group_by=group_by,
         cache=None if cache is None else os.fspath(cache),
     )
     stored = stored_config(policies) if config is None and preset is None else None
@@ -128,6 +133,8 @@ def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig, model
         space=config.space,
         exclude=config.exclude,
         flip=config.flip,
+        weights=config.weights,
+        weights_digest=start.digest(config.weights) if config.weights else None,
         fit=config.evaluate,
     )
 
@@ -189,9 +196,10 @@ def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
 
 
 def load_as(stored: RunConfig | None, source: DataConfig, reading: Reading) -> tuple[DataConfig, Dataset]:
-    """The data, at the size of a policy's run if it is the data of that run."""
-    if stored is not None and (stored.data.size, stored.data.margin) != (source.size, source.margin):
-        same = replace(source, size=stored.data.size, margin=stored.data.margin)
+    """The data, at the size and with the groups of a policy's run if it is the data of that run."""
+    if stored is not None:
+        group_by = source.group_by or stored.data.group_by
+        same = replace(source, size=stored.data.size, margin=stored.data.margin, group_by=group_by)
         dataset = trial.dataset(same, reading)
         if dataset.fingerprint == stored.data.fingerprint:
             return same, dataset
@@ -224,6 +232,7 @@ def configure(
     before |= {} if stored.flip is None else {"flip": stored.flip}
     given = before | given
     if given["model"] == stored.model:  # another network has settings of its own
+        given = {"weights": stored.weights} | given if stored.weights else given
         fit = settings.to_dict(stored.evaluate)
         assignments = [*(f"evaluate.{key}={json.dumps(value)}" for key, value in fit.items()), *assignments]
     return configuration.configure(dataset, given, config, assignments)
@@ -276,7 +285,7 @@ def begin(folder: Path, protocol: Protocol, *, overwrite: bool) -> None:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RunError(f"{folder / 'results.json'}: is not a file of ours; choose another -o, or --overwrite") from None
     now = flat(settings.to_dict(protocol))
-    for where in ("data.source", "data.cache"):
+    for where in ("data.source", "data.cache", "weights"):
         before[where] = now[where]  # the same images may lie elsewhere
     differences = [f"{name} was {before.get(name)}, is {now[name]}" for name in now if before.get(name) != now[name]]
     if differences:

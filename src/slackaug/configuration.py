@@ -4,8 +4,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from . import foreign, recipes, settings
 from .data import Dataset
 from .ensemble import n_processes
@@ -31,7 +29,7 @@ def configure(
             raise settings.SettingError(f"--set {text}: the data is given by DATA, --size and --skip-bad")
         changes = merge(changes, assignment)
     changes = merge({"n_ranks": n_ranks, "search": not_found_by_itself(changes)}, merge(changes, given))
-    name = changes.get("preset") or ("standard" if torch.cuda.is_available() else "quick")
+    name = changes.get("preset") or recipes.default_preset()
     model = settings.checked(changes.get("model"), str | None, "model")
     chosen = settings.update(
         recipes.preset(str(name), dataset, model), changes

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -198,19 +198,36 @@ def save_policy(run: Run, learner: Learner, seconds: float) -> None:
     run.write("policy.json", text)
 
 
+class StepSeconds(NamedTuple):
+    """Of one step of each kind."""
+
+    n_pretraining: int  # steps
+    pretraining: float
+    retraining: float
+    policy: float
+
+
 def search_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> float:
     """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
+    return whole_seconds(step_seconds(config, data, device, engine_name), config.search)
+
+
+def whole_seconds(each: StepSeconds, search: slack.SearchConfig) -> float:
+    per_round = search.n_retrain * each.retraining + search.n_unrolled * each.policy
+    trials = N_TRIALS * search.n_retrain * each.retraining if search.calibrate else 0.0
+    return each.n_pretraining * each.pretraining + trials + search.n_rounds * per_round
+
+
+def step_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> StepSeconds:
     learner = Learner(config, data, device, engine=engine_name)
     fit_seconds = timed(lambda: learner.fit.step())
     learner.begin_search()
     assert learner.engine is not None
     assert learner.state is not None
     engine, state, search = learner.engine, learner.state, config.search
-    calibration = N_TRIALS * search.n_retrain if search.calibrate else 0
     retrain = timed(lambda: engine.execute(slack.take_step, state, search))
     unrolled = timed(lambda: engine.execute(slack.take_step, state._replace(step=search.n_retrain), search))
-    per_round = search.n_retrain * retrain + search.n_unrolled * unrolled
-    return learner.fit.n_steps * fit_seconds + calibration * retrain + search.n_rounds * per_round
+    return StepSeconds(learner.fit.n_steps, fit_seconds, retrain, unrolled)
 
 
 def timed(step: Callable[[], object]) -> float:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from torch import Generator, Tensor
 
-from . import calibrate, engines, models, prepare, rng, slack
+from . import calibrate, engines, models, prepare, rng, slack, weights
 from .calibrate import Calibration, Trial
-from .data import Dataset, Split
+from .data import Dataset, Split, splits
 from .engine import Plain, alone
 from .ensemble import ALONE, Ensemble
 from .policy import Policy
@@ -53,11 +53,16 @@ class Learner:
     ):
         self.config, self.ensemble, self.engine_name, self.on_calibrated = config, ensemble, engine, on_calibrated
         self.calibration: Calibration | None = None
-        self.train, self.val = (to_device(half, device) for half in data.halves(config.seed))
+        train, val = data.halves(config.seed)
+        if config.balanced:
+            val = val.subset(splits.balanced(val.labels))
+        self.train, self.val = to_device(train, device), to_device(val, device)
         self.phi = start_policy(config, data)
         self.model = models.build(
             config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model", *ensemble.purpose())
-        ).to(device)
+        )
+        self.remarks = [] if config.weights is None else [weights.load(self.model, config.weights)]
+        self.model.to(device)
         self.preparation = prepare.window(data.image_size)
         streams = self.streams("pre-training")
         self.fit = engines.make_fit(

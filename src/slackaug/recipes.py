@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import torch
+
 from .data import Dataset
 from .fit import FitConfig
 from .models import MODELS
@@ -22,6 +24,7 @@ class DataConfig:
     size: int | None = None
     margin: bool = False  # around images of that size, for random windows in training
     skip_bad: bool = False
+    group_by: str | None = None  # images that stay on one side of a split
     cache: str | None = None  # where decoded images are kept; no part of what they are
     fingerprint: str = ""
 
@@ -33,9 +36,11 @@ class RunConfig:
     data: DataConfig = field(default_factory=DataConfig)
     preset: str
     model: str
+    weights: str | None = None  # a safetensors file that the network starts from; null: at random
     space: str
     exclude: tuple[str, ...] = ()
     flip: bool | None = None  # null: as the data source says
+    balanced: bool = False  # the validation loss counts all classes alike, however many images they have
     seed: int = 0  # of the split, the networks, the batches and the draws
     n_ranks: int = 1  # models of an ensemble, each in a process of its own (torchrun)
     pretrain: FitConfig = field(default_factory=lambda: FitConfig(nesterov=False))
@@ -156,14 +161,22 @@ def epochs_within(epochs: int, least: int, most: int, n_images: int, batch: int)
 
 def paper(data: Dataset, model: str | None = None) -> RunConfig:
     """The paper's row for this data, and its CIFAR-100 row for data that it does not have (SPEC section 3)."""
-    row = {"cifar10": cifar10, "cifar100": cifar100}[paper_row(data)]
-    return replace(row(model or "wrn-40-2"), space=default_space(data))
+    row = paper_row(data)
+    if row in CIFAR_ROWS:
+        return replace(CIFAR_ROWS[row](model or "wrn-40-2"), space=default_space(data))
+    config = imagenet100() if row == "imagenet100" else domainnet(row.removeprefix("domainnet-"))
+    return config if model is None else replace(config, model=model)
 
 
 def paper_row(data: Dataset) -> str:
     """Which row of the paper's table `paper` takes, by the name of the data."""
-    name = Path(data.name.rpartition(":")[2]).stem.lower()
-    return name if name in ("cifar10", "cifar100") else "cifar100"
+    scheme, _, place = data.name.rpartition(":")
+    name = Path(place.partition("@")[0]).stem.lower()
+    if scheme == "imagenet100":
+        return scheme
+    if scheme == "domainnet" and name in DOMAINNET:
+        return f"domainnet-{name}"
+    return name if name in CIFAR_ROWS else "cifar100"
 
 
 def cifar10(model: str = "wrn-40-2") -> RunConfig:
@@ -180,6 +193,9 @@ def cifar10(model: str = "wrn-40-2") -> RunConfig:
 
 def cifar100(model: str = "wrn-40-2") -> RunConfig:
     return RunConfig(preset="paper", model=model, space="cifar", search=SearchConfig(model_lr=0.1, weight_decay=5e-4))
+
+
+CIFAR_ROWS = {"cifar10": cifar10, "cifar100": cifar100}
 
 
 def imagenet100() -> RunConfig:
@@ -238,6 +254,10 @@ PRESETS: dict[str, Callable[[Dataset, str | None], RunConfig]] = {
     "paper": paper,
     "demo": demo,
 }
+
+
+def default_preset() -> str:
+    return "standard" if torch.cuda.is_available() else "quick"
 
 
 def preset(name: str, data: Dataset, model: str | None = None) -> RunConfig:

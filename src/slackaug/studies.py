@@ -42,6 +42,7 @@ def study(
     size: int | None = None,
     margin: bool | None = None,
     skip_bad: bool = False,
+    group_by: str | None = None,
     cache: str | os.PathLike[str] | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -65,7 +66,7 @@ def study(
     lists = {"baselines": None if baselines is None else list(baselines), "policies": list(policies) or None}
     given = {key: value for key, value in (counts | lists).items() if value is not None}
     source = {"source": data and os.fspath(data), "size": size, "margin": margin, "skip_bad": skip_bad or None}
-    source |= {"cache": cache and os.fspath(cache)}
+    source |= {"group_by": group_by, "cache": cache and os.fspath(cache)}
     device, threads = machine(device, threads, is_here=address is None)
     if resume:
         if recipe or given or set or overwrite or any(value is not None for value in source.values()):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import candidates, configuration, settings, study_recipes, trial
+from . import weights as start
 from .candidates import Candidate
 from .learner import start_policy
 from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
@@ -59,6 +60,7 @@ class Study:
         return [known[row] for row in rows if row in known]
 
     def protocol(self) -> Protocol:
+        weights = self.search.weights if self.model == self.search.model else None
         return Protocol(
             data=self.data,
             data_digest=self.data_digest,
@@ -66,6 +68,8 @@ class Study:
             space=self.search.space,
             exclude=self.search.exclude,
             flip=self.search.flip,
+            weights=weights,
+            weights_digest=start.digest(weights) if weights else None,
             fit=self.search.evaluate,
         )
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from . import paper_tables, recipes
 from .data import Dataset
+from .data.layouts import WITH_MARGIN
 from .paper_tables import FIGURES, TRANSFER, UNIFORM_AGAIN, Column, Figure, published_row
 from .recipes import DOMAINNET, PRESETS, VARIANTS, RunConfig
 from .schema import unknown
@@ -87,7 +88,6 @@ def digits() -> StudyConfig:
 CIFAR_SOURCES = {"cifar10": "torchvision:CIFAR10", "cifar100": "torchvision:CIFAR100"}
 CIFAR_SEARCHES = {"cifar10": recipes.cifar10, "cifar100": recipes.cifar100}
 LARGE = 224  # pixels
-WITH_MARGIN = ("painting", "infograph", "real")  # the domains with Resize(256) + RandomCrop(224) in the paper
 TRIVIALAUGMENT_IMAGENET = ("trivialaugment-wide-imagenet", "trivialaugment-ra-imagenet")
 TRIVIALAUGMENT_CIFAR = ("trivialaugment-wide-cifar", "trivialaugment-ra-cifar")
 TABLE_ONE = ("uniform", "trivialaugment-wide", "uniformaugment", "randaugment", "autoaugment")

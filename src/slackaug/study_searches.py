@@ -70,7 +70,7 @@ def search(one: Search, report: Report) -> None:
     else:
         options |= {"config": one.config, "seed": one.seed}
         options |= {"size": one.data.size, "margin": one.data.margin, "skip_bad": one.data.skip_bad}
-        options |= {"cache": one.data.cache}
+        options |= {"group_by": one.data.group_by, "cache": one.data.cache}
     with one.log.open("a", encoding="utf-8") as log:
         try:
             api.search(one.data.source, one.folder, **options, console=Console(file=log, width=200))
@@ -89,6 +89,7 @@ def search_ensemble(one: Search) -> None:
         words += ["--size", str(one.data.size)] if one.data.size else []
         words += ["--margin"] if one.data.margin else []
         words += ["--skip-bad"] if one.data.skip_bad else []
+        words += ["--group-by", one.data.group_by] if one.data.group_by else []
         words += ["--cache", one.data.cache] if one.data.cache else []
     words += ["--model", one.model] if one.model else []
     words += ["--threads", str(one.threads)] if one.threads else []

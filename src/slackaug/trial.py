@@ -20,6 +20,7 @@ from safetensors.torch import save as to_safetensors
 from torch import nn
 
 from . import __version__, baselines, engines, models, rng, scoring, settings
+from . import weights as start
 from .checkpoints import Checkpoints
 from .data import Dataset, Split, load
 from .data.dataset import fingerprint
@@ -54,6 +55,8 @@ class Protocol:
     space: str  # of the uniform baselines
     exclude: tuple[str, ...] = ()  # from it, as in the search
     flip: bool | None = None  # null: as the data and then each policy says; otherwise it overrides them
+    weights: str | None = None  # the file that networks start from
+    weights_digest: str | None = None
     fit: FitConfig
 
 
@@ -77,6 +80,10 @@ class Trial:
         protocol = settings.to_dict(self.protocol)
         for where in ("source", "cache"):
             del protocol["data"][where]  # the same images may lie elsewhere; their fingerprint stays
+        del protocol["weights"]  # likewise
+        for part, name in ((protocol["data"], "group_by"), (protocol, "weights_digest")):
+            if part[name] is None:
+                del part[name]  # results from before there was such a thing stay
         parts = (protocol, self.digest, self.uniform_magnitudes, self.seed, self.by_validation)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -105,7 +112,13 @@ class Trial:
 def load_once(data: DataConfig, reading: Reading) -> Dataset:
     """For all trials of a process."""
     return load(
-        data.source, size=data.size, margin=data.margin, skip_bad=data.skip_bad, cache=data.cache, progress=reading
+        data.source,
+        size=data.size,
+        margin=data.margin,
+        skip_bad=data.skip_bad,
+        group_by=data.group_by,
+        cache=data.cache,
+        progress=reading,
     )
 
 
@@ -189,7 +202,10 @@ def splits(trial: Trial, data: Dataset) -> tuple[Split, Split]:
 
 def network(trial: Trial, data: Dataset) -> nn.Module:
     generator = rng.generator(trial.seed, "evaluation", "model")
-    return models.build(trial.protocol.model, data.n_classes, data.image_size, generator)
+    model = models.build(trial.protocol.model, data.n_classes, data.image_size, generator)
+    if trial.protocol.weights is not None:
+        start.load(model, trial.protocol.weights)
+    return model
 
 
 def begin(trial: Trial, method: baselines.Method, data: Dataset, train: Split) -> Fit:

@@ -3,8 +3,9 @@
 A folder of the cache has `images.u8`, the pixels (3, H, W) of one row after the other, and `index.bin`, a record for
 each row that is done: which file it is of, by its path, size and time of change, and the checksum of its pixels. Both
 only grow, and a record is written after its pixels, so that a process that is killed leaves nothing half done and a
-process that reads is never disturbed. Every checksum is verified when a cache is opened; what is missing, damaged or of
-a file that has changed since is decoded again. Removing the folder is always safe.
+process that reads is never disturbed. Every checksum is verified when a cache is opened; what is missing, damaged (by
+a power cut, too: nothing waits for the disk) or of a file that has changed since is decoded again. Removing the folder
+is always safe.
 """
 
 import fcntl
@@ -14,7 +15,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,13 +55,12 @@ def folder_for(place: Path | None, root: Path, height: int, width: int, options:
     return (place or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
 
 
-def identity(path: Path, root: Path) -> bytes:
+def identity(path: str, root: str) -> bytes:
     """16 bytes that change with a file's name, size or time of change; a file that is not there has one, too."""
-    try:
+    about = path.removeprefix(root)
+    with suppress(OSError):
         status = os.stat(path)
-        about = f"{os.path.relpath(path, root)}\0{status.st_size}\0{status.st_mtime_ns}"
-    except OSError:
-        about = os.path.relpath(path, root)
+        about = f"{about}\0{status.st_size}\0{status.st_mtime_ns}"
     return hashlib.blake2b(os.fsencode(about), digest_size=16).digest()
 
 
@@ -98,7 +98,7 @@ class Filling:
         options: Options,
     ):
         self.images, self.index = folder / "images.u8", folder / "index.bin"
-        self.root, self.paths = root, paths
+        self.root, self.paths = os.fspath(root), [os.fspath(path) for path in paths]
         self.progress: Progress = options.progress or silent
         self.height, self.width = shape
         self.n_bytes = 3 * self.height * self.width
@@ -106,21 +106,19 @@ class Filling:
                       "margin": options.margin}  # fmt: skip
 
     def run(self) -> Cached:
-        files = [identity(path, self.root) for path in self.paths]
         known = read_index(self.index)
         self.n_rows = 1 + max((entry.row for entry in known.values()), default=-1)
         self.images.touch()
-        crew = Crew(self.about, min(n_cores(), 1 + len(files) // 2))
-        with crew:
-            found = {i: known[file] for i, file in enumerate(files) if file in known}
+        with Crew(self.about, min(n_cores(), 1 + len(self.paths) // 2)) as crew:
+            places = enumerate(self.paths) if known else ()  # a new cache need not ask for all files first
+            found = {i: known[file] for i, path in places if (file := identity(path, self.root)) in known}
             intact = self.intact(crew, found)
-            missing = [i for i in range(len(files)) if i not in intact]
             if len(intact) < len(found):
                 n_damaged = len(found) - len(intact)
                 log.warning("slackaug: %s: damaged, %d images are decoded again", self.images.parent, n_damaged)
-            new, bad, odd_size = self.decode(crew, files, missing) if missing else ({}, {}, None)
-        rows = intact | new
-        return Cached(self.mapped(), rows, bad, odd_size)
+            missing = [i for i in range(len(self.paths)) if i not in intact]
+            new, bad, odd_size = self.decode(crew, missing) if missing else ({}, {}, None)
+        return Cached(self.mapped(), intact | new, bad, odd_size)
 
     def intact(self, crew: Crew, found: dict[int, Entry]) -> dict[int, int]:
         """The rows whose pixels are those that were written."""
@@ -134,17 +132,23 @@ class Filling:
         return intact
 
     def decode(
-        self, crew: Crew, files: Sequence[bytes], missing: Sequence[int]
+        self, crew: Crew, missing: Sequence[int]
     ) -> tuple[dict[int, int], dict[int, str], tuple[int, int] | None]:
         self.check_disk(len(missing))
         row_of = {i: self.n_rows + k for k, i in enumerate(missing)}
         place = {row: i for i, row in row_of.items()}
         new: dict[int, int] = {}
         bad: dict[int, str] = {}
-        tasks = [(row, os.fspath(self.paths[i])) for i, row in row_of.items()]
+        files: dict[int, bytes] = {}
+
+        def tasks() -> Iterator[tuple[int, str]]:
+            for i, row in row_of.items():
+                files[i] = identity(self.paths[i], self.root)  # before it is read: later changes make it another file
+                yield row, self.paths[i]
+
         with self.index.open("ab") as index:
             index.truncate(index.tell() - index.tell() % RECORD.itemsize)  # what a killed process wrote half of
-            for asked, answers in crew.map("decode", tasks, lambda: CRASHED):
+            for asked, answers in crew.map("decode", tasks(), lambda: CRASHED):
                 done: dict[int, int] = {}  # checksums, by place
                 for (row, _), answer in zip(asked, answers, strict=True):
                     if isinstance(answer, int):
@@ -158,9 +162,6 @@ class Filling:
                 index.flush()
                 new |= {i: row_of[i] for i in done}
                 self.progress("decoding images", len(new) + len(bad), len(missing))
-            with self.images.open("rb") as images:
-                os.fsync(images.fileno())
-            os.fsync(index.fileno())
         self.n_rows += len(missing)
         return new, bad, None
 

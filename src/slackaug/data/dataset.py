@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..prepare import Size
 from . import splits
-from .options import DataError, listing
+from .options import DataError, listing, printable
 from .options import Options as Options  # also found here by others
 from .rows import Images, chunks, select
 
@@ -51,6 +51,7 @@ class Dataset:
     class_names: tuple[str, ...]
     mean: RGB  # of the training images, of values in [0, 1]
     std: RGB
+    groups: Tensor | None = None  # (B,) of the training images: those of one group stay on one side of a split
     flip: bool = True  # whether a mirror image keeps its label
     input_size: Size | None = None  # height and width for the network, where images are stored with a margin
     notes: tuple[str, ...] = ()  # what was done to the data, one line each, to be shown to the user
@@ -67,7 +68,10 @@ class Dataset:
 
     def halves(self, seed: int) -> tuple[Split, Split]:
         """The training images as train and val; the test set has no part in this."""
-        train, val = splits.halves(self.train.labels, seed)
+        labels, groups = self.train.labels, self.groups
+        train, val = splits.halves(labels, seed) if groups is None else splits.grouped_halves(labels, groups, seed)
+        for half, side in ((train, "learn on"), (val, "validate with")):
+            check_sides(self.name, labels[half], self.class_names, side)
         return self.train.subset(train), self.train.subset(val)
 
 
@@ -80,10 +84,12 @@ def build(
     flip: bool = True,
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
+    groups: Tensor | None = None,
 ) -> Dataset:
     """Check the images and labels and hold out a test set where there is none.
 
-    `statistics` are mean and std where they are agreed upon; otherwise the training images are measured.
+    `statistics` are mean and std where they are agreed upon; otherwise the training images are measured. `groups` are
+    those of the training images.
     """
     notes = list(notes)
     for part, split in (("train", train), ("test", test)):
@@ -91,8 +97,10 @@ def build(
             check_split(split, len(class_names), f"{name}: {part}")
     check_classes(name, train.labels, class_names)
     if test is None:
-        test, train, note = with_test_set(name, train)
-        notes.append(note)
+        held_out, rest = find_test_set(name, train.labels, groups)
+        notes.append(held_out_note(len(held_out), len(train.labels), groups))
+        test, train = train.subset(held_out), train.subset(rest)
+        groups = None if groups is None else groups[rest]
     if train.images.shape[1:] != test.images.shape[1:]:
         sizes = [f"{s.images.shape[3]} x {s.images.shape[2]}" for s in (train, test)]
         raise DataError(
@@ -110,6 +118,7 @@ def build(
         class_names=tuple(class_names),
         mean=mean,
         std=(max(std[0], MIN_STD), max(std[1], MIN_STD), max(std[2], MIN_STD)),
+        groups=groups,
         flip=flip,
         notes=tuple(notes),
         fingerprint=fingerprint(train),
@@ -118,7 +127,9 @@ def build(
 
 def rebuild(dataset: Dataset) -> Dataset:
     """A data set that a user's own code made, checked as all others are; its mean and std are kept."""
-    checked = build(dataset.name, dataset.train, dataset.test, dataset.class_names, flip=dataset.flip)
+    checked = build(
+        dataset.name, dataset.train, dataset.test, dataset.class_names, flip=dataset.flip, groups=dataset.groups
+    )
     stored = checked.image_size
     if any(seen > have for seen, have in zip(dataset.image_size, stored, strict=True)):
         raise DataError(f"{dataset.name}: input_size {dataset.input_size} exceeds its images, which are {stored}")
@@ -172,17 +183,30 @@ def check_classes(name: str, labels: Tensor, class_names: Sequence[str]) -> None
         )
 
 
-def with_test_set(name: str, train: Split) -> tuple[Split, Split, str]:
-    """Test, what is left of train, and the remark that says so."""
-    rest, held_out = splits.hold_out(train.labels)
+def check_sides(name: str, labels: Tensor, class_names: Sequence[str], side: str) -> None:
+    """With groups, a class may be on one side of a split alone."""
+    counts = labels.bincount(minlength=len(class_names)).tolist()
+    missing = [label for label, count in zip(class_names, counts, strict=True) if not count]
+    if missing:
+        raise DataError(
+            f"{name}: no images to {side} of {listing(missing)}, for all of them are in one group, which stays on one "
+            "side of a split; a class needs images of several groups (--group-by)"
+        )
+
+
+def find_test_set(name: str, labels: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Indices of what is held out, and of the rest."""
+    rest, held_out = splits.hold_out(labels) if groups is None else splits.grouped_hold_out(labels, groups)
     if len(held_out) == 0:
-        raise DataError(f"{name}: no test set, and too few images to hold one out; add images or a test set")
-    percent = round(100 * splits.HOLD_OUT)
-    note = (
-        f"no test set: held out a stratified {percent} % "
-        f"({len(held_out)} of {len(train.labels)} images, seed {splits.HOLD_OUT_SEED})"
-    )
-    return train.subset(held_out), train.subset(rest), note
+        what = "images" if groups is None else "groups"
+        raise DataError(f"{name}: no test set, and too few {what} to hold one out; add {what} or a test set")
+    return held_out, rest
+
+
+def held_out_note(n_test: int, n: int, groups: Tensor | None) -> str:
+    together = "" if groups is None else "; every group is on one side"
+    share = f"{round(100 * splits.HOLD_OUT)} % ({n_test} of {n} images, seed {splits.HOLD_OUT_SEED})"
+    return f"no test set: held out a stratified {share}{together}"
 
 
 def moments(images: Images) -> tuple[RGB, RGB]:
@@ -210,4 +234,4 @@ def fingerprint(split: Split) -> str:
 def classes_note(class_names: Sequence[str]) -> str:
     """What the classes were taken to be, so that a folder that is none is seen."""
     more = ", ..." if len(class_names) > MAX_NAMED else ""
-    return f"classes: {', '.join(class_names[:MAX_NAMED])}{more} ({len(class_names)})"
+    return f"classes: {', '.join(map(printable, class_names[:MAX_NAMED]))}{more} ({len(class_names)})"

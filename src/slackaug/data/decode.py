@@ -6,9 +6,11 @@ first frame counts. A size means a square of size x size, bicubic: the whole ima
 with a margin its aspect stays, and what lies beyond the centre square does not.
 """
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,46 +27,54 @@ MAX_PIXELS = 100_000_000  # larger than any camera's picture: a file that claims
 ORIENTATION = 0x0112  # the EXIF tag; 5 to 8 swap width and height
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[Image.Image]:
-    """The image in a file, its header read, its pixels not yet; any failure is a DataError with the reason."""
+@cache
+def known_formats() -> list[str]:
+    """Those of FORMATS that this Pillow can read."""
     Image.init()
-    formats = [name for name in FORMATS if name in Image.OPEN]
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
+@contextmanager
+def opened(path: Path | str) -> Iterator[Image.Image]:
+    """The image in a file, its header read, its pixels not yet; any failure is a DataError with the reason."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata; the size is checked here
         try:
-            with Image.open(path, formats=formats) as image:
+            with Image.open(path, formats=known_formats()) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise DataError(f"{image.width} x {image.height} pixels, the limit is {MAX_PIXELS:,}")
                 yield image
         except DataError:
             raise
         except UnidentifiedImageError:
-            raise DataError("empty" if path.stat().st_size == 0 else "not an image of a known format") from None
+            raise DataError("empty" if os.stat(path).st_size == 0 else "not an image of a known format") from None
         except FileNotFoundError:
             raise DataError("no such file") from None
+        except PermissionError:
+            raise DataError("no permission to read it") from None
         except Image.DecompressionBombError:
             raise DataError(f"a decompression bomb: more than {MAX_PIXELS:,} pixels") from None
         except Exception as error:  # decoders of damaged files raise nearly anything
             raise DataError(str(error) or type(error).__name__) from error
 
 
-def size_of(path: Path) -> tuple[int, int]:
+def size_of(path: Path | str) -> tuple[int, int]:
     """Height and width, as seen, by the header alone."""
     with opened(path) as image:
         width, height = image.size
         return (width, height) if image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8) else (height, width)
 
 
-def read(path: Path, options: Options) -> Array:
+def read(path: Path | str, options: Options) -> Array:
     """(H, W, 3) uint8."""
     with opened(path) as image:
-        return pixels(image, options)
+        return pixels(image, options).copy()
 
 
 def pixels(image: Image.Image, options: Options) -> Array:
-    """(H, W, 3) uint8, of the given size if any."""
-    return np.array(fit(to_rgb(ImageOps.exif_transpose(image)), options))
+    """(H, W, 3) uint8, of the given size if any; not to be written to."""
+    ImageOps.exif_transpose(image, in_place=True)  # a copy of every image would cost a tenth of decoding it
+    return np.asarray(fit(to_rgb(image), options))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -75,7 +85,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     if image.has_transparency_data:
         white = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def from_integers(values: Array) -> Image.Image:

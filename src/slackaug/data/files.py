@@ -2,17 +2,19 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from . import cache, decode
-from .dataset import Dataset, Split, build, classes_note
-from .options import DataError, Options, listing
+from .dataset import RGB, Dataset, Split, build, classes_note
+from .groups import group_numbers, grouped
+from .listing import Item, Listing, relative, shown
+from .options import DataError, Options
+from .options import listing as listed
 from .rows import Images, Rows
 
 MAX_BYTES = 32 * 1024**3  # of decoded images in memory
@@ -21,17 +23,11 @@ PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "t
          "training": "train", "testing": "test"}  # fmt: skip
 
 
-class Item(NamedTuple):
-    path: Path
-    label: str
-    part: str  # train or test
-
-
-def from_files(name: str, root: Path, items: Sequence[Item], options: Options, notes: Sequence[str] = ()) -> Dataset:
-    """Decode the files; `root` is the folder that their names are shown relative to."""
-    if not items:
-        raise DataError(f"{name}: no images; known are files that end in {' '.join(decode.SUFFIXES)}")
-    notes = list(notes)
+def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | None = None) -> Dataset:
+    """Decode the files; `statistics` as in `build`."""
+    if options.group_by is not None:
+        found = grouped(found, options.group_by)
+    name, root, items, notes = *found[:3], [*found.notes]
     images: Images
     if options.cache is not None or is_large(items):
         images, readable, bad = cached_images(name, root, items, options, notes)
@@ -51,15 +47,27 @@ def from_files(name: str, root: Path, items: Sequence[Item], options: Options, n
     class_names = sorted({item.label for item in items})  # of all files: a class must not vanish with its bad ones
     strangers = sorted(set(class_names) - {item.label for item in items if item.part == "train"})
     if strangers:
-        raise DataError(f"{name}: classes in the test set that have no training images: {listing(strangers)}")
+        raise DataError(f"{name}: classes in the test set that have no training images: {listed(strangers)}")
     notes.insert(0, classes_note(class_names))
+    tested = {item.label for item in items if item.part == "test"}
+    if tested and tested != {*class_names}:
+        notes.append(f"classes that are not tested: {listed([c for c in class_names if c not in tested])}")
     number = {label: i for i, label in enumerate(class_names)}
     labels = torch.tensor([number[item.label] for item in readable])
     is_test = torch.tensor([item.part == "test" for item in readable])
+    every, groups = Split(images, labels), group_numbers(readable)
     if not any(item.part == "test" for item in items):
-        return build(name, Split(images, labels), None, class_names, notes=notes)
-    train, test = (Split(images, labels).subset(where.nonzero().flatten()) for where in (~is_test, is_test))
-    return build(name, train, test, class_names, notes=notes)
+        return build(name, every, None, class_names, notes=notes, statistics=statistics, groups=groups)
+    train, test = (where.nonzero().flatten() for where in (~is_test, is_test))
+    groups = None if groups is None else groups[train]
+    splits = every.subset(train), every.subset(test)
+    return build(name, *splits, class_names, notes=notes, statistics=statistics, groups=groups)
+
+
+def checked(found: Listing) -> Listing:
+    if not found.items:
+        raise DataError(f"{found.name}: no images; known are files that end in {' '.join(decode.SUFFIXES)}")
+    return found
 
 
 def part_of(name: str) -> str | None:
@@ -72,24 +80,45 @@ def split_of(name: str) -> str:
     return "test" if part_of(name) == "test" else "train"
 
 
-def shown(path: Path, root: Path) -> str:
-    return str(path.relative_to(root) if path.is_relative_to(root) else path)
-
-
 def real(path: Path) -> Path:
     """Without links and .. ; unlike Path.resolve, a circle of links is no error here (it cannot be opened later)."""
     return Path(os.path.realpath(path))
 
 
 def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
-    """Paths with .. and links may not lead out of the data's folder."""
-    inside = real(root)
-    outside = [str(item.path) for item in items if not real(item.path).is_relative_to(inside)]
+    """Paths with .. and links may not lead out of the data's folder, nor one file to two labels or parts."""
+    inside = os.path.realpath(root)
+    seen: dict[str, Item] = {}
+    outside, twice = [], []
+    for item, path in zip(items, real_paths(items), strict=True):
+        if not path.startswith(inside + os.sep) and path != inside:
+            outside.append(str(item.path))
+        first = seen.setdefault(path, item)
+        if (first.label, first.part) != (item.label, item.part):
+            twice.append(f"{relative(first.path, root)} and {relative(item.path, root)}")
     if outside:
         raise DataError(
             f"{name}: files outside of {root} are not read, neither by a path nor by a link; "
-            f"copy them, make hard links, or list them in a csv by absolute paths: {listing(outside)}"
+            f"copy them, make hard links, or list them in a csv by absolute paths: {listed(outside)}"
         )
+    if twice:
+        raise DataError(
+            f"{name}: links lead to the same file by two labels or parts; remove one of each: {listed(twice, '; ')}"
+        )
+
+
+def real_paths(items: Sequence[Item]) -> Iterator[str]:
+    """As `real`, which looks at every folder of every path: here each folder is looked at once."""
+    folders: dict[str, str] = {}
+    for item in items:
+        path = os.fspath(item.path)
+        parent, name = os.path.split(path)
+        if name == ".." or os.path.islink(path):
+            yield os.path.realpath(path)
+            continue
+        if parent not in folders:
+            folders[parent] = os.path.realpath(parent)
+        yield os.path.join(folders[parent], name)
 
 
 def is_large(items: Sequence[Item]) -> bool:
@@ -150,7 +179,7 @@ def decode_all(name: str, items: Sequence[Item], options: Options) -> tuple[Tens
         except DataError as error:
             bad[item.path] = str(error)
         else:
-            images[len(readable)] = torch.from_numpy(pixels).permute(2, 0, 1)
+            images.numpy()[len(readable)] = pixels.transpose(2, 0, 1)
             readable.append(item)
     return images[: len(readable)], readable, bad
 
@@ -161,7 +190,7 @@ def one_size(name: str, sizes: Counter[tuple[int, int]]) -> tuple[int, int]:
         found = [f"{width} x {height} ({count})" for (height, width), count in sizes.most_common()]
         shorter = sorted(min(size) for size in sizes.elements())
         raise DataError(
-            f"{name}: images of different sizes: {listing(found)}. Give a size, for example --size "
+            f"{name}: images of different sizes: {listed(found)}. Give a size, for example --size "
             f"{min(224, shorter[len(shorter) // 2])}, and every image is resized to that square"
         )
     return next(iter(sizes), (1, 1))  # no image can be read: that is said later, with all the files

@@ -3,18 +3,24 @@
 A layout that could put test images into training is refused: parts without classes, and parts inside of classes.
 """
 
+import os
 from collections import Counter
 from pathlib import Path
 
 from .dataset import Dataset
 from .decode import SUFFIXES
-from .files import Item, from_files, part_of, refuse_outside, split_of
+from .files import checked, from_files, part_of, refuse_outside, split_of
+from .listing import Item, Listing
 from .options import DataError, Options, listing
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
 
 
 def folder(location: str, options: Options) -> Dataset:
+    return from_files(list_folder(location), options)
+
+
+def list_folder(location: str) -> Listing:
     """The names of the class folders are the labels; images may lie deeper inside them."""
     root = Path(location)
     notes: list[str] = []
@@ -23,7 +29,7 @@ def folder(location: str, options: Options) -> Dataset:
     refuse_outside(str(root), root, items)
     if items and root in parts:
         refuse_folder_above(root)
-    return from_files(str(root), root, items, options, notes)
+    return checked(Listing(str(root), root, items, notes))
 
 
 def find_parts(root: Path, notes: list[str]) -> dict[Path, str]:
@@ -107,8 +113,8 @@ def items_in(root: Path, split: str, notes: list[str]) -> list[Item]:
         notes.append(f"{len(stray)} images in {root.name} lie outside of the class folders and are not read")
     items, n_ignored, empty = [], 0, []
     for path in classes:
-        files = sorted(file for file in path.rglob("*") if is_file(file) and not inside_litter(file, path))
-        images = [file for file in files if is_image(file)]
+        files = files_in(path)
+        images = [file for file in files if has_image_name(file.name)]
         items += [Item(file, path.name, split) for file in images]
         n_ignored += len(files) - len(images)
         if not images:
@@ -131,17 +137,29 @@ def names(paths: list[Path]) -> str:
 
 def is_image(path: Path) -> bool:
     """By its name. A broken link counts, and is then found to be unreadable."""
-    return path.suffix.lower() in SUFFIXES and not is_litter(path.name) and not path.is_dir()
+    return has_image_name(path.name) and not path.is_dir()
 
 
-def is_file(path: Path) -> bool:
-    return path.is_symlink() or not path.is_dir()
+def has_image_name(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in SUFFIXES and not is_litter(name)
+
+
+def files_in(root: Path) -> list[Path]:
+    """All files below a folder, in order, and links to folders, which are not followed: they may lead in a circle."""
+    found: list[tuple[str, ...]] = []  # the parts of each path below the root, by which paths are sorted
+    for place, inner, names in os.walk(root, onerror=refuse):
+        inner[:] = [name for name in inner if not is_litter(name)]
+        links = [name for name in inner if os.path.islink(os.path.join(place, name))]
+        below = tuple(Path(place).relative_to(root).parts)
+        found += [(*below, name) for name in (*names, *links) if not is_litter(name)]
+    return [root.joinpath(*parts) for parts in sorted(found)]
+
+
+def refuse(error: OSError) -> None:
+    """A folder that cannot be read must not be left out in silence."""
+    raise error
 
 
 def is_litter(name: str) -> bool:
     """Hidden, or what systems leave behind: .DS_Store, __MACOSX, Thumbs.db."""
     return name.startswith(".") or name.lower() in LITTER
-
-
-def inside_litter(file: Path, root: Path) -> bool:
-    return any(is_litter(part) for part in file.relative_to(root).parts)

@@ -23,6 +23,7 @@ class Options:
     size: int | None = None  # resize every image to size x size
     margin: bool = False  # keep more of the image around that, for a random window in training: see `prepare`
     skip_bad: bool = False  # leave out what cannot be read, and say so
+    group_by: str | None = None  # column of a csv or regular expression: images that stay on one side of a split
     root: Path | None = None  # where torchvision keeps its data sets
     cache: Path | None = None  # where decoded image files are kept; None: in the user's cache, and only large sets
     progress: Progress | None = None  # is told what long reading does
@@ -39,7 +40,14 @@ class Options:
         return round(MARGIN * self.size) if self.margin and self.size is not None else self.size
 
 
+def printable(name: str) -> str:
+    """A name as it may be shown: a file's name may hold line breaks, and codes that change a terminal."""
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
 def listing(entries: Sequence[str], separator: str = ", ") -> str:
     """The first entries and how many more there are."""
     more = len(entries) - MAX_LISTED
-    return separator.join(entries[:MAX_LISTED]) + (f"{separator}and {more} more" if more > 0 else "")
+    return separator.join(map(printable, entries[:MAX_LISTED])) + (f"{separator}and {more} more" if more > 0 else "")

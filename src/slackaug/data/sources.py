@@ -5,14 +5,15 @@ from pathlib import Path
 
 from ..foreign import ForeignError, is_reference
 from ..schema import unknown
-from . import packages, shapes
+from . import layouts, packages, shapes
 from .custom import custom
 from .dataset import Dataset, with_margin
 from .digits import digits
-from .folder import folder
+from .folder import folder, list_folder
+from .listing import Listing
 from .npz import npz
 from .options import DataError, Options, Progress
-from .table import table
+from .table import list_table, table
 
 DATASETS: dict[str, Callable[[Options], Dataset]] = {
     "digits": digits,
@@ -21,8 +22,11 @@ DATASETS: dict[str, Callable[[Options], Dataset]] = {
     "shapes:angle": shapes.angle,
 }
 PACKAGES = {"torchvision": packages.torchvision, "hf": packages.hf}
+PUBLISHED = {"imagenet100": layouts.imagenet100, "domainnet": layouts.domainnet}
+LISTINGS = {"imagenet100": layouts.list_imagenet100, "domainnet": layouts.list_domainnet}
 FILES = {".npz": npz, ".csv": table}
-FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "module:callable"]
+FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "imagenet100:ROOT", "domainnet:ROOT/DOMAIN",
+         "module:callable"]  # fmt: skip
 
 
 def load(
@@ -31,6 +35,7 @@ def load(
     size: int | None = None,
     margin: bool = False,
     skip_bad: bool = False,
+    group_by: str | None = None,
     root: str | Path | None = None,
     cache: str | Path | None = None,
     progress: Progress | None = None,
@@ -40,12 +45,14 @@ def load(
     `size` resizes every image to that square; with `margin`, the shorter side becomes 8/7 of it, and the centre square
     is kept for training on random windows of the size. `skip_bad` leaves out unreadable files; `root` is where
     torchvision's data sets are kept. Image files are decoded once, by all cores, into the folder `cache`; without it,
-    small sets are decoded in memory, and large ones into the user's cache. `progress` is told about that.
+    small sets are decoded in memory, and large ones into the user's cache. `progress` is told about that. `group_by` is
+    a column of a csv or a regular expression on paths: images of one group stay on one side of a split.
     """
     options = Options(
         size=size,
         margin=margin,
         skip_bad=skip_bad,
+        group_by=group_by,
         root=None if root is None else Path(root),
         cache=None if cache is None else Path(cache),
         progress=progress,
@@ -56,7 +63,22 @@ def load(
         raise DataError(str(error)) from error
     except OSError as error:
         raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
+    if group_by is not None and dataset.groups is None:
+        raise DataError(f"{source}: --group-by {group_by}: groups are for image files: a folder or a csv")
     return with_margin(dataset, options) if margin else dataset
+
+
+def find_listing(source: str) -> Listing | None:
+    """The files of a source that is made of files; None for all others."""
+    scheme, _, rest = source.partition(":")
+    if scheme in LISTINGS and rest:
+        return LISTINGS[scheme](rest)
+    path = Path(source)
+    if source in DATASETS or not source or not path.exists():
+        return None
+    if path.is_dir():
+        return list_folder(source)
+    return list_table(source) if path.suffix.lower() == ".csv" else None
 
 
 def find(source: str) -> Callable[[Options], Dataset]:
@@ -64,8 +86,9 @@ def find(source: str) -> Callable[[Options], Dataset]:
     if source in DATASETS:
         return DATASETS[source]
     scheme, _, rest = source.partition(":")
-    if scheme in PACKAGES and rest:
-        return lambda options: PACKAGES[scheme](rest, options)
+    schemes = PACKAGES | PUBLISHED
+    if scheme in schemes and rest:
+        return lambda options: schemes[scheme](rest, options)
     path = Path(source)
     reader = FILES.get(path.suffix.lower())
     if source and path.is_dir():

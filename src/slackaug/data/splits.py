@@ -1,4 +1,8 @@
-"""Stratified, seeded splits. A split is two disjoint, sorted vectors of indices that together hold every image."""
+"""Stratified, seeded splits. A split is two disjoint, sorted vectors of indices that together hold every image.
+
+Where images come in groups (frames of a film, slides of a patient), a group stays on one side: images of one group are
+alike, so that a model is tested on what it has seen otherwise. Axes: B images, G groups, C classes.
+"""
 
 import torch
 from torch import Tensor
@@ -30,3 +34,58 @@ def hold_out(labels: Tensor, fraction: float = HOLD_OUT, seed: int = HOLD_OUT_SE
         test.append(members[:n_test])
         train.append(members[n_test:])
     return torch.cat(train).sort().values, torch.cat(test).sort().values
+
+
+def train_on(labels: Tensor, n_train: int, seed: int = HOLD_OUT_SEED) -> tuple[Tensor, Tensor]:
+    """Train and test: exactly n_train images, of each class its share, are trained on; two of a class at least."""
+    classes = by_class(labels, seed, "train-on")
+    shares = torch.tensor([len(members) * n_train / len(labels) for members in classes], dtype=torch.float64)
+    counts = shares.floor().long().clamp(min=2)
+    for k in (shares - shares.floor()).argsort(descending=True, stable=True).tolist():  # the largest rests first
+        counts[k] += int(counts.sum() < n_train and counts[k] < len(classes[k]))
+    while counts.sum() > n_train and counts.max() > 2:  # what the smallest classes got too much
+        counts[counts.argmax()] -= 1
+    train = [members[:n] for members, n in zip(classes, counts.tolist(), strict=True)]
+    test = [members[n:] for members, n in zip(classes, counts.tolist(), strict=True)]
+    return torch.cat(train).sort().values, torch.cat(test).sort().values
+
+
+def by_group(labels: Tensor, groups: Tensor, fraction: float, seed: int, purpose: str) -> tuple[Tensor, Tensor]:
+    """Two sides, about `fraction` of each class on the second; no group is on both.
+
+    Large groups first, each goes where it brings the classes nearer to their shares; equal ones in a random order.
+    """
+    stream = rng.generator(seed, purpose)
+    n_groups, n_classes = int(groups.max()) + 1, int(labels.max()) + 1
+    counts = torch.zeros(n_groups, n_classes, dtype=torch.float64)  # (G, C)
+    counts.index_put_((groups, labels), torch.ones(len(labels), dtype=torch.float64), accumulate=True)
+    total = counts.sum(0)
+    left = torch.stack([(1 - fraction) * total, fraction * total])  # (2, C), what each side still wants
+    shuffled = torch.randperm(n_groups, generator=stream)
+    order = shuffled[counts[shuffled].sum(1).argsort(descending=True, stable=True)]
+    is_second = torch.zeros(n_groups, dtype=torch.bool)
+    for g in order.tolist():
+        off = ((left - counts[g]).square() - left.square()) / total.clamp(min=1)  # (2, C), change of the distance
+        side = int(off[1].sum() < off[0].sum())
+        left[side] -= counts[g]
+        is_second[g] = bool(side)
+    chosen = is_second[groups]
+    return (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
+
+
+def grouped_halves(labels: Tensor, groups: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """As `halves`, with every group on one side."""
+    return by_group(labels, groups, 0.5, seed, "halves")
+
+
+def grouped_hold_out(labels: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """As `hold_out`, with every group on one side."""
+    return by_group(labels, groups, HOLD_OUT, HOLD_OUT_SEED, "hold-out")
+
+
+def balanced(labels: Tensor) -> Tensor:
+    """Indices in which every class occurs as often as the largest does: the mean loss over them is that of classes."""
+    classes = [(labels == label).nonzero().flatten() for label in labels.unique().tolist()]
+    most = max(len(members) for members in classes)
+    repeated = [members.repeat(-(-most // len(members)))[:most] for members in classes]
+    return torch.cat(repeated).sort().values

@@ -9,37 +9,45 @@ from collections import Counter
 from pathlib import Path
 
 from .dataset import Dataset
-from .files import PARTS, Item, from_files, part_of, real, refuse_outside, split_of
+from .files import PARTS, checked, from_files, part_of, real, refuse_outside, split_of
+from .listing import Item, Listing
 from .options import DataError, Options, listing
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 def table(location: str, options: Options) -> Dataset:
+    return from_files(list_table(location, options.group_by), options)
+
+
+def list_table(location: str, group_by: str | None = None) -> Listing:
     path = Path(location)
     rows = read_rows(path)
     problems, items, relative = [], [], []
     for line, row in enumerate(rows, start=2):  # the header is line 1
         file, label, part = ((row.get(key) or "").strip() for key in ("path", "label", "split"))
-        if not file or not label:
+        group = (row.get(group_by) or "").strip() if group_by in row else None
+        if group == "":
+            problems.append(f"line {line}: {group_by} missing")
+        elif not file or not label:
             problems.append(f"line {line}: {'path' if not file else 'label'} missing")
         elif "\0" in file:
             problems.append(f"line {line}: not a path")
         elif "split" in row and not part_of(part):
             problems.append(f"line {line}: split {part!r}, expected {', '.join(PARTS)}")
         else:
-            items.append(Item(path.parent / file, label, split_of(part)))
+            items.append(Item(path.parent / file, label, split_of(part), group))
             if not Path(file).is_absolute():
                 relative.append(items[-1])
     if problems:
         raise DataError(f"{path}: {len(problems)} lines are not complete: {listing(problems, '; ')}")
-    refuse_outside(str(path), path.parent, relative)
     files = Counter(real(item.path) for item in items)  # the same file by another path is found too
     twice = [file.name for file, count in files.items() if count > 1]
     if twice:
         raise DataError(f"{path}: files listed more than once: {listing(twice)}; an image has one label and one split")
+    refuse_outside(str(path), path.parent, relative)
     notes = ["val joined train: a search splits it anew"] if any(is_val(row) for row in rows) else []
-    return from_files(str(path), path.parent, items, options, notes)
+    return checked(Listing(str(path), path.parent, items, notes))
 
 
 def is_val(row: dict[str, str]) -> bool:

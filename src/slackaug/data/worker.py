@@ -1,43 +1,64 @@
 """The program that decodes: `python -m slackaug.data.worker`. It reads one JSON value per line and answers each.
 
 The first line says where the pixels go and how images are stored; its answer is "ready". Then come tasks, {"decode":
-[[row, path], ...]} or {"check": [[row, checksum], ...]}, whose answers are lists: the checksum of the pixels, {"size":
-[H, W]} for an image of another size or {"bad": reason}; and whether the pixels are those of the checksum. It ends with
+[[row, path], ...]}, of rows that follow one another, {"check": [[row, checksum], ...]} or {"look": [path, ...]}. Their
+answers are lists: the checksum of the pixels, {"size": [H, W]} for an image of another size or {"bad": reason}; whether
+the pixels are those of the checksum; and what there is to know about an image, of which nothing is kept. It ends with
 its input, and so with the process that started it, however that ends. A program of its own, not a fork: safe beside
-threads and CUDA, and a script that calls slackaug needs no `if __name__ == "__main__"`.
+threads and CUDA, and scripts that call slackaug need no `if __name__ == "__main__"`.
 """
 
+import gc
+import hashlib
 import json
 import os
 import sys
 import zlib
-from pathlib import Path
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from . import decode
 from .options import DataError, Options
+from .pixels import Array
+
+HELD_BYTES = 8 * 1024**2
 
 
 class Store:
     """The file of all pixels, (3, H, W) uint8 for each row."""
 
     def __init__(self, file: BinaryIO, height: int, width: int):
-        self.file, self.height, self.width = file, height, width
+        self.file, self.size = file, (height, width)
         self.n_bytes = 3 * height * width
+        n_held = max(1, HELD_BYTES // self.n_bytes)
+        self.held = np.empty((n_held, 3, height, width), np.uint8)  # written at once: many small writes cost more
 
-    def decode(self, row: int, path: str, options: Options) -> Any:
+    def decode(self, first: int, paths: Sequence[str], options: Options) -> list[Any]:
+        """Rows from `first` on."""
+        answers = []
+        for start in range(0, len(paths), len(self.held)):
+            part = paths[start : start + len(self.held)]
+            answers += [self.hold(place, path, options) for place, path in zip(self.held, part, strict=False)]
+            self.file.seek((first + start) * self.n_bytes)
+            self.file.write(self.held[: len(part)].data)
+        self.file.flush()  # before it is said that the pixels are there
+        return answers
+
+    def hold(self, place: Array, path: str, options: Options) -> Any:
+        """Decode a file into `place`, (3, H, W)."""
         try:
-            pixels = decode.read(Path(path), options)  # (H, W, 3)
+            with decode.opened(path) as image:
+                pixels = decode.pixels(image, options)  # (H, W, 3)
         except DataError as error:
+            place[...] = 0
             return {"bad": str(error)}
-        if pixels.shape[:2] != (self.height, self.width):
+        if pixels.shape[:2] != self.size:
             return {"size": pixels.shape[:2]}
-        content = np.ascontiguousarray(pixels.transpose(2, 0, 1)).data
-        self.file.seek(row * self.n_bytes)
-        self.file.write(content)
-        return zlib.crc32(content)
+        np.copyto(place, pixels.transpose(2, 0, 1))
+        return zlib.crc32(place.data)
 
     def is_intact(self, row: int, checksum: int) -> bool:
         self.file.seek(row * self.n_bytes)
@@ -50,22 +71,46 @@ def main() -> None:
     os.dup2(2, 1)  # what decoders print must not be taken for an answer
     about = json.loads(sys.stdin.readline())
     options = Options(size=about["size"], margin=about["margin"])
-    with open(about["file"], "r+b") as file:
+    with open(about["file"] or os.devnull, "r+b") as file:
         store = Store(file, about["height"], about["width"])
         print(json.dumps("ready"), file=answers, flush=True)
         for line in sys.stdin:
-            task = json.loads(line)
-            answer: Any
-            if "check" in task:
-                answer = [store.is_intact(row, checksum) for row, checksum in task["check"]]
-            else:
-                try:
-                    answer = [store.decode(row, path, options) for row, path in task["decode"]]
-                    file.flush()  # before it is said that the pixels are there
-                except OSError as error:  # the disk is full, or gone
-                    answer = {"failed": error.strerror or str(error)}
-            print(json.dumps(answer), file=answers, flush=True)
+            print(json.dumps(answer(json.loads(line), store, options)), file=answers, flush=True)
+
+
+def answer(task: dict[str, Any], store: Store, options: Options) -> Any:
+    if "look" in task:
+        return [look(path) for path in task["look"]]
+    if "check" in task:
+        return [store.is_intact(row, checksum) for row, checksum in task["check"]]
+    try:
+        return store.decode(task["decode"][0][0], [path for _, path in task["decode"]], options)
+    except OSError as error:  # the disk is full, or gone
+        return {"failed": error.strerror or str(error)}
+
+
+def look(path: str) -> dict[str, Any]:
+    """Size, kind and digests of an image, all of it decoded: a file that is cut off has a good header."""
+    try:
+        with decode.opened(path) as image:
+            kind = {"mode": image.mode, "format": image.format, "animated": getattr(image, "is_animated", False)}
+            pixels = decode.pixels(image, Options())
+    except DataError as error:
+        return {"bad": str(error)}
+    mirrored = np.ascontiguousarray(pixels[:, ::-1])
+    return kind | {"size": pixels.shape[:2], "digest": digest(pixels), "mirrored": digest(mirrored)}
+
+
+def digest(pixels: Array) -> str:
+    return hashlib.blake2b(pixels.tobytes(), digest_size=16, salt=pixels.shape[1].to_bytes(16, "little")).hexdigest()
+
+
+def run() -> None:
+    gc.freeze()
+    gc.set_threshold(100_000)  # decoding leaves few cycles: looking for them often costs 5 % of the time
+    with suppress(BrokenPipeError):  # nobody waits for the answer any more
+        main()
 
 
 if __name__ == "__main__":
-    main()
+    run()

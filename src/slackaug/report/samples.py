@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ..data import DATASETS, DataError, Dataset, arrays, decode, files, folder, load, npz, table
+from ..data import DATASETS, DataError, Dataset, arrays, decode, files, folder, listing, load, npz, table
 from ..data.dataset import Options
 from ..recipes import DataConfig
 
@@ -118,7 +118,7 @@ def first_readable(found: list[File], options: Options, skip_bad: bool) -> Tenso
     """(H, W, C) uint8."""
     for path, root in found:
         if root is not None:
-            files.refuse_outside(str(root), root, [files.Item(path, "", "train")])
+            files.refuse_outside(str(root), root, [listing.Item(path, "", "train")])
         try:
             return torch.from_numpy(np.ascontiguousarray(decode.read(path, options)))
         except DataError as error:

@@ -1,0 +1,288 @@
+"""`slackaug check`: what a data set is, what must be mended, what a search would do and cost. Writes nothing."""
+
+import os
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from rich.console import Console
+
+from . import learn, models, recipes, rng
+from .data import Dataset, Split
+from .data.dataset import with_margin
+from .data.options import Options, listing, printable
+from .data.rows import Rows
+from .data.splits import HOLD_OUT
+from .data.survey import N_EXAMPLES, Survey, survey
+from .machine import machine
+from .prepare import SMALL_IMAGE
+from .progress import Reading, duration
+from .recipes import RunConfig
+
+LARGEST = 224  # pixels; the size of networks for photographs
+FEW = 20  # training images of a class: fewer tell little about it
+IMBALANCED = 3.0  # the largest class against the smallest
+ELONGATED = 1.25  # the longer side against the shorter, from which squeezing into a square changes shapes
+N_STAND_IN = 256  # images that stand in for the data when the cost is measured
+STEP_FLOPS = 60e9  # of a measured step on a CPU: about a second
+PASSES = 3  # forward and backward, in forward passes
+FLIP_QUESTION = (
+    "Does a mirror image keep its label? slackaug does not guess. No for text, digits, signs, left and right hands or "
+    "organs, arrows and all that is named after a direction: say --no-flip. Yes for most animals, food, plants, scenes "
+    "and textures: nothing to do, flips are on. Unsure: mirror ten images of each class, and ask who labelled them."
+)
+MODES = {"1": "black and white", "L": "grey", "I;16": "grey, 16 bits", "I": "grey, 32 bits", "P": "palette",
+         "RGB": "colour", "RGBA": "colour with transparency", "LA": "grey with transparency", "CMYK": "CMYK",
+         "F": "floating point"}  # fmt: skip
+
+
+class Proposal(NamedTuple):
+    size: int | None  # None: the images are of one size, which stays
+    preparation: str
+    space: str
+    model: str
+    preset: str
+    command: str
+
+
+class Cost(NamedTuple):
+    preset: str
+    model: str
+    seconds: float
+
+
+class Findings(NamedTuple):
+    survey: Survey
+    problems: list[str]  # that keep a search from starting
+    remarks: list[str]  # to be known
+    proposal: Proposal | None
+    costs: list[Cost]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        found = self.survey
+        return {
+            "name": found.name,
+            "classes": found.classes,
+            "train": found.count("train"),
+            "test": found.count("test"),
+            "imbalance": imbalance(found),
+            "sizes": [{"width": w, "height": h, "images": n} for (h, w), n in found.sizes.most_common()],
+            "channels": dict(found.modes.most_common()),
+            "unreadable": found.bad,
+            "misnamed": found.misnamed,
+            "animated": found.animated,
+            "duplicates_across_splits": found.copies.across,
+            "same_image_different_labels": found.copies.conflicts,
+            "mirror_images_with_other_labels": found.copies.mirrored,
+            "flip_question": FLIP_QUESTION,
+            "notes": list(found.notes),
+            "problems": self.problems,
+            "remarks": self.remarks,
+            "proposal": None if self.proposal is None else self.proposal._asdict(),
+            "costs": [cost._asdict() for cost in self.costs],
+        }
+
+
+def check(
+    data: str | os.PathLike[str],
+    *,
+    size: int | None = None,
+    margin: bool = False,
+    skip_bad: bool = False,
+    model: str | None = None,
+    cost: bool = True,
+    device: str | None = None,
+    threads: int | None = None,
+    console: Console | None = None,
+) -> Findings:
+    """Look at every image of `data`; with `cost`, measure for each preset what a search takes on this machine."""
+    device, threads = machine(device, threads)
+    source = os.fspath(data)
+    found = survey(source, Options(size=size, margin=margin, skip_bad=skip_bad, progress=Reading(console)))
+    problems = find_problems(found, size, skip_bad=skip_bad)
+    if not found.sizes or len(found.classes) < 2:
+        return Findings(found, problems, remarks(found), None, [])
+    stand_in = stand_in_for(found, size, margin=margin)
+    proposal = propose(source, found, stand_in, size, margin=margin, skip_bad=skip_bad, model=model)
+    costs = measure(stand_in, model, device) if cost else []
+    return Findings(found, problems, remarks(found), proposal, costs)
+
+
+def imbalance(found: Survey) -> float | None:
+    """The largest class against the smallest, of training images."""
+    counts = sorted(parts.get("train", 0) for parts in found.classes.values())
+    return counts[-1] / counts[0] if counts and counts[0] else None
+
+
+# --- what is wrong, and what is to be known ---------------------------------------------------------------------------
+
+
+def find_problems(found: Survey, size: int | None, *, skip_bad: bool) -> list[str]:
+    problems = []
+    if found.bad and not skip_bad:
+        problems.append(f"{len(found.bad)} files cannot be read: repair or remove them, or give --skip-bad")
+    if len(found.classes) < 2:
+        problems.append(f"only one class ({', '.join(found.classes)}); a classifier needs at least two")
+    strangers = [name for name, parts in found.classes.items() if "train" not in parts and "test" in parts]
+    if strangers:
+        problems.append(f"classes in the test set that have no training images: {listing(strangers)}")
+    scarce = [name for name, parts in found.classes.items() if parts.get("train", 0) < 2 and name not in strangers]
+    if scarce:
+        problems.append(f"classes with fewer than 2 training images that can be read: {listing(scarce)}")
+    if len(found.sizes) > 1 and size is None:
+        problems.append(f"images of {len(found.sizes)} sizes: give --size {proposed_size(found)}")
+    return problems
+
+
+def remarks(found: Survey) -> list[str]:
+    counts = {name: parts.get("train", 0) for name, parts in found.classes.items()}
+    few = [f"{name} ({n})" for name, n in counts.items() if 2 <= n < FEW]
+    untested = [name for name, parts in found.classes.items() if "test" not in parts]
+    has_test = found.count("test") > 0
+    ratio = imbalance(found)
+    across, conflicts, mirrored = found.copies
+    said = [
+        (not has_test, f"no test set: a stratified {HOLD_OUT:.0%} will be held out"),
+        (has_test and untested, f"classes that are not tested: {listing(untested)}"),
+        (ratio and ratio >= IMBALANCED, f"the largest class has {ratio or 0:.1f} times the images of the smallest; "
+                                        "with --balanced, all classes count alike in a search's validation loss"),
+        (few, f"classes with fewer than {FEW} training images: {listing(few)}"),
+        (found.misnamed, f"{len(found.misnamed)} files are of another format than their name says, and are read as "
+                         f"what they are: {examples(found.misnamed)}"),
+        (found.animated, f"{len(found.animated)} files are animated; their first frame is read: "
+                         f"{examples(found.animated)}"),
+        (across, f"{len(across)} test images are exact copies of training images, so that accuracies will look better "
+                 f"than they are: {examples(across)}"),
+        (conflicts, f"{len(conflicts)} images occur with different labels: {examples(conflicts)}"),
+        (mirrored, f"{len(mirrored)} images are mirror images of one with another label, which speaks for --no-flip: "
+                   f"{examples(mirrored)}"),
+    ]  # fmt: skip
+    return [text for holds, text in said if holds]
+
+
+def examples(names: list[str]) -> str:
+    return ", ".join(names[:N_EXAMPLES]) + (", ..." if len(names) > N_EXAMPLES else "")
+
+
+# --- what is proposed -------------------------------------------------------------------------------------------------
+
+
+def proposed_size(found: Survey) -> int:
+    """The shorter side of most images, or what networks for photographs take."""
+    shorter = sorted(min(size) for size in found.sizes.elements())
+    return min(LARGEST, shorter[len(shorter) // 2])
+
+
+def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
+    """A data set of the same numbers and sizes, of which a few random images are all there is."""
+    if size is None and len(found.sizes) > 1:
+        size = proposed_size(found)
+    options = Options(size=size, margin=margin)
+    side = options.stored_size
+    height, width = (side, side) if side else next(iter(found.sizes))
+    noise = torch.randint(0, 256, (N_STAND_IN, 3, height, width), generator=torch.Generator(), dtype=torch.uint8)
+
+    def split(part: str) -> Split:
+        counts = torch.tensor([max(parts.get(part, 0), 2) for parts in found.classes.values()])
+        labels = torch.arange(len(counts)).repeat_interleave(counts)
+        return Split(Rows(noise, torch.arange(len(labels)) % N_STAND_IN), labels)
+
+    dataset = Dataset(
+        name=found.name,
+        train=split("train"),
+        test=split("test"),
+        class_names=tuple(found.classes),
+        mean=(0.5, 0.5, 0.5),
+        std=(0.25, 0.25, 0.25),
+        fingerprint="",
+    )
+    return with_margin(dataset, options) if margin else dataset
+
+
+def propose(
+    source: str, found: Survey, stand_in: Dataset, size: int | None, *, margin: bool, skip_bad: bool, model: str | None
+) -> Proposal:
+    preset = recipes.default_preset()
+    config = recipes.preset(preset, stand_in, model)
+    wanted = size if size is not None else proposed_size(found) if len(found.sizes) > 1 else None
+    words = ["slackaug", "search", source, "-o", "runs/NAME"]
+    words += [] if wanted is None else ["--size", str(wanted)]
+    words += ["--margin"] * margin + ["--skip-bad"] * bool(found.bad or skip_bad)
+    return Proposal(
+        wanted, preparation(found, wanted, margin=margin), config.space, config.model, preset, " ".join(words)
+    )
+
+
+def preparation(found: Survey, size: int | None, *, margin: bool) -> str:
+    if size is None:
+        ((height, width),) = found.sizes
+        return f"images as they are, {width} x {height}"
+    if margin:
+        return f"the shorter side {Options(size=size, margin=True).stored_size}, then random windows of {size} x {size}"
+    whole = f"the whole image in a square of {size} x {size}"
+    elongated = sum(n for s, n in found.sizes.items() if max(s) > ELONGATED * min(s)) / found.sizes.total()
+    if size <= SMALL_IMAGE or elongated < 0.1:
+        return whole
+    return (
+        f"{whole}; {elongated:.0%} of the images are far from square, and --margin would keep their shape (random "
+        "windows): the paper tries both and keeps the one with the lower validation loss after pre-training"
+    )
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+def measure(stand_in: Dataset, model: str | None, device: str) -> list[Cost]:
+    """A search with each preset."""
+    costs = []
+    for name in recipes.PRESETS:
+        if name != "demo":
+            config = recipes.preset(name, stand_in, model)
+            costs.append(Cost(name, config.model, seconds(config, stand_in, device)))
+    return costs
+
+
+def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
+    """Measured on a GPU; on a CPU, where a step may take minutes, with fewer images: there, time goes with images."""
+    if device.startswith("cuda"):
+        return learn.search_seconds(config, stand_in, device)
+    model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
+    per_image = PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)
+    batch = min(config.search.batch, max(2, int(STEP_FLOPS / per_image)))
+    few = min(config.pretrain.batch, batch * 2)
+    small = replace(config, pretrain=replace(config.pretrain, batch=few), search=replace(config.search, batch=batch))
+    each = learn.step_seconds(small, stand_in, device)
+    share = min(config.search.batch, len(stand_in.train.labels) // 2) / batch
+    each = each._replace(retraining=share * each.retraining, policy=share * each.policy)
+    return learn.whole_seconds(each, config.search)
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+
+
+def lines(findings: Findings) -> list[str]:
+    found, proposal = findings.survey, findings.proposal
+    counts = sorted(((parts.get("train", 0), name) for name, parts in found.classes.items()), reverse=True)
+    text = [f"{found.name}: {len(found.classes)} classes, {found.count('train'):,} training and "
+            f"{found.count('test'):,} test images"]  # fmt: skip
+    most, least = (f"{n:,} ({printable(name)})" for n, name in (counts[0], counts[-1]))
+    text.append(f"images per class: {most} to {least}")
+    if found.sizes:
+        sizes = [f"{width} x {height} ({n:,})" for (height, width), n in found.sizes.most_common(N_EXAMPLES)]
+        more = f" and {len(found.sizes) - N_EXAMPLES} more" if len(found.sizes) > N_EXAMPLES else ""
+        text.append(f"sizes: {', '.join(sizes)}{more}")
+        text.append(f"channels: {', '.join(f'{MODES.get(m, m)} ({n:,})' for m, n in found.modes.most_common())}")
+    text += [f"cannot be read: {name}: {reason}" for name, reason in found.bad.items()]
+    text += [*found.notes, *findings.remarks]
+    is_off = found.dataset is not None and not found.dataset.flip
+    text.append("mirror flips are off for this data set" if is_off else f"to decide: {FLIP_QUESTION}")
+    if proposal is not None:
+        text.append(f"proposed: space {proposal.space}, network {proposal.model}, preset {proposal.preset}; "
+                    f"{proposal.preparation}")  # fmt: skip
+        text += [f"a search with preset {cost.preset} ({cost.model}) takes about {duration(cost.seconds)} here"
+                 for cost in findings.costs]  # fmt: skip
+    text += [f"to mend first: {problem}" for problem in findings.problems]
+    if proposal is not None:
+        text.append(f"then: {proposal.command}" if findings.problems else f"next: {proposal.command}")
+    return text

@@ -1,0 +1,153 @@
+"""Data sets in the layout that they are published in: `imagenet100:ROOT` and `domainnet:ROOT/DOMAIN[@official]`.
+
+ImageNet-100 is ImageNet's train/ and val/ with the 100 classes that ROOT/imagenet100.txt names, one on each line (the
+list of Tian et al., CMC); its val/ is the test set. DomainNet is ROOT/DOMAIN/CLASS/FILE, and where the lists
+DOMAIN_train.txt and DOMAIN_test.txt are there (lines such as `clipart/ant/clipart_009_000001.jpg 8`), only the files
+that they name. The split is the paper's: 20 % of each class are held out; of real and quickdraw, 50,000 images are
+trained on and the rest is tested. It depends on the names of the files alone. With @official it is that of the lists.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from ..policy import IMAGENET
+from . import splits
+from .dataset import Dataset, with_margin
+from .files import checked, from_files, refuse_outside
+from .folder import folders, is_image, items_in
+from .listing import Item, Listing
+from .options import DataError, Options, listing
+
+SIZE = 224
+WITH_MARGIN = ("painting", "infograph", "real")  # Resize(256) + RandomCrop(224); the others Resize((224, 224))
+DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
+REDUCED = ("real", "quickdraw")
+N_REDUCED = 50_000  # training images of these
+N_CLASSES = {"imagenet100": 100, "domainnet": 345}
+CLASS_LIST = "imagenet100.txt"
+
+
+def imagenet100(location: str, options: Options) -> Dataset:
+    return stored(list_imagenet100(location), options, margin=True)
+
+
+def domainnet(location: str, options: Options) -> Dataset:
+    return stored(list_domainnet(location), options, margin=domain_of(location)[1] in WITH_MARGIN)
+
+
+def stored(found: Listing, options: Options, *, margin: bool) -> Dataset:
+    """As the paper prepares it, unless the user says a size."""
+    if options.size is not None:
+        return from_files(found, options, IMAGENET)
+    options = replace(options, size=SIZE, margin=margin)
+    dataset = from_files(found, options, IMAGENET)
+    return with_margin(dataset, options) if margin else dataset
+
+
+# --- ImageNet-100 -----------------------------------------------------------------------------------------------------
+
+
+def list_imagenet100(location: str) -> Listing:
+    root, name = Path(location), f"imagenet100:{location}"
+    for part in ("train", "val"):
+        if not (root / part).is_dir() or not folders(root / part):
+            raise DataError(f"{name}: {root / part} with class folders is missing; {layout_of_imagenet()}")
+    wanted = class_list(root, name)
+    items = []
+    for part, split in (("train", "train"), ("val", "test")):
+        there = {path.name for path in folders(root / part)}
+        missing = [label for label in wanted if label not in there]
+        if missing:
+            raise DataError(f"{name}: no folder in {root / part} for {listing(missing)}, which {CLASS_LIST} names")
+        items += [item for item in items_in(root / part, split, []) if item.label in {*wanted}]
+    refuse_outside(name, root, items)
+    return checked(Listing(name, root, items, ["val is the test set"]))
+
+
+def class_list(root: Path, name: str) -> list[str]:
+    path, there = root / CLASS_LIST, [folder.name for folder in folders(root / "train")]
+    if path.is_file():
+        wanted = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        if not wanted:
+            raise DataError(f"{path}: no classes; expected one on each line, such as n01558993")
+        return wanted
+    if len(there) > N_CLASSES["imagenet100"]:
+        raise DataError(
+            f"{name}: {len(there)} classes in train and no {path}; put the list of the 100 classes there, one on each "
+            "line (imagenet100.txt of Tian et al., CMC)"
+        )
+    return there
+
+
+def layout_of_imagenet() -> str:
+    return "expected train/CLASS/*.JPEG and val/CLASS/*.JPEG, the validation images sorted into class folders"
+
+
+# --- DomainNet --------------------------------------------------------------------------------------------------------
+
+
+def domain_of(location: str) -> tuple[Path, str, bool]:
+    """The folder of all domains, the domain, and whether its official split is wanted."""
+    place, _, kind = location.partition("@")
+    path = Path(place)
+    if path.name not in DOMAINS or kind not in ("", "official"):
+        raise DataError(
+            f"domainnet:{location}: expected domainnet:ROOT/DOMAIN or domainnet:ROOT/DOMAIN@official, with a domain of "
+            f"{', '.join(DOMAINS)}"
+        )
+    return path.parent, path.name, kind == "official"
+
+
+def list_domainnet(location: str) -> Listing:
+    root, domain, is_official = domain_of(location)
+    name = f"domainnet:{location}"
+    lists = {part: root / f"{domain}_{part}.txt" for part in ("train", "test")}
+    if all(path.is_file() for path in lists.values()):
+        items = [item for part, path in lists.items() for item in listed(root, domain, path, part)]
+        notes = [f"the files of {lists['train'].name} and {lists['test'].name}"]
+    elif is_official:
+        raise DataError(f"{name}: the official split needs {lists['train']} and {lists['test']}")
+    elif (root / domain).is_dir():
+        items, notes = items_in(root / domain, "train", []), [f"no {lists['train'].name}: all files of {domain}"]
+    else:
+        raise DataError(f"{name}: no folder {root / domain}; expected {domain}/CLASS/*.jpg in {root}")
+    refuse_outside(name, root, items)
+    if not is_official:
+        items, note = divided(items, domain)
+        notes.append(note)
+    n_classes = len({item.label for item in items})
+    if n_classes != N_CLASSES["domainnet"]:
+        notes.append(f"{n_classes} classes, of the {N_CLASSES['domainnet']} that DomainNet has")
+    return checked(Listing(name, root, items, notes))
+
+
+def listed(root: Path, domain: str, path: Path, part: str) -> list[Item]:
+    items, problems = [], []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        file = Path(line.rpartition(" ")[0] or line)
+        if not line.strip():
+            continue
+        if len(file.parts) != 3 or file.parts[0] != domain or not is_image(file):
+            problems.append(f"line {number}: {line!r}")
+        else:
+            items.append(Item(root / file, file.parts[1], part))
+    if problems:
+        raise DataError(f"{path}: expected lines such as '{domain}/CLASS/FILE.jpg 0': {listing(problems, '; ')}")
+    return items
+
+
+def divided(items: list[Item], domain: str) -> tuple[list[Item], str]:
+    """The paper's split, and what it is."""
+    items = sorted(items, key=lambda item: item.path)
+    number = {label: i for i, label in enumerate(sorted({item.label for item in items}))}
+    labels = torch.tensor([number[item.label] for item in items], dtype=torch.int64)
+    if domain in REDUCED and len(items) > N_REDUCED:
+        _, test = splits.train_on(labels, N_REDUCED)
+        note = f"{N_REDUCED:,} training images, the rest is tested (seed {splits.HOLD_OUT_SEED})"
+    else:
+        _, test = splits.hold_out(labels)
+        note = f"held out a stratified {splits.HOLD_OUT:.0%} (seed {splits.HOLD_OUT_SEED})"
+    is_test = {*test.tolist()}
+    return [item._replace(part="test" if i in is_test else "train") for i, item in enumerate(items)], note

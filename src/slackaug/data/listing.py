@@ -1,0 +1,28 @@
+"""Files with labels, before any is read."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from .options import printable
+
+
+class Item(NamedTuple):
+    path: Path
+    label: str
+    part: str  # train or test
+    group: str | None = None  # stays on one side of a split
+
+
+class Listing(NamedTuple):
+    name: str
+    root: Path  # the folder that their names are shown relative to
+    items: list[Item]
+    notes: list[str]
+
+
+def relative(path: Path, root: Path) -> str:
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
+def shown(path: Path, root: Path) -> str:
+    return printable(relative(path, root))

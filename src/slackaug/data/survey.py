@@ -1,0 +1,166 @@
+"""What there is to know about a source before anything is learned from it. Every image is decoded; nothing is written.
+
+An image is known by a digest of its pixels, so that copies are found whatever their files are called.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from PIL import Image
+
+from .cache import CRASHED, silent
+from .crew import Crew, n_cores
+from .dataset import Dataset
+from .listing import Listing, shown
+from .options import Options
+from .rows import chunks
+from .sources import find_listing, load
+from .worker import digest
+
+Size = tuple[int, int]  # height and width
+N_EXAMPLES = 5
+
+
+class Copies(NamedTuple):
+    """Each described in a few words."""
+
+    across: list[str]  # test images that are equal to a training image
+    conflicts: list[str]  # equal images with different labels
+    mirrored: list[str]  # images that are the mirror image of one with another label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    name: str
+    classes: dict[str, dict[str, int]]  # images that can be read, by class and part (train or test)
+    sizes: Counter[Size]
+    modes: Counter[str]  # as Pillow names them
+    bad: dict[str, str] = field(default_factory=dict)  # files that cannot be read, and why
+    misnamed: list[str] = field(default_factory=list)  # files of another format than their name says
+    animated: list[str] = field(default_factory=list)  # of which the first frame is read
+    copies: Copies
+    notes: tuple[str, ...] = ()
+    dataset: Dataset | None = None  # where the source had to be read as a whole
+
+    def count(self, part: str) -> int:
+        return sum(parts.get(part, 0) for parts in self.classes.values())
+
+
+class Seen(NamedTuple):
+    """One image."""
+
+    name: str
+    label: str
+    part: str
+    digest: str
+    mirrored: str
+
+
+def survey(source: str, options: Options) -> Survey:
+    found = find_listing(source)
+    if found is not None:
+        return survey_files(found, options)
+    dataset = load(source, size=options.size, margin=options.margin, skip_bad=options.skip_bad, root=options.root)
+    return survey_dataset(dataset)
+
+
+def survey_files(found: Listing, options: Options) -> Survey:
+    """By all cores."""
+    sizes: Counter[Size] = Counter()
+    modes: Counter[str] = Counter()
+    bad: dict[str, str] = {}
+    misnamed, animated = [], []
+    seen: list[Seen] = []
+    for item, about in look_at(found, options):
+        name = shown(item.path, found.root)
+        if "bad" in about:
+            bad[name] = about["bad"]
+            continue
+        height, width = about["size"]
+        sizes[height, width] += 1
+        modes[about["mode"]] += 1
+        if is_misnamed(item.path, about["format"]):
+            misnamed.append(name)
+        if about["animated"]:
+            animated.append(name)
+        seen.append(Seen(name, item.label, item.part, about["digest"], about["mirrored"]))
+    classes: dict[str, dict[str, int]] = {label: {} for label in sorted({item.label for item in found.items})}
+    for image in seen:
+        classes[image.label][image.part] = classes[image.label].get(image.part, 0) + 1
+    return Survey(
+        name=found.name,
+        classes=classes,
+        sizes=sizes,
+        modes=modes,
+        bad=bad,
+        misnamed=misnamed,
+        animated=animated,
+        notes=tuple(found.notes),
+        copies=find_copies(seen),
+    )
+
+
+def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Items and what there is to know about their files, in the order of the list."""
+    items = {str(item.path): item for item in found.items}
+    answers: dict[str, dict[str, Any]] = {}
+    progress = options.progress or silent
+    about = {"file": None, "height": 1, "width": 1, "size": None, "margin": False}
+    with Crew(about, min(n_cores(), 1 + len(items) // 8)) as crew:
+        for asked, some in crew.map("look", items, lambda: CRASHED):
+            answers |= zip(asked, some, strict=True)
+            progress("looking at images", len(answers), len(items))
+    return ((item, answers[path]) for path, item in items.items())
+
+
+def is_misnamed(path: Path, format: str) -> bool:
+    """JPEG in a file called .png, say; it is read as what it is."""
+    named = Image.registered_extensions().get(path.suffix.lower())
+    return named is not None and {named, format} not in ({format}, {"JPEG", "MPO"})
+
+
+def survey_dataset(dataset: Dataset) -> Survey:
+    """Of images in memory."""
+    classes: dict[str, dict[str, int]] = {name: {} for name in dataset.class_names}
+    seen = []
+    for part, split in (("train", dataset.train), ("test", dataset.test)):
+        every = (image for chunk in chunks(split.images) for image in chunk)
+        for i, (image, label) in enumerate(zip(every, split.labels.tolist(), strict=True)):
+            name = dataset.class_names[label]
+            classes[name][part] = classes[name].get(part, 0) + 1
+            pixels = image.permute(1, 2, 0).contiguous()  # (H, W, 3)
+            digests = digest(pixels.numpy()), digest(pixels.flip(1).numpy())
+            seen.append(Seen(f"{part} image {i}", name, part, *digests))
+    height, width = dataset.train.images.shape[2:]
+    sizes = Counter({(height, width): len(seen)})
+    return Survey(
+        name=dataset.name,
+        classes=classes,
+        sizes=sizes,
+        modes=Counter({"RGB": len(seen)}),
+        notes=dataset.notes,
+        dataset=dataset,
+        copies=find_copies(seen),
+    )
+
+
+def find_copies(seen: Iterable[Seen]) -> Copies:
+    by_digest: dict[str, list[Seen]] = defaultdict(list)
+    for image in seen:
+        by_digest[image.digest].append(image)
+    across, conflicts, mirrored = [], [], []
+    for same in by_digest.values():
+        train = [image for image in same if image.part == "train"]
+        across += [f"{image.name} = {train[0].name}" for image in same if image.part == "test" and train]
+        other = next((image for image in same if image.label != same[0].label), None)
+        if other is not None:
+            conflicts.append(f"{same[0].name} ({same[0].label}) = {other.name} ({other.label})")
+        for image in same:
+            reflected = by_digest.get(image.mirrored, ()) if image.mirrored != image.digest else ()
+            twin = next((candidate for candidate in reflected if candidate.label != image.label), None)
+            if twin is not None:
+                mirrored.append(f"{image.name} ({image.label}) mirrors {twin.name} ({twin.label})")
+    return Copies(across, conflicts, mirrored)

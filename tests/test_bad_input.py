@@ -1,0 +1,236 @@
+"""Files and folders as people have them: what is wrong is said, with its place and what to do, and the exit code is 2.
+
+Every case is tried as `check` and as `search`, which decodes in memory and by the processes of the cache.
+"""
+
+import os
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from slackaug.data import decode, load
+
+N = 5
+
+
+def picture(path, seed=0, size=(8, 8), **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path, **options)
+    return path
+
+
+@pytest.fixture
+def pets(tmp_path):
+    for k, name in enumerate(("cat", "dog")):
+        for i in range(N):
+            picture(tmp_path / "pets" / name / f"{i}.png", 10 * k + i)
+    return tmp_path / "pets"
+
+
+@pytest.fixture(params=["memory", "cache"])
+def search(request, tmp_path, command, quick_search):
+    """`slackaug search`, up to where the work would begin."""
+    cache = ["--cache", tmp_path / "cache"] if request.param == "cache" else []
+
+    def search(data, *more):
+        return command("search", data, "-o", tmp_path / "run", "--dry-run", *cache, *more)
+
+    return search
+
+
+def bomb(path, side):
+    Image.new("1", (1, 1)).save(path)
+    content = bytearray(path.read_bytes())
+    content[16:24] = struct.pack(">II", side, side)
+    content[29:33] = struct.pack(">I", zlib.crc32(bytes(content[12:29])))
+    path.write_bytes(content)
+
+
+def cut(path):
+    picture(path, 3, quality=100, subsampling=0)
+    os.truncate(path, path.stat().st_size - 60)  # its header is whole
+    assert decode.size_of(path) == (8, 8)
+
+
+BAD = {
+    "corrupt": (lambda path: cut(path.with_suffix(".jpg")), r"dog/bad.jpg: image file is truncated"),
+    "zero bytes": (lambda path: path.write_bytes(b""), "dog/bad.png: empty"),
+    "text": (lambda path: path.write_text("hello"), "dog/bad.png: not an image of a known format"),
+    "huge": (lambda path: bomb(path, 11_000), "dog/bad.png: 11000 x 11000 pixels, the limit is 100,000,000"),
+    "bomb": (lambda path: bomb(path, 60_000), "dog/bad.png: a decompression bomb: more than 100,000,000 pixels"),
+    "a link to itself": (lambda path: path.symlink_to(path), "dog/bad.png: "),
+    "a link to nothing": (lambda path: path.symlink_to(path.parent / "gone.png"), "dog/bad.png: no such file"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_files_that_cannot_be_read(kind, pets, search, command):
+    make, says = BAD[kind]
+    make(pets / "dog" / "bad.png")
+    done = search(pets)
+    assert done.returncode == 2
+    assert f"1 of {2 * N + 1} files cannot be read; repair or remove them, or leave them out with" in done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    done = search(pets, "--skip-bad")
+    assert done.returncode == 0, done.stderr
+    assert f"left out 1 of {2 * N + 1} files that cannot be read, for example {says[:11]}" in done.stdout
+    done = command("check", pets, "--no-cost")
+    assert done.returncode == 1
+    assert f"cannot be read: {says}" in done.stdout
+
+
+def test_all_bad_files_are_named_at_once(pets, search):
+    for i in range(30):
+        (pets / "cat" / f"bad{i}.png").write_bytes(b"")
+    done = search(pets)
+    assert done.returncode == 2
+    assert done.stderr.count(": empty") == 30
+
+
+def test_permissions(pets, command, tmp_path, monkeypatch):
+    """Root may read everything, so that Pillow has to say it instead."""
+    path = pets / "dog" / "0.png"
+    open_image = Image.open
+
+    def refuse(file, *arguments, **options):
+        if os.fspath(file) == os.fspath(path):
+            raise PermissionError(13, "Permission denied", os.fspath(file))
+        return open_image(file, *arguments, **options)
+
+    monkeypatch.setattr(decode.Image, "open", refuse)
+    done = command("search", pets, "-o", tmp_path / "run", "--dry-run")
+    assert done.returncode == 2
+    assert "dog/0.png: no permission to read it" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_permissions_of_files_and_folders(pets, search):
+    (pets / "dog" / "0.png").chmod(0)
+    done = search(pets)
+    assert (done.returncode, "dog/0.png: no permission to read it" in done.stderr) == (2, True)
+    (pets / "dog").chmod(0)
+    done = search(pets)
+    (pets / "dog").chmod(0o755)
+    assert (done.returncode, "Permission denied" in done.stderr) == (2, True)
+
+
+def test_a_folder_that_may_not_be_read_is_not_left_out_in_silence(pets, search, monkeypatch):
+    picture(pets / "dog" / "inner" / "x.png", 99)
+    scan = os.scandir
+
+    def refuse(path):
+        if os.fspath(path).endswith("inner"):
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    done = search(pets)
+    assert done.returncode == 2
+    assert f"{pets / 'dog' / 'inner'}: cannot be read (Permission denied)" in done.stderr
+
+
+def test_an_animation_is_its_first_frame(pets, search, command):
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue", "lime")]
+    frames[0].save(pets / "dog" / "moving.gif", save_all=True, append_images=frames[1:])
+    assert search(pets).returncode == 0
+    done = command("check", pets, "--no-cost")
+    assert done.returncode == 0
+    assert "1 files are animated; their first frame is read: dog/moving.gif" in done.stdout
+
+
+def test_a_name_that_lies_is_read_as_what_it_is(pets, search, command):
+    picture(pets / "dog" / "really.png", 77, format="JPEG")
+    assert search(pets).returncode == 0
+    done = command("check", pets, "--no-cost")
+    assert done.returncode == 0
+    assert "1 files are of another format than their name says, and are read as what they are: dog" in done.stdout
+
+
+def test_folders_that_link_to_themselves(pets, search):
+    (pets / "dog" / "again").symlink_to(pets / "dog", target_is_directory=True)
+    done = search(pets)
+    assert done.returncode == 0, done.stderr
+    assert "8 training images" in done.stdout  # of 10: each is read once
+    (pets / "all").symlink_to(pets, target_is_directory=True)
+    done = search(pets)
+    assert done.returncode == 2
+    assert "links lead to the same file by two labels or parts; remove one of each:" in done.stderr
+    assert "all/cat/0.png and cat/0.png" in done.stderr
+
+
+STRANGE = "two\nlines \U0001f408 \x1b[31mred"
+
+
+def test_strange_names_are_read(pets, search, tmp_path):
+    for k, name in enumerate((STRANGE, "caf\u00e9 \u732b")):
+        for i in range(3):
+            picture(pets / name / f"{i}\n\U0001f98a.png", 50 + 10 * k + i)
+    done = search(pets)
+    assert done.returncode == 0, done.stderr
+    assert r"two\nlines 🐈 \x1b[31mred" in done.stdout
+    assert "\x1b" not in done.stdout
+    dataset = load(str(pets))
+    assert STRANGE in dataset.class_names
+    assert load(str(pets), cache=tmp_path / "again").fingerprint == dataset.fingerprint
+
+
+def test_strange_names_are_shown_in_one_line(pets, search, command):
+    (pets / "dog" / f"{STRANGE}.png").write_bytes(b"")
+    done = search(pets)
+    assert done.returncode == 2
+    assert r"dog/two\nlines 🐈 \x1b[31mred.png: empty" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert "\x1b" not in command("check", pets, "--no-cost").stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names that are no text exist on POSIX alone")
+def test_names_that_are_no_text(pets, search):
+    folder = os.fsencode(pets / "dog")
+    os.rename(os.path.join(folder, b"0.png"), os.path.join(folder, b"\xff\xfe.png"))
+    done = search(pets)
+    assert done.returncode == 0, done.stderr
+    with open(os.path.join(folder, b"\xff\xfe.png"), "wb"):
+        pass
+    done = search(pets)
+    assert (done.returncode, r"dog/\udcff\udcfe.png: empty" in done.stderr) == (2, True)
+
+
+def test_empty_classes(pets, search, command):
+    (pets / "emu").mkdir()
+    for done in (search(pets), command("check", pets)):
+        assert done.returncode == 2
+        assert f"{pets}: class folders without images: emu; fill them or remove them" in done.stderr
+
+
+def test_classes_of_which_nothing_can_be_read(pets, search):
+    (pets / "emu").mkdir()
+    (pets / "emu" / "0.png").write_bytes(b"")
+    done = search(pets, "--skip-bad")
+    assert done.returncode == 2
+    assert "every class needs at least 2 training images" in done.stderr
+    assert "'emu' (0)" in done.stderr
+
+
+def test_train_and_test_with_different_classes(tmp_path, search, command):
+    for part, names in (("train", ("cat", "dog", "fox")), ("test", ("cat", "dog"))):
+        for k, name in enumerate(names):
+            for i in range(3):
+                picture(tmp_path / "set" / part / name / f"{i}.png", hash_of(part, k, i))
+    done = search(tmp_path / "set")
+    assert (done.returncode, "classes that are not tested: fox" in done.stdout) == (0, True)
+    picture(tmp_path / "set" / "test" / "emu" / "0.png", 5)
+    done = search(tmp_path / "set")
+    assert done.returncode == 2
+    assert "classes in the test set that have no training images: emu" in done.stderr
+    done = command("check", tmp_path / "set", "--no-cost")
+    assert done.returncode == 1
+    assert "to mend first: classes in the test set that have no training images: emu" in done.stdout
+
+
+def hash_of(part, k, i):
+    return 1000 * (part == "test") + 100 * k + i

@@ -1,0 +1,219 @@
+"""`slackaug check` says what is there, what is wrong and what it costs, and writes nothing."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import slackaug
+from slackaug import checking as check
+from slackaug import cli, learn
+from slackaug.data import survey as surveys
+from slackaug.data.options import Options
+
+
+def picture(path: Path, seed: int, width: int = 10, height: int = 8, mode: str = "RGB") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shape = (height, width, 3) if mode == "RGB" else (height, width)
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)).save(path)
+
+
+@pytest.fixture
+def pets(tmp_path):
+    root = tmp_path / "pets"
+    for part, n, start in (("train", 8, 0), ("test", 3, 500)):
+        for k, name in enumerate(("cat", "dog")):
+            for i in range(n * (k + 1)):
+                picture(root / part / name / f"{i}.png", start + 100 * k + i)
+    return root
+
+
+def everything(folder: Path) -> dict[str, tuple[int, int]]:
+    """All files under a folder, with size and time of change."""
+    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(folder.rglob("*"))}
+
+
+def test_a_good_set(pets, command):
+    done = command("check", pets, "--no-cost")
+    assert done.returncode == 0
+    for text in (
+        "2 classes, 24 training and 9 test images",
+        "images per class: 16 (dog) to 8 (cat)",
+        "sizes: 10 x 8 (33)",
+        "channels: colour (33)",
+        "Does a mirror image keep its label? slackaug does not guess.",
+        "proposed: space cifar, network small, preset quick; images as they are, 10 x 8",
+        f"next: slackaug search {pets} -o runs/NAME",
+    ):
+        assert text in done.stdout
+    assert "to mend" not in done.stdout
+
+
+def test_nothing_is_written(pets, tmp_path, monkeypatch, command):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(home)
+    monkeypatch.setattr("slackaug.data.files.CACHE_FILES", 3)  # a search would decode these into a cache
+    picture(pets / "train" / "cat" / "odd.png", 1, width=30)
+    before = everything(tmp_path)
+    opened = []
+
+    def audit(event, arguments):
+        if event == "open" and is_watching[0] and isinstance(arguments[0], str | bytes | os.PathLike):
+            mode, flags = arguments[1:]
+            if (isinstance(mode, str) and set(mode) & set("wax+")) or (flags or 0) & (os.O_WRONLY | os.O_RDWR):
+                opened.append(os.fspath(arguments[0]))
+
+    is_watching = [True]
+    sys.addaudithook(audit)
+    done = command("check", pets, "--size", 8)
+    is_watching[0] = False
+    assert done.returncode == 0
+    assert "takes about" in done.stdout
+    assert everything(tmp_path) == before
+    assert [path for path in opened if path != os.devnull and not str(path).startswith("/tmp/torchinductor")] == []
+
+
+def test_everything_that_is_wrong_is_said_at_once(pets, command):
+    (pets / "train" / "cat" / "empty.png").write_bytes(b"")
+    content = (pets / "train" / "dog" / "0.png").read_bytes()
+    (pets / "train" / "dog" / "cut.png").write_bytes(content[: len(content) // 2])
+    picture(pets / "train" / "dog" / "wide.png", 77, width=40)
+    picture(pets / "test" / "emu" / "0.png", 78)
+    picture(pets / "train" / "fox" / "0.png", 79)
+    done = command("check", pets, "--no-cost")
+    assert done.returncode == 1
+    for text in (
+        "cannot be read: train/cat/empty.png: empty",
+        "cannot be read: train/dog/cut.png: ",
+        "to mend first: 2 files cannot be read: repair or remove them, or give --skip-bad",
+        "to mend first: classes in the test set that have no training images: emu",
+        "to mend first: classes with fewer than 2 training images that can be read: fox",
+        "to mend first: images of 2 sizes: give --size 8",
+        "then: slackaug search",
+        "--size 8 --skip-bad",
+    ):
+        assert text in done.stdout
+
+
+def test_copies_conflicts_and_mirror_images(pets):
+    (pets / "test" / "cat" / "copy.png").write_bytes((pets / "train" / "cat" / "3.png").read_bytes())
+    Image.open(pets / "train" / "cat" / "4.png").save(pets / "train" / "dog" / "same pixels.bmp")
+    Image.open(pets / "train" / "cat" / "5.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(
+        pets / "train" / "dog" / "mirror.png"
+    )
+    found = check.check(pets, cost=False).as_dict()
+    assert found["duplicates_across_splits"] == ["test/cat/copy.png = train/cat/3.png"]
+    assert found["same_image_different_labels"] == ["train/cat/4.png (cat) = train/dog/same pixels.bmp (dog)"]
+    assert len(found["mirror_images_with_other_labels"]) == 2  # each mirrors the other
+    assert any("speaks for --no-flip" in remark for remark in found["remarks"])
+
+
+def test_a_symmetric_image_is_not_its_own_mirror_image(tmp_path):
+    for name, level in (("a", 3), ("b", 9)):
+        for i in range(2):
+            (tmp_path / name).mkdir(exist_ok=True)
+            Image.new("L", (6, 6), level + 20 * i).save(tmp_path / name / f"{i}.png")
+    assert check.check(tmp_path, cost=False).survey.copies == ([], [], [])
+
+
+def test_kinds_of_files(pets):
+    Image.open(pets / "train" / "cat" / "0.png").save(pets / "train" / "cat" / "really.jpg", format="PNG")
+    frames = [Image.new("RGB", (10, 8), colour) for colour in ("red", "blue")]
+    frames[0].save(pets / "train" / "cat" / "moving.gif", save_all=True, append_images=frames[1:])
+    picture(pets / "train" / "cat" / "grey.png", 5, mode="L")
+    findings = check.check(pets, cost=False)
+    assert findings.survey.misnamed == ["train/cat/really.jpg"]
+    assert findings.survey.animated == ["train/cat/moving.gif"]
+    assert findings.survey.modes["L"] == 1
+    assert findings.problems == []
+    assert sum("first frame" in remark or "another format" in remark for remark in findings.remarks) == 2
+
+
+def test_imbalance_few_and_no_test_set(tmp_path):
+    for name, n in (("rare", 3), ("common", 30)):
+        for i in range(n):
+            picture(tmp_path / name / f"{i}.png", 100 * n + i)
+    findings = check.check(tmp_path, cost=False)
+    assert findings.as_dict()["imbalance"] == 10
+    texts = " ".join(findings.remarks)
+    for text in ("10.0 times the images", "fewer than 20 training images: rare (3)", "a stratified 20% will be held"):
+        assert text in texts
+
+
+def test_in_python(pets):
+    assert slackaug.check(pets, cost=False).survey.count("train") == 24
+
+
+def test_json_is_one_object(pets, command):
+    done = command("check", pets, "--json", "--no-cost")
+    found = json.loads(done.stdout)
+    assert found["classes"] == {"cat": {"train": 8, "test": 3}, "dog": {"train": 16, "test": 6}}
+    assert found["sizes"] == [{"width": 10, "height": 8, "images": 33}]
+    assert found["proposal"]["space"] == "cifar"
+    assert found["costs"] == []
+
+
+@pytest.mark.parametrize("source", ["digits", "npz"])
+def test_sources_without_files(source, tiny_npz):
+    findings = check.check("digits" if source == "digits" else tiny_npz, cost=False)
+    assert findings.problems == []
+    assert findings.proposal.size is None
+    said = "mirror flips are off for this data set" in check.lines(findings)
+    assert said == (source == "digits")
+
+
+def test_large_and_elongated_images(tmp_path):
+    for k, name in enumerate(("a", "b")):
+        for i in range(3):
+            picture(tmp_path / name / f"{i}.jpg", 10 * k + i, width=400 + i, height=300)
+    proposal = check.check(tmp_path, cost=False).proposal
+    assert (proposal.size, proposal.space) == (224, "domainnet")
+    assert "100% of the images are far from square, and --margin" in proposal.preparation
+    assert "random windows of 224" in check.check(tmp_path, size=224, margin=True, cost=False).proposal.preparation
+
+
+def test_the_cost_on_a_cpu_goes_with_images(pets, monkeypatch):
+    """A made-up machine on which an image takes a millisecond: the estimate must find that again."""
+
+    def step_seconds(config, data, device):
+        search, n_half = config.search, len(data.train.labels) // 2
+        n_steps = config.pretrain.epochs * (n_half // min(config.pretrain.batch, n_half))
+        step = search.n_composites * min(search.batch, n_half) / 1000
+        batch = min(config.pretrain.batch, n_half)
+        return learn.StepSeconds(n_steps, batch / 1000, step, step + min(search.batch, n_half) / 1000)
+
+    monkeypatch.setattr(learn, "step_seconds", step_seconds)
+    monkeypatch.setattr(check, "STEP_FLOPS", 1.0)  # steps of 2 images are measured
+    found = check.check(pets, cost=True, device="cpu")
+    costs = {cost.preset: cost.seconds for cost in found.costs}
+    assert {*costs} >= {"quick", "paper"}
+    # of quick: 12 images in a half, so batches of 12; five rounds and three trials of a rate
+    search = (5 * (40 * 8 * 12 + 60 * 9 * 12) + 3 * 40 * 8 * 12) / 1000
+    pretraining = 500 * 12 / 1000
+    assert costs["quick"] == pytest.approx(search + pretraining, rel=0.1)
+
+
+def test_bad_input_is_refused_as_by_a_search(tmp_path, command):
+    done = command("check", tmp_path / "nowhere")
+    assert done.returncode == 2
+    assert "no such file or folder" in done.stderr
+
+
+def test_a_file_is_looked_at_as_a_whole(pets):
+    """The header of a file that was cut off is good."""
+    path = pets / "train" / "dog" / "0.png"
+    os.truncate(path, path.stat().st_size - 40)
+    found = surveys.survey(str(pets), Options())
+    assert [*found.bad] == ["train/dog/0.png"]
+
+
+def test_help_names_it(command, capsys):
+    with pytest.raises(SystemExit):
+        cli.app(["--help"])
+    assert " check " in capsys.readouterr().out

@@ -1,0 +1,126 @@
+"""A network that was trained before is where theta starts."""
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import tiny
+from slackaug import api, models, rng, settings, trial, weights
+from slackaug.data import load
+from slackaug.learner import Learner
+from slackaug.recipes import quick
+from slackaug.weights import WeightsError
+
+
+def network(n_classes=10, seed=0, name="small", size=(16, 16)):
+    return models.build(name, n_classes, size, rng.generator(seed, "model"))
+
+
+def save(model, path, **changes):
+    state = {name: value.clone().contiguous() for name, value in model.state_dict().items()}
+    save_file({name: value for name, value in (state | changes).items() if value is not None}, path)
+    return path
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """Ten classes."""
+    model = network(seed=7)
+    for buffer in model.buffers():
+        buffer.add_(1)
+    return model, save(model, tmp_path / "trained.safetensors")
+
+
+@pytest.mark.parametrize("name", ["small", "resnet18", "wrn-10-1"])
+def test_all_values_are_taken(name, tmp_path):
+    before, model = network(seed=1, name=name), network(seed=2, name=name)
+    path = save(before, tmp_path / "x.safetensors")
+    assert weights.load(model, path) == f"the network starts from {path}"
+    for (key, value), (_, own) in zip(before.state_dict().items(), model.state_dict().items(), strict=True):
+        assert torch.equal(value, own), key
+
+
+def test_another_number_of_classes_makes_the_last_layer_anew_and_says_so(trained):
+    before, path = trained
+    model, fresh = network(3), network(3)
+    said = weights.load(model, path)
+    assert said.endswith("but for its last layer, which is new: 3 classes, of which the file has 10")
+    assert "\n" not in said
+    own, old = model.state_dict(), before.state_dict()
+    for name in own:
+        expected = fresh.state_dict()[name] if name.startswith("head.") else old[name]
+        assert torch.equal(own[name], expected), name
+
+
+def test_a_file_without_a_last_layer(trained, tmp_path):
+    before, _ = trained
+    path = save(before, tmp_path / "body.safetensors", **{"head.weight": None, "head.bias": None})
+    assert "last layer, which is new: 10 classes" in weights.load(network(), path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers.0.weight": None}, r"is of another network than SmallNet: it lacks layers.0.weight"),
+        ({"stem.weight": torch.zeros(3)}, r"the network has no stem.weight"),
+        (
+            {"layers.0.weight": torch.zeros(16, 3, 5, 5)},
+            r"do not fit: layers.0.weight \(16, 3, 5, 5\), expected \(16, 3, 3",
+        ),
+        ({"layers.0.weight": torch.full((16, 3, 3, 3), torch.nan)}, r"no numbers in layers.0.weight"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_said(changes, message, trained, tmp_path):
+    path = save(trained[0], tmp_path / "bad.safetensors", **changes)
+    model = network()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(WeightsError, match=message):
+        weights.load(model, path)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())  # nothing was changed
+
+
+def test_a_pickle_is_never_loaded(tmp_path):
+    torch.save(network().state_dict(), tmp_path / "x.pt")
+    with pytest.raises(WeightsError, match=r"not a safetensors file.*save the state_dict with safetensors"):
+        weights.load(network(), tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize("engine", ["fast", "plain"])
+def test_pre_training_starts_from_them(engine, trained):
+    data, (before, path) = load("digits"), trained
+    config = settings.update(quick(data), {"weights": str(path)})
+    learner = Learner(config, data, engine=engine)
+    own = learner.model.state_dict()
+    assert all(torch.equal(own[name], value) for name, value in before.state_dict().items())
+    assert learner.remarks == [f"the network starts from {path}"]
+
+
+def test_a_search_says_it_stores_it_and_goes_on(trained, tiny_npz, tmp_path, command, quick_search):
+    words = tiny.arguments(tiny_npz, tmp_path / "run", "--weights", trained[1])
+    done = command(*words)
+    assert done.returncode == 0, done.stderr
+    assert "last layer, which is new: 3 classes, of which the file has 10" in done.stdout
+    assert api.read_config(tmp_path / "run").weights == str(trained[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("nowhere.safetensors", "no such file"), ("x.csv", "not a safetensors file")]
+)
+def test_bad_files_are_one_message_and_exit_code_2(name, says, tmp_path, tiny_npz, command):
+    (tmp_path / "x.csv").write_text("path,label\n")
+    done = command("search", tiny_npz, "-o", tmp_path / "run", "--weights", tmp_path / name)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_evaluations_start_from_those_of_the_run(trained, tiny_npz, tmp_path, command, quick_search, monkeypatch):
+    assert command(*tiny.arguments(tiny_npz, tmp_path / "run", "--weights", trained[1])).returncode == 0
+    loaded = []
+    load_weights = weights.load
+    monkeypatch.setattr(trial.start, "load", lambda model, path: loaded.append(path) or load_weights(model, path))
+    done = command("evaluate", tiny_npz, "-p", tmp_path / "run", "--baselines", "none", "--seeds", 1, "--set",
+                   "evaluate.epochs=1")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {*loaded} == {str(trained[1])}
