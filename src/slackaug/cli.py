@@ -339,10 +339,10 @@ def export(
 
     Says for each transformation whether its pixels are exactly those of the search.
     """
-    from .export import write
+    from .export import import_line, write
 
     print(write(policy, to, out, overwrite=overwrite))
-    print(f"wrote {out}: from {out.removesuffix('.py').rpartition('/')[2]} import SlackAugment")
+    print(f"wrote {out}: {import_line(out)}")
 
 
 @app.command()
