@@ -19,6 +19,7 @@ from .strength import bounds_text, shares
 
 N_EXTREMES = 3
 CELL, PAD, CAPTION = 96, 6, 20  # pixels of a sheet
+EDGE = "#c9c9ce"  # around an image: many are white, and so is the sheet
 
 
 class Strip(NamedTuple):
@@ -136,14 +137,18 @@ def sheet(rows: Sequence[tuple[str, Sequence[Image.Image]]]) -> Image.Image:
         for j, image in enumerate(images):
             small = thumbnail(image)
             offset = [(CELL - s) // 2 for s in small.size]
-            canvas.paste(small, (PAD + j * (CELL + PAD) + offset[0], y + CAPTION + offset[1]))
+            left, top = PAD + j * (CELL + PAD) + offset[0], y + CAPTION + offset[1]
+            pen.rectangle((left - 1, top - 1, left + small.width, top + small.height), outline=EDGE)
+            canvas.paste(small, (left, top))
     return canvas
 
 
-def strips_sheet(policy: Policy, images: Sequence[Image.Image], generator: Generator | None = None) -> Image.Image:
-    """The images as they are, then a strip for each transformation."""
+def strips_sheet(
+    policy: Policy, images: Sequence[Image.Image], generator: Generator | None = None, *, in_pixels: bool = True
+) -> Image.Image:
+    """The images as they are, then a strip for each transformation; shifts in pixels of the first, or in per cent."""
     probabilities, space = dict(zip(policy.space.names, shares(policy), strict=True)), policy.space
-    size = (images[0].height, images[0].width) if images else None
+    size = (images[0].height, images[0].width) if images and in_pixels else None
     rows: list[tuple[str, Sequence[Image.Image]]] = [
         ("as they are; below, each at mu / 2 and at mu", [readable(image) for image in images])
     ]
