@@ -93,6 +93,7 @@ def common(folder: Path, found: Outcome | None, problem: str, is_running: bool) 
         "no_outcome": problem or "Nothing has been evaluated yet; the command for it is under “Use it”.",
         "intervals": found and outcome.intervals_chart(found),
         "result_table": found and outcome.table(found),
+        "meanings": found and outcome.meanings(found),
         "files": [(name, read_text(folder / name)) for name in SETTINGS if (folder / name).is_file()],
         "environment": read_environment(folder),
     }

@@ -65,6 +65,13 @@ def ranked(policy: Policy) -> list[int]:
     return sorted(range(len(probabilities)), key=lambda n: -probabilities[n])
 
 
+def extremes(policy: Policy) -> tuple[list[int], list[int]]:
+    """The likeliest, and the least likely; the most extreme first, and none twice."""
+    order = ranked(policy)
+    most = order[:N_EXTREMES]
+    return most, [n for n in reversed(order) if n not in most][:N_EXTREMES]
+
+
 def strips(policy: Policy, images: Sequence[Image.Image], generator: Generator | None = None) -> list[Strip]:
     """Likeliest first. An image keeps its direction and window from one strength to the other."""
     if not images:
@@ -83,7 +90,7 @@ def strips(policy: Policy, images: Sequence[Image.Image], generator: Generator |
 
 def examples(policy: Policy, image: Image.Image, generator: Generator | None = None) -> Examples:
     """An image under the likeliest and the least likely transformations, each at its bound mu (the paper's figure)."""
-    generator, order, probabilities = seeded(generator), ranked(policy), shares(policy)
+    generator, probabilities = seeded(generator), shares(policy)
     image = readable(image)
 
     def example(n: int) -> Example:
@@ -93,8 +100,7 @@ def examples(policy: Policy, image: Image.Image, generator: Generator | None = N
             transform.name, probabilities[n], bounds_text(transform, mu, (image.height, image.width)), changed
         )
 
-    most = order[:N_EXTREMES]
-    least = [n for n in reversed(order) if n not in most][:N_EXTREMES]
+    most, least = extremes(policy)
     return Examples(image, [example(n) for n in most], [example(n) for n in least])
 
 
