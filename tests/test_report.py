@@ -530,6 +530,7 @@ def test_strips_show_an_image_as_a_search_sees_it(tmp_path):
         (["cake", "uniform:cifar", "-o", "x.svg"], "unknown figure 'cake'; known: pie, evolution, strips"),
         (["pie", "uniform:cifar", "-o", "x.gif"], "expected a name that ends in .svg, .png, .pdf"),
         (["pie", "uniform:cifar", "-o", "nowhere/x.svg"], "there is no folder nowhere"),
+        (["pie", "uniform:cifar", "-o", "x" * 300 + ".svg"], "slackaug: " + "x" * 300 + ".svg: File name too long"),
         (["pie", "uniform:cifr", "-o", "x.svg"], "expected one of uniform:cifar"),
         (["pie", "uniform:cifar", "-o", "x.svg", "--position", "4"], "expected a number from 1 to 3, got 4"),
         (["pie", ".", "-o", "x.svg"], "holds no run"),

@@ -385,6 +385,13 @@ def fail(message: str, code: int) -> None:
     sys.exit(code)
 
 
+def describe(error: Exception) -> str:
+    """Of a file that cannot be written, its name and why, without numbers of the system."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def main() -> None:
     """Run a command; a known error is one message on stderr, with no traceback unless --debug is given."""
     debug = "--debug" in sys.argv  # anywhere on the line
@@ -401,6 +408,6 @@ def main() -> None:
     except (ValueError, OSError, RuntimeError) as error:
         if debug:
             raise
-        fail(str(error), exit_code(error))
+        fail(describe(error), exit_code(error))
     except KeyboardInterrupt as error:
         fail("interrupted", exit_code(error))
