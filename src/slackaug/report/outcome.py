@@ -29,7 +29,7 @@ MEANINGS = {  # for those who have not read the paper
     "uniformaugment": "two transformations an image, at random strengths",
     "autoaugment": "the published policy for CIFAR-10 or ImageNet",
     "domainbed": "crops, colour jitter and grey images, as in DomainBed",
-    "slack": "the policies that the searches of this study have learned",
+    "slack": "what SLACK has learned",
 }
 
 

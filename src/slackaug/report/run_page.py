@@ -29,10 +29,10 @@ def parts(
         "kicker": "Report of a search",
         "state": state(past, is_running),
         "facts": facts(past),
-        "uses": uses(folder, past, found),
         "diagnostics": diagnostics(past),
     }
     if policy is not None:
+        context["uses"] = uses(folder, past, found)
         shown, problem = find_samples(past, data, given)
         context |= policy_parts(past, policy, None if shown is None else shown.size)
         context |= {"pictures_missing": problem} if shown is None else image_parts.parts(policy, shown)
