@@ -247,4 +247,24 @@ def test_it_prints_on_white(visit):
     for drawn in (".whisker", ".dot"):  # by their background, which browsers do not print unasked
         assert page.evaluate(f"getComputedStyle(document.querySelector('{drawn}')).printColorAdjust") == "exact"
     assert not page.get_by_text("As a table").first.is_visible()
+    assert not page.locator("#settings").is_visible()  # nor is a heading without anything under it
+    assert page.locator("#use").is_visible()
     assert len(page.pdf()) > 10_000
+
+
+@both
+def test_what_is_opened_is_printed(visit, name):
+    page = visit(name)
+    page.locator("#settings ~ details summary").first.click()
+    page.emulate_media(media="print")
+    assert page.locator("#settings").is_visible()
+    assert page.locator("#settings ~ details pre").first.is_visible()
+
+
+def test_a_phone_shows_the_numbers_that_matter(visit):
+    page = visit("study", viewport=PHONE)
+    for row in page.locator("#stability ~ .scroll tbody tr").all():
+        box = row.locator("td").bounding_box()
+        assert box["x"] + box["width"] <= PHONE["width"]
+    headers = page.locator("#results ~ figure thead th").all_inner_texts()
+    assert headers[1:3] == ["accuracy, 95 % interval", "to uniform, points"]

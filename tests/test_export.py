@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import exported
 import slackaug
@@ -84,6 +85,9 @@ def test_the_docstring_has_the_bounds_and_the_comment_the_origin(target):
     assert TESTED[target] in docstring
     for remark in ("'runs/pets/policy.json'", "'pets 1f3a'", "'preset'", "slackaug " + slackaug.__version__):
         assert remark in text
+    long = replace(policy, mean=(0.60224330129187, 0.55803525837418, 1 / 3), std=(2 / 3, 0.26708321, 0.1 + 0.2))
+    text = export.render(long, target, "x")
+    assert "mean (0.60224, 0.55804, 0.33333), std (0.66667, 0.26708, 0.3)\n" in text
 
 
 def test_only_what_a_policy_needs_is_in_the_file():
@@ -135,10 +139,16 @@ def test_it_runs_where_slackaug_is_not_installed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "images", [torch.zeros(3, 8, 8), torch.zeros(8, 8, dtype=torch.uint8), torch.zeros(2, 4, 8, 8, dtype=torch.uint8)]
+    "images",
+    [
+        torch.zeros(3, 8, 8),
+        torch.zeros(8, 8, dtype=torch.uint8),
+        torch.zeros(2, 4, 8, 8, dtype=torch.uint8),
+        Image.new("RGB", (8, 8)),
+    ],
 )
 def test_it_says_what_it_takes(images, tmp_path):
-    with pytest.raises(TypeError, match="expected uint8"):
+    with pytest.raises(TypeError, match=r"expected (a )?uint8"):
         exported.module(exported.uneven(), "python", tmp_path).SlackAugment()(images)
 
 
@@ -208,6 +218,13 @@ def test_command_takes_the_start_of_a_search(command_ok, tmp_path):
     assert "uniform:cifar" in (tmp_path / "uniform.py").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "says"), [("my augment-2.py", "give it a name"), ("class.py", "give it a name"), ("ä.py", "from ä import")]
+)
+def test_it_says_only_what_python_can_import(name, says, command_ok, tmp_path):
+    assert says in command_ok("export", "uniform:cifar", "--to", "python", "-o", tmp_path / name).splitlines()[-1]
+
+
 def test_command_overwrites_only_when_told(command, command_ok, tmp_path):
     (tmp_path / "mine.py").write_text("my work")
     done = command("export", "uniform:cifar", "--to", "python", "-o", tmp_path / "mine.py")
@@ -238,6 +255,8 @@ FAST_AA = (
         ("uniform:cifar", "python", "a.txt", "a.txt: expected a name that ends in .py"),
         ("uniform:cifar", "python", "no/where/a.py", "there is no folder"),
         ("uniform:cifar", "python", "folder.py", "folder.py: exists; choose another -o"),
+        ("uniform:cifar", "kornia", "kornia.py", "kornia.py: would hide the module kornia"),
+        ("uniform:cifar", "python", "random.py", "random.py: would hide the module random"),
     ],
 )
 def test_bad_input_is_one_message(command, tmp_path, monkeypatch, policy, to, out, says):

@@ -13,6 +13,7 @@ def test_a_failed_write_leaves_the_old_content(monkeypatch, tmp_path):
     for n in (1, 2, 3):  # open, fsync, rename
         with monkeypatch.context() as patch:
             Failing(patch, n)
-            with pytest.raises(OSError, match="No space left"):
+            with pytest.raises(OSError, match="No space left") as caught:
                 write_atomically(path, b"new")
+        assert caught.value.filename == str(path)
         assert tiny.contents(tmp_path) == {"x": b"old"}

@@ -69,6 +69,11 @@ def test_composites_are_named_as_drawn(policy):
     assert not any("mirrored" in tile.lines for tile in unflipped)
 
 
+def test_nothing_is_minus_zero(policy):
+    transform = policy.space.transforms[policy.space.index("Sharpness")]
+    assert preview.amount(transform, -0.001) == "+0.00"
+
+
 @pytest.mark.parametrize(
     ("n", "n_most", "n_least"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (5, 3, 2), (6, 3, 3), (17, 3, 3)]
 )

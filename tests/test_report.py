@@ -21,6 +21,7 @@ from slackaug import published
 from slackaug.elementary import custom
 from slackaug.policy import Policy
 from slackaug.report import bars, charts, course, figures, history, pictures, pies, plots, scene, strength, svg
+from slackaug.report import command as figure_command
 from slackaug.runs import RunError
 from slackaug.schema import PolicyError
 from slackaug.spaces import SPACES, get_space
@@ -508,12 +509,28 @@ def test_command_draws_strips_of_the_runs_own_images(command, tmp_path, finished
     assert command("figure", "strips", "uniform:cifar", "--image", photo, "-o", tmp_path / "b.png").returncode == 0
 
 
+def test_strips_show_an_image_as_a_search_sees_it(tmp_path):
+    photo = Image.new("RGB", (400, 200), "teal")
+    photo.paste("red", (0, 0, 200, 200))
+    exif = photo.getexif()
+    exif[0x0112] = 6  # turned by the camera: red is above
+    photo.save(tmp_path / "photo.jpg", exif=exif)
+    turned = figure_command.read_image(str(tmp_path / "photo.jpg"))
+    assert turned.size == (48, 96)
+    assert turned.getpixel((24, 10))[0] > 200 > 60 > turned.getpixel((24, 90))[0]
+    Image.new("RGBA", (8, 8), (255, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert figure_command.read_image(str(tmp_path / "clear.png")).getpixel((4, 4)) == (255, 255, 255)
+    Image.new("I;16", (8, 8), 32768).save(tmp_path / "deep.png")
+    assert figure_command.read_image(str(tmp_path / "deep.png")).getpixel((4, 4)) == (128, 128, 128)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["cake", "uniform:cifar", "-o", "x.svg"], "unknown figure 'cake'; known: pie, evolution, strips"),
         (["pie", "uniform:cifar", "-o", "x.gif"], "expected a name that ends in .svg, .png, .pdf"),
         (["pie", "uniform:cifar", "-o", "nowhere/x.svg"], "there is no folder nowhere"),
+        (["pie", "uniform:cifar", "-o", "x" * 300 + ".svg"], "slackaug: " + "x" * 300 + ".svg: File name too long"),
         (["pie", "uniform:cifr", "-o", "x.svg"], "expected one of uniform:cifar"),
         (["pie", "uniform:cifar", "-o", "x.svg", "--position", "4"], "expected a number from 1 to 3, got 4"),
         (["pie", ".", "-o", "x.svg"], "holds no run"),

@@ -14,7 +14,8 @@ import torch
 
 import made_up
 import tiny
-from slackaug import data, runs
+from slackaug import baselines, data, runs
+from slackaug.policy import Policy
 from slackaug.recipes import DataConfig
 from slackaug.report import outcome, page, samples
 from slackaug.runs import RunError
@@ -50,6 +51,24 @@ def test_a_run_has_all_its_parts(text):
     assert "slackaug evaluate " in text
     assert "http-equiv=&#34;refresh" not in text
     assert 'http-equiv="refresh"' not in text
+
+
+def test_the_story_needs_no_paper(text, folder):
+    policy = Policy.load(folder / "policy.json")
+    shares = policy.probabilities.mean(0)
+    most, least = int(shares.argmax()), int(shares.argmin())
+    sentences = r"Learned as most likely: (.*?)\. Least likely: (.*?)\. Were all equally likely, each (.*?)\.<"
+    found = re.search(sentences, text, re.DOTALL)
+    for place, n in ((found[1], most), (found[2], least)):
+        assert place.strip().startswith(f"<bdi>{policy.space.names[n]}</bdi> {100 * shares[n]:.1f} %")
+    assert found[3] == "would have 5.0 %"
+    assert "<b>uniform</b>: all transformations equally likely" in text
+
+
+@pytest.mark.parametrize("name", [*baselines.METHODS, "randaugment-3-14", "slack"])
+def test_every_baseline_is_said_in_words(name):
+    assert outcome.meaning(name)
+    assert not outcome.meaning(f"file:{name}.json")
 
 
 def test_it_is_small_and_alone(text):
@@ -130,12 +149,16 @@ def test_a_search_that_is_going_on(tmp_path, n_done):
 def test_a_run_that_has_only_begun(tmp_path):
     folder = made_up.run(tmp_path, n_done=0)
     (folder / "metrics.jsonl").unlink()
-    assert headings(page.render(folder)) == ["Does it help?", "Use it", "Settings"]
+    text = page.render(folder)
+    assert headings(text) == ["Does it help?", "Settings"]
+    assert "There is nothing to evaluate yet" in text
+    assert "policy.json" not in text  # which is not there yet
 
 
 def test_evaluations_without_a_search(tmp_path):
     text = page.render(made_up.evaluation(tmp_path, ("none", "uniform")))
-    assert headings(text) == ["Does it help?", "Use it", "Settings"] or headings(text) == ["Does it help?", "Settings"]
+    assert headings(text) == ["Does it help?"]  # no heading has nothing under it
+    assert re.findall('<li><a href="#([a-z]+)">', text) == ["results"]
     assert "uniform is better than none" in text
 
 

@@ -402,10 +402,10 @@ def export(
 
     Says for each transformation whether its pixels are exactly those of the search.
     """
-    from .export import write
+    from .export import import_line, write
 
     print(write(policy, to, out, overwrite=overwrite))
-    print(f"wrote {out}: from {out.removesuffix('.py').rpartition('/')[2]} import SlackAugment")
+    print(f"wrote {out}: {import_line(out)}")
 
 
 @app.command()
@@ -448,6 +448,13 @@ def fail(message: str, code: int) -> None:
     sys.exit(code)
 
 
+def describe(error: Exception) -> str:
+    """Of a file that cannot be written, its name and why, without numbers of the system."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def main() -> None:
     """Run a command; a known error is one message on stderr, with no traceback unless --debug is given."""
     debug = "--debug" in sys.argv  # anywhere on the line
@@ -464,6 +471,6 @@ def main() -> None:
     except (ValueError, OSError, RuntimeError) as error:
         if debug:
             raise
-        fail(str(error), exit_code(error))
+        fail(describe(error), exit_code(error))
     except KeyboardInterrupt as error:
         fail("interrupted", exit_code(error))

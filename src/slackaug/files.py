@@ -17,8 +17,9 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except OSError as error:
         temporary.unlink(missing_ok=True)
+        error.filename = str(path)  # nobody knows the other name
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:

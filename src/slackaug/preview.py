@@ -113,7 +113,7 @@ def amount(transform: Transform, strength: float) -> str:
     if transform.span is None:
         return ""
     digits = 0 if abs(strength) >= 10 or transform.unit == "bits" else 2
-    return f"{strength:{'+' if transform.signed else ''}.{digits}f}"
+    return f"{strength:{'+' if transform.signed else ''}z.{digits}f}"
 
 
 def rows(policy: Policy, image: Image.Image, name: str, size: str, generator: Generator) -> list[list[Group]]:

@@ -1,6 +1,8 @@
 """A policy as a file of Python for somebody else's pipeline, with the numbers inside and no need of slackaug."""
 
+import keyword
 import os
+import sys
 from pathlib import Path
 
 from .. import schema
@@ -14,6 +16,7 @@ from .fidelity import FIDELITY
 
 FACTORS = ("Contrast", "Color", "Brightness", "Sharpness")
 TAKES_NEGATIVE_FACTORS = ("python", "timm")
+LIBRARIES = {"albumentations", "kornia", "numpy", "PIL", "timm", "torch", "torchvision"}  # that exported files import
 
 
 class ExportError(ValueError):
@@ -73,6 +76,14 @@ def find(policy: str) -> Policy:
     return found
 
 
+def import_line(out: str | os.PathLike[str]) -> str:
+    """How to come by what was written; not every file's name can be a module's."""
+    name = Path(out).stem
+    if name.isidentifier() and not keyword.iskeyword(name):
+        return f"from {name} import SlackAugment"
+    return "to import it, give it a name of letters, digits and _, such as augment.py"
+
+
 def write(policy: str, to: str, out: str | os.PathLike[str], *, overwrite: bool = False) -> str:
     """Export to a file; returns the table of fidelity."""
     if to not in FIDELITY:
@@ -80,6 +91,8 @@ def write(policy: str, to: str, out: str | os.PathLike[str], *, overwrite: bool 
     path = Path(out)
     if path.suffix != ".py":
         raise ExportError(f"{path}: expected a name that ends in .py")
+    if path.stem in LIBRARIES | sys.stdlib_module_names:
+        raise ExportError(f"{path}: would hide the module {path.stem} from all beside it; choose another -o")
     if path.is_dir() or (path.exists() and not overwrite):
         raise ExportError(f"{path}: exists; choose another -o" + ("" if path.is_dir() else ", or --overwrite"))
     if not path.parent.is_dir():

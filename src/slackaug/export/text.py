@@ -74,7 +74,8 @@ def provenance(policy: Policy, name: str) -> str:
     for key, value in list(policy.learned.items())[:N_REMARKS]:
         if not isinstance(value, dict | list):
             remarks.append(f"learned: {key!a}: {schema.describe(value)!a}")
-    remarks.append(f"mean {policy.mean}, std {policy.std}: for the normalisation that follows")
+    mean, std = (tuple(round(channel, 5) for channel in values) for values in (policy.mean, policy.std))
+    remarks.append(f"for the normalisation that follows: mean {mean}, std {std}")
     return "\n".join(f"# {remark[:REMARK]}" for remark in remarks)
 
 

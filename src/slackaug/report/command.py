@@ -5,9 +5,10 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 from .. import show
+from ..data import DataError, decode
 from ..policy import Policy
 from ..schema import PolicyError
 from . import figures, history, pictures, plots, samples
@@ -78,7 +79,7 @@ def save(scene: Scene, path: Path, identity: str) -> None:
 def save_strips(source: str, path: Path, images: Sequence[str]) -> None:
     policy = find_policy(source)
     chosen = [read_image(image) for image in images] if images else images_of_run(source)
-    sheet = figures.strips_sheet(policy, chosen)
+    sheet = figures.strips_sheet(policy, chosen, in_pixels=not images)
     if path.suffix.lower() == ".svg":
         path.write_text(embedded(sheet, f"Each transformation of {source}") + "\n", encoding="utf-8")
     else:
@@ -86,11 +87,14 @@ def save_strips(source: str, path: Path, images: Sequence[str]) -> None:
 
 
 def read_image(path: str) -> Image.Image:
+    """As a search would see it, made as small as it is shown: of a photograph, all strips would take half a minute."""
     try:
-        with Image.open(path) as image:
-            return pictures.readable(image).copy()
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        with decode.opened(Path(path)) as file:
+            image = decode.to_rgb(ImageOps.exif_transpose(file))
+    except DataError as error:
         raise ValueError(f"--image {path}: cannot be read as an image ({error})") from error
+    image.thumbnail((pictures.CELL, pictures.CELL), Image.Resampling.LANCZOS)
+    return image
 
 
 def images_of_run(source: str) -> list[Image.Image]:

@@ -28,7 +28,7 @@ from .course import (
     losses_scene,
     losses_table,
 )
-from .pictures import Example, Examples, Strip, examples, grid, sheet, strips, strips_sheet
+from .pictures import Example, Examples, Strip, examples, extremes, grid, sheet, strips, strips_sheet
 from .pies import pie, pie_scene, pie_table
 from .scene import Table
 
@@ -47,6 +47,7 @@ __all__ = [
     "evolution_scene",
     "evolution_table",
     "examples",
+    "extremes",
     "grid",
     "kl",
     "kl_scene",

@@ -19,6 +19,18 @@ STABILITY = {
     "mu": "magnitude bounds",
     "mu_rest": "magnitude bounds, without Solarize",
 }
+MEANINGS = {  # for those who have not read the paper
+    "none": "no transformations, at most the mirror flip",
+    "default": "the usual crops, with Cutout or colour jitter",
+    "uniform": "all transformations equally likely, as where a search starts",
+    "uniform-no-invert-solarize": "equally likely, without Invert and Solarize",
+    "trivialaugment": "one transformation an image, at a random strength",
+    "randaugment": "several transformations an image, all at one fixed strength",
+    "uniformaugment": "two transformations an image, at random strengths",
+    "autoaugment": "the published policy for CIFAR-10 or ImageNet",
+    "domainbed": "crops, colour jitter and grey images, as in DomainBed",
+    "slack": "what SLACK has learned",
+}
 
 
 class Row(NamedTuple):
@@ -150,12 +162,23 @@ def read_stability(value: Any) -> list[tuple[str, str]]:
 def table(found: Outcome) -> tuple[list[str], list[list[str]]]:
     """Headers and rows."""
     to_reference = [f"to {found.reference}, points"] if found.reference is not None else []
-    headers = ["policy", "accuracy, 95 % interval", "n", *to_reference, *found.headers]
+    headers = ["policy", "accuracy, 95 % interval", *to_reference, "n", *found.headers]
     rows = []
     for row in found.rows:
         difference = [points(row.difference)] if to_reference else []
-        rows.append([row.name, str(row.accuracy), row.accuracy.counted(), *difference, *row.cells])
+        rows.append([row.name, str(row.accuracy), *difference, row.accuracy.counted(), *row.cells])
     return headers, rows
+
+
+def meanings(found: Outcome) -> list[tuple[str, str]]:
+    """What the names of baselines in the table stand for, as far as they are ours."""
+    return [(row.name, text) for row in found.rows if (text := meaning(row.name))]
+
+
+def meaning(name: str) -> str:
+    if name in MEANINGS:
+        return MEANINGS[name]
+    return next((MEANINGS[kind] for kind in ("trivialaugment", "randaugment") if name.startswith(f"{kind}-")), "")
 
 
 class Mark(NamedTuple):

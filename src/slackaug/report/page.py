@@ -90,9 +90,10 @@ def common(folder: Path, found: Outcome | None, problem: str, is_running: bool) 
         "is_running": is_running,
         "refresh_seconds": REFRESH_SECONDS,
         "outcome": found,
-        "no_outcome": problem or "Nothing has been evaluated yet; the command for it is under “Use it”.",
+        "problem": problem,
         "intervals": found and outcome.intervals_chart(found),
         "result_table": found and outcome.table(found),
+        "meanings": found and outcome.meanings(found),
         "files": [(name, read_text(folder / name)) for name in SETTINGS if (folder / name).is_file()],
         "environment": read_environment(folder),
     }

@@ -19,6 +19,7 @@ from .strength import bounds_text, shares
 
 N_EXTREMES = 3
 CELL, PAD, CAPTION = 96, 6, 20  # pixels of a sheet
+EDGE = "#c9c9ce"  # around an image: many are white, and so is the sheet
 
 
 class Strip(NamedTuple):
@@ -64,6 +65,13 @@ def ranked(policy: Policy) -> list[int]:
     return sorted(range(len(probabilities)), key=lambda n: -probabilities[n])
 
 
+def extremes(policy: Policy) -> tuple[list[int], list[int]]:
+    """The likeliest, and the least likely; the most extreme first, and none twice."""
+    order = ranked(policy)
+    most = order[:N_EXTREMES]
+    return most, [n for n in reversed(order) if n not in most][:N_EXTREMES]
+
+
 def strips(policy: Policy, images: Sequence[Image.Image], generator: Generator | None = None) -> list[Strip]:
     """Likeliest first. An image keeps its direction and window from one strength to the other."""
     if not images:
@@ -82,7 +90,7 @@ def strips(policy: Policy, images: Sequence[Image.Image], generator: Generator |
 
 def examples(policy: Policy, image: Image.Image, generator: Generator | None = None) -> Examples:
     """An image under the likeliest and the least likely transformations, each at its bound mu (the paper's figure)."""
-    generator, order, probabilities = seeded(generator), ranked(policy), shares(policy)
+    generator, probabilities = seeded(generator), shares(policy)
     image = readable(image)
 
     def example(n: int) -> Example:
@@ -92,8 +100,7 @@ def examples(policy: Policy, image: Image.Image, generator: Generator | None = N
             transform.name, probabilities[n], bounds_text(transform, mu, (image.height, image.width)), changed
         )
 
-    most = order[:N_EXTREMES]
-    least = [n for n in reversed(order) if n not in most][:N_EXTREMES]
+    most, least = extremes(policy)
     return Examples(image, [example(n) for n in most], [example(n) for n in least])
 
 
@@ -136,14 +143,18 @@ def sheet(rows: Sequence[tuple[str, Sequence[Image.Image]]]) -> Image.Image:
         for j, image in enumerate(images):
             small = thumbnail(image)
             offset = [(CELL - s) // 2 for s in small.size]
-            canvas.paste(small, (PAD + j * (CELL + PAD) + offset[0], y + CAPTION + offset[1]))
+            left, top = PAD + j * (CELL + PAD) + offset[0], y + CAPTION + offset[1]
+            pen.rectangle((left - 1, top - 1, left + small.width, top + small.height), outline=EDGE)
+            canvas.paste(small, (left, top))
     return canvas
 
 
-def strips_sheet(policy: Policy, images: Sequence[Image.Image], generator: Generator | None = None) -> Image.Image:
-    """The images as they are, then a strip for each transformation."""
+def strips_sheet(
+    policy: Policy, images: Sequence[Image.Image], generator: Generator | None = None, *, in_pixels: bool = True
+) -> Image.Image:
+    """The images as they are, then a strip for each transformation; shifts in pixels of the first, or in per cent."""
     probabilities, space = dict(zip(policy.space.names, shares(policy), strict=True)), policy.space
-    size = (images[0].height, images[0].width) if images else None
+    size = (images[0].height, images[0].width) if images and in_pixels else None
     rows: list[tuple[str, Sequence[Image.Image]]] = [
         ("as they are; below, each at mu / 2 and at mu", [readable(image) for image in images])
     ]

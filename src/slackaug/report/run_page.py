@@ -13,6 +13,7 @@ from .history import History
 from .outcome import Outcome
 from .pieces import Chart, Frame, chart
 from .samples import Samples
+from .strength import shares
 
 MAX_FRAMES = 13  # of the slider: the start and 12 rounds, evenly spread where there are more
 Size = tuple[int, int] | None  # height and width of the images, where they are known
@@ -28,10 +29,10 @@ def parts(
         "kicker": "Report of a search",
         "state": state(past, is_running),
         "facts": facts(past),
-        "uses": uses(folder, past, found),
         "diagnostics": diagnostics(past),
     }
     if policy is not None:
+        context["uses"] = uses(folder, past, found)
         shown, problem = find_samples(past, data, given)
         context |= policy_parts(past, policy, None if shown is None else shown.size)
         context |= {"pictures_missing": problem} if shown is None else image_parts.parts(policy, shown)
@@ -92,7 +93,7 @@ def facts(past: History) -> list[tuple[str, str]]:
         seconds = policy.learned.get("seconds")
         found += [("Time", duration(seconds))] if isinstance(seconds, int | float) else []
         found.append(("Mirror flips", "on" if policy.flip else "off"))
-        found.append(("Entropy, of uniform", f"{100 * entropy_share(policy):.1f} %"))
+        found.append(("Entropy", f"{100 * entropy_share(policy):.1f} % of uniform"))
     return found
 
 
@@ -108,6 +109,11 @@ def policy_text(policy: Policy) -> str:
         f"Each image goes through {how} from {n}. A slice is as wide as a transformation is likely, and reaches as far "
         "out as its strength may go."
     )
+
+
+def shares_text(policy: Policy, chosen: list[int]) -> list[tuple[str, str]]:
+    probabilities, names = shares(policy), policy.space.names
+    return [(names[n], f"{100 * probabilities[n]:.1f} %") for n in chosen]
 
 
 def uses(folder: Path, past: History, found: Outcome | None) -> list[tuple[str, str]]:
@@ -133,8 +139,12 @@ def uses(folder: Path, past: History, found: Outcome | None) -> list[tuple[str, 
 
 def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
     positions = range(1, len(policy.pi) + 1) if len(policy.pi) > 1 else range(0)
+    most, least = figures.extremes(policy)
     return {
         "policy_text": policy_text(policy),
+        "most": shares_text(policy, most),
+        "least": shares_text(policy, least),
+        "uniform": f"{100 / len(policy.space):.1f} %",
         "frames": frames(past, size),
         "position_pies": [pie(policy, f"pie-{k}", f"How often, position {k}", k) for k in positions],
         "evolution": [evolution(past, k) for k in positions],

@@ -63,6 +63,8 @@ class SlackAugment(nn.Module):
     """Augments each image with a composite of its own."""
 
     def forward(self, images: Tensor) -> Tensor:
+        if not isinstance(images, Tensor):
+            raise TypeError(f"expected a uint8 tensor, got {type(images).__name__}: v2.PILToTensor() makes one")
         if images.dtype != torch.uint8 or images.ndim not in (3, 4) or images.shape[-3] not in (1, 3):
             found = f"{tuple(images.shape)} {images.dtype}"
             raise TypeError(f"expected uint8 (C, H, W) or (B, C, H, W) with C = 1 or 3, got {found}")
