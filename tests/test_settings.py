@@ -199,8 +199,11 @@ def test_a_document_must_be_settings(tmp_path, text):
         b"a: \xff\xfe",
         "a: 2024-13-45",
         "[" * 20_000,
+        "a: !!int ''",
+        "a: !!bool maybe",
+        "a: !!timestamp soon",
     ],
-    ids=["list", "quote", "tab", "call", "name", "tag", "alias", "bytes", "date", "deep"],
+    ids=["list", "quote", "tab", "call", "name", "tag", "alias", "bytes", "date", "deep", "no int", "no bool", "never"],
 )
 def test_what_is_not_plain_yaml_is_refused(tmp_path, text):
     with pytest.raises(SettingError, match=r"config\.yaml: not valid YAML \(.+\)$"):
