@@ -329,7 +329,10 @@ def test_no_checkpoint_can_be_read(command, tiny_npz, finished, tmp_path):
     assert tiny.contents(out) == before
 
 
-@pytest.mark.parametrize("change", [{"stage": "pre-training"}, {"search": {}}, {"engine": 7}, {"theta_0": None}], ids=str)
+STRANGE = [{"stage": "pre-training"}, {"search": {}}, {"engine": 7}, {"theta_0": None}]
+
+
+@pytest.mark.parametrize("change", STRANGE, ids=str)
 def test_a_whole_checkpoint_that_is_no_search_s_is_one_message(change, command, tiny_npz, finished, tmp_path):
     out = copy(finished, tmp_path / "run")
     for path in checkpoints(out):
