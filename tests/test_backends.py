@@ -138,10 +138,10 @@ def test_a_signal_that_came_before_a_job_looked_is_seen_by_it(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def orphaned(folder: Path) -> None:
+def orphaned(folder: Path, job) -> None:
     """A parent that is killed while its job works."""
     path = folder / "job"
-    crew = Crew([partial(report_for_ever, path)], ["job"], Seen())
+    crew = Crew([partial(job, path)], ["job"], Seen())
     crew.start_waiting(1)
     while not path.exists():
         time.sleep(0.01)
@@ -155,8 +155,14 @@ def report_for_ever(path: Path, report) -> None:
         time.sleep(0.01)
 
 
-def test_a_job_ends_when_its_parent_is_gone(tmp_path):
-    process = tiny.FORK.Process(target=orphaned, args=(tmp_path,))
+def work_in_silence(path: Path, report) -> None:
+    path.write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("job", [report_for_ever, work_in_silence])
+def test_a_job_ends_when_its_parent_is_gone(job, tmp_path):
+    process = tiny.FORK.Process(target=orphaned, args=(tmp_path, job))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL

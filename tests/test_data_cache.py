@@ -1,5 +1,6 @@
 """Decoded images on disk are those of decoding alone, whatever happened to the process, the files and the cache."""
 
+import fcntl
 import logging
 import os
 import signal
@@ -120,13 +121,46 @@ def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_pat
     assert decoded(pictures, tmp_path)[1:] == (0, 2 * N)
 
 
+ORPHANED = """
+import os, signal, sys
+from slackaug.data import crew, load
+made = []
+class Noted(crew.Worker):
+    def __init__(self, *rest):
+        made.append(self)
+        super().__init__(*rest)
+crew.Worker = Noted
+def progress(what, done, total):
+    for worker in made:
+        os.kill(worker.process.pid, signal.SIGSTOP)
+    print(*(worker.process.pid for worker in made), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+load(sys.argv[1], cache=sys.argv[2], progress=progress)
+"""
+
+
+def test_rows_are_not_given_away_while_an_orphan_may_still_write_them(pictures, tmp_path):
+    """What decodes outlives a killed process by the images that it was given: so does the lock."""
+    words = [sys.executable, "-c", ORPHANED, pictures, tmp_path / "cache"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60)
+    pids = [int(word) for word in done.stdout.split()]
+    folder = the_folder(tmp_path / "cache")
+    try:
+        with (folder / ".lock").open() as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    assert equal(decoded(pictures, tmp_path)[0], load(str(pictures)))
+
+
 def test_processes_end_with_the_one_that_started_them(pictures, tmp_path):
     """Their input ends: nobody keeps decoding for a process that was killed."""
     script = KILLED.replace("os.kill", "print(*workers(), flush=True); os.kill").replace(
         "def progress",
         "import subprocess\ndef workers(): return [w.process.pid for w in made]\n"
         "from slackaug.data import crew\nmade = []\nclass Noted(crew.Worker):\n"
-        "  def __init__(self, about): made.append(self); super().__init__(about)\n"
+        "  def __init__(self, *rest): made.append(self); super().__init__(*rest)\n"
         "crew.Worker = Noted\ndef progress",
     )
     done = subprocess.run(

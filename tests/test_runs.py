@@ -329,6 +329,20 @@ def test_no_checkpoint_can_be_read(command, tiny_npz, finished, tmp_path):
     assert tiny.contents(out) == before
 
 
+STRANGE = [{"stage": "pre-training"}, {"search": {}}, {"engine": 7}, {"theta_0": None}]
+
+
+@pytest.mark.parametrize("change", STRANGE, ids=str)
+def test_a_whole_checkpoint_that_is_no_search_s_is_one_message(change, command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    for path in checkpoints(out):
+        content = torch_bytes(read(path) | change)
+        path.write_bytes(hashlib.sha256(content).digest() + content)
+    done = command(*tiny.resume(tiny_npz, out))
+    assert done.returncode == 2
+    assert f"{out}: its checkpoint is not one of this slackaug's searches; start anew" in done.stderr
+
+
 class Malicious:
     def __init__(self, path):
         self.path = path

@@ -199,8 +199,11 @@ def test_a_document_must_be_settings(tmp_path, text):
         b"a: \xff\xfe",
         "a: 2024-13-45",
         "[" * 20_000,
+        "a: !!int ''",
+        "a: !!bool maybe",
+        "a: !!timestamp soon",
     ],
-    ids=["list", "quote", "tab", "call", "name", "tag", "alias", "bytes", "date", "deep"],
+    ids=["list", "quote", "tab", "call", "name", "tag", "alias", "bytes", "date", "deep", "no int", "no bool", "never"],
 )
 def test_what_is_not_plain_yaml_is_refused(tmp_path, text):
     with pytest.raises(SettingError, match=r"config\.yaml: not valid YAML \(.+\)$"):
@@ -217,17 +220,41 @@ def test_a_date_is_no_text(tmp_path):
         update(Outer(), read_yaml(written(tmp_path, "name: 2024-01-01\n")))
 
 
-def test_anchors_are_harmless(tmp_path):
+def test_an_anchor_is_harmless(tmp_path):
     document = read_yaml(written(tmp_path, "inner: &i {rate: 0.5}\n"))
     assert update(Outer(), document).inner.rate == 0.5
-    document = read_yaml(written(tmp_path, "inner: &i [*i]\n"))
-    with pytest.raises(SettingError, match="inner: expected settings of its own"):
-        update(Outer(), document)
+
+
+def multiplied(first: str, line: str) -> str:
+    """Lines of which each holds nine times the one before: 9 ** 20 in the end."""
+    return first + "".join(line.format(n=n, before=", ".join([f"*a{n - 1}"] * 9)) for n in range(1, 21))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "inner: &i [*i]\n",
+        multiplied("a0: &a0 [lol]\n", "a{n}: &a{n} [{before}]\n"),
+        multiplied("a0: &a0 {k: v}\n", "a{n}: &a{n} {{<<: [{before}]}}\n"),
+    ],
+    ids=["of itself", "lists", "merged"],
+)
+def test_aliases_are_refused_before_they_take_all_memory(text, tmp_path):
+    with pytest.raises(SettingError, match=r"not valid YAML \(aliases \(\*name\) are not read\)$"):
+        read_yaml(written(tmp_path, text))
+
+
+@pytest.mark.timeout(20)  # it took minutes
+@pytest.mark.parametrize("end", ["", ".5"], ids=["integer", "float"])
+def test_a_time_of_day_is_a_text_however_long(end, tmp_path):
+    text = "1" + ":59" * 30_000 + end
+    assert read_yaml(written(tmp_path, f"name: {text}\n")) == {"name": text}
+    assert parse_assignment(f"name={text}") == {"name": text}
 
 
 def test_a_file_that_is_large_missing_or_a_folder_is_refused(tmp_path):
-    with pytest.raises(SettingError, match="larger than 1 MB"):
-        read_yaml(written(tmp_path, "a: " + "x" * 1_000_000))
+    with pytest.raises(SettingError, match="larger than 100 kB"):
+        read_yaml(written(tmp_path, "a: " + "x" * 100_000))
     with pytest.raises(SettingError, match=r"none\.yaml: cannot be read \(No such file or directory\)"):
         read_yaml(tmp_path / "none.yaml")
     with pytest.raises(SettingError, match=r"cannot be read \(Is a directory\)"):

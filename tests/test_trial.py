@@ -204,25 +204,28 @@ def test_the_seconds_before_count(left):
 
 
 @pytest.mark.parametrize("pattern", ["[0-9]*", "theta-*", "momentum-*"])
-def test_a_damaged_checkpoint_is_not_used(pattern, left, whole):
+def test_a_damaged_checkpoint_is_not_used(pattern, left, whole, caplog):
     (path,) = left.checkpoint_folder.glob(pattern)
     content = path.read_bytes()
     path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
     shares = []
     run(left, shares.append)
     assert shares[0] == trial.BEGUN
+    assert f"slackaug: {path}: damaged, going back to the start" in caplog.messages
     assert same(left, whole)
 
 
-def test_a_damaged_checkpoint_costs_only_itself(whole, tiny_npz, tmp_path):
+def test_a_damaged_checkpoint_costs_only_itself(whole, tiny_npz, tmp_path, caplog):
     one = make(tiny_npz, tmp_path, models=tmp_path / "models")
     process = tiny.FORK.Process(target=live_and_die, args=(one, 8))
     process.start()
     process.join(60)
-    Checkpoints(one.checkpoint_folder).paths()[-1].write_bytes(b"")
+    newest = Checkpoints(one.checkpoint_folder).paths()[-1]
+    newest.write_bytes(b"")
     shares = []
     run(one, shares.append)
     assert shares[0] == 6 / N_STEPS
+    assert f"slackaug: {newest}: damaged, going back to the one before it" in caplog.messages
     assert same(one, whole)
 
 

@@ -23,7 +23,15 @@ N_CLASSES = 3
 Moment = tuple[str, int, int]  # stage, round and step; or "replace", the number of a write, 0
 
 FORK = multiprocessing.get_context("forkserver")  # imports torch once for all processes
-FORK.set_forkserver_preload(["slackaug.api", "slackaug.cli", "torch.fx.experimental.symbolic_shapes"])
+FORK.set_forkserver_preload(
+    [
+        "crash",
+        "slackaug.studies",
+        "slackaug.report.page",
+        "slackaug.report.live",
+        "torch.fx.experimental.symbolic_shapes",
+    ]
+)
 
 
 def arrays(n_train: int = 24, n_test: int = 6, seed: int = 0) -> dict[str, Any]:

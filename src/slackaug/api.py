@@ -27,7 +27,7 @@ from .machine import default_device, duration_seconds, machine
 from .policy import Policy
 from .progress import Display, Reading, duration
 from .recipes import DataConfig, RunConfig
-from .runs import Run, RunError
+from .runs import START_ANEW, Run, RunError
 
 LEAST_BATCH = 8  # that a search makes do with by itself
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
@@ -280,7 +280,10 @@ def restore(work: Work, run: Run | None, learner: Learner) -> float:
     if own is None:
         work.say("no checkpoint yet: starting again with the stored configuration")
         return 0.0
-    learner.set_state(own)
+    try:
+        learner.set_state(own)
+    except (LookupError, TypeError, AttributeError):  # whole, but not what this version writes
+        raise RunError(f"{work.folder}: its checkpoint is not one of this slackaug's searches; {START_ANEW}") from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if not learner.is_finished:
         left = seconds * (1 - learner.share_done()) / max(learner.share_done(), 1e-9)

@@ -9,11 +9,12 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -199,12 +200,21 @@ def do(job: Job, sender: Connection, path: list[str]) -> None:
     """In the job's own process."""
     sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
+    threading.Thread(target=end_with_the_parent, daemon=True).start()
 
     def report(share: float) -> None:
         sender.send(("share", share))
 
     with suppress(Stopped, BrokenPipeError):  # BrokenPipeError: the parent is gone
         sender.send(attempt(job, report))
+
+
+def end_with_the_parent() -> None:
+    """A parent that was killed may be started again at once, and take up this very job. What it left bears a kill."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
 
 
 def attempt(job: Job, report: Callable[[float], None]) -> tuple[str, Any]:

@@ -9,6 +9,8 @@ else, and what does not change, such as theta_0 during a search, is written once
 import hashlib
 import io
 import math
+from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -98,18 +100,32 @@ def read(path: Path) -> dict[str, Any]:
     for where, name, digest in state.pop("parts", []):  # a checkpoint of an earlier version is one file
         *way, last = where
         place: Any = state
-        for key in way:
-            place = place[key]
-        place[last] = read_part(path.with_name(name), digest)
+        try:
+            for key in way:
+                place = place[key]
+            place[last] = read_part(path.with_name(name), digest)
+        except (LookupError, TypeError):  # whole, but somebody else's
+            raise Damaged(f"{path}: damaged") from None
     return state
 
 
 def read_small(path: Path) -> dict[str, Any]:
     content = path.read_bytes()
-    state = checked(path, content[DIGEST:], content[:DIGEST].hex())
-    if not isinstance(state, dict) or "config" not in state:
-        raise Damaged(f"{path}: damaged")
-    return state
+    state: dict[str, Any] = checked(path, content[DIGEST:], content[:DIGEST].hex())
+    match state:
+        case {"config": _, "parts": [*parts]} if all(map(is_part, parts)):
+            return state
+        case {"config": _} if "parts" not in state:
+            return state
+    raise Damaged(f"{path}: damaged")
+
+
+def is_part(entry: Any) -> bool:
+    """Where it belongs, the name of a file beside the checkpoint, and its checksum."""
+    match entry:
+        case [[_, *_], str(name), str()]:
+            return any(fnmatchcase(name, pattern) for pattern in PART_FILES)
+    return False
 
 
 def read_part(path: Path, digest: str) -> Any:
@@ -117,15 +133,15 @@ def read_part(path: Path, digest: str) -> Any:
         content = path.read_bytes()
     except FileNotFoundError:
         raise Damaged(f"{path}: missing") from None
-    return from_vectors(checked(path, content, digest))
+    return checked(path, content, digest, from_vectors)
 
 
-def checked(path: Path, content: bytes, digest: str) -> Any:
+def checked(path: Path, content: bytes, digest: str, understand: Callable[[Any], Any] = lambda value: value) -> Any:
     """What the content of a file says, if it is what was once written."""
     if hashlib.sha256(content).hexdigest() != digest:
         raise Damaged(f"{path}: damaged")
     try:
-        return from_bytes(content)
+        return understand(from_bytes(content))
     except Exception:  # torch raises nearly anything on a file that is not its own
         raise Damaged(f"{path}: damaged") from None
 

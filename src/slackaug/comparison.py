@@ -282,7 +282,7 @@ def begin(folder: Path, protocol: Protocol, *, overwrite: bool) -> None:
         before = flat(json.loads((folder / "results.json").read_bytes())["protocol"])
     except FileNotFoundError:
         return
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise RunError(f"{folder / 'results.json'}: is not a file of ours; choose another -o, or --overwrite") from None
     now = flat(settings.to_dict(protocol))
     for where in ("data.source", "data.cache", "weights"):

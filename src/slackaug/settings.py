@@ -12,11 +12,44 @@ import yaml
 from .schema import describe, unknown
 
 C = TypeVar("C")
-MAX_BYTES = 1_000_000
+MAX_BYTES = 100_000  # a run's has two thousand
 
 
 class SettingError(ValueError):
     """A setting is unknown, or has a value of the wrong kind."""
+
+
+class Plain(yaml.SafeLoader):
+    """YAML as configurations need it: without what makes a short text large or slow.
+
+    An alias stands for a whole part of the document, and merged again and again a few lines take all memory. 1:30 is
+    a number to the base of 60, whose value takes minutes where there are enough colons; here it is a text.
+    """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases (*name) are not read")
+        return super().compose_node(parent, index)
+
+
+def number(loader: Plain, node: yaml.ScalarNode) -> Any:
+    text = str(loader.construct_scalar(node))
+    if ":" in text:
+        return text
+    kind = node.tag.rpartition(":")[2]
+    return loader.construct_yaml_int(node) if kind == "int" else loader.construct_yaml_float(node)
+
+
+for kind in ("int", "float"):
+    Plain.add_constructor(f"tag:yaml.org,2002:{kind}", number)
+
+
+def parse(text: str | bytes) -> Any:
+    """What a YAML text says; a ValueError where it says nothing."""
+    try:
+        return yaml.load(text, Plain)
+    except Exception as error:  # on `!!int ''` and the like, PyYAML raises nearly anything
+        raise ValueError((str(error).splitlines() or [type(error).__name__])[0]) from error
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -83,11 +116,11 @@ def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
     except (OSError, ValueError) as error:  # ValueError: no file can have such a name
         raise SettingError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     if len(text) > MAX_BYTES:
-        raise SettingError(f"{path}: larger than 1 MB, so it is no configuration")
+        raise SettingError(f"{path}: larger than {MAX_BYTES // 1000} kB, so it is no configuration")
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SettingError(f"{path}: not valid YAML ({str(error).splitlines()[0]})") from error
+        document = parse(text)
+    except ValueError as error:
+        raise SettingError(f"{path}: not valid YAML ({error})") from error
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
         raise SettingError(f"{path}: expected settings such as `search: {{n_rounds: 5}}`")
     return document
@@ -99,8 +132,8 @@ def parse_assignment(text: str) -> dict[str, Any]:
     if not separator or not all(path.split(".")):
         raise SettingError(f"--set {text}: expected NAME=VALUE, such as search.n_rounds=5")
     try:
-        nested = yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        nested = parse(value)
+    except ValueError:
         nested = value
     if isinstance(nested, str):
         nested = number_or_text(nested)

@@ -6,6 +6,7 @@ while it works checkpoints from which it is taken up again.
 
 import hashlib
 import json
+import logging
 import math
 import shutil
 import time
@@ -39,8 +40,10 @@ CHECKPOINT_SECONDS = 120.0
 REPORT_EVERY = 20  # steps
 BEGUN = 1e-9  # share of a training that has begun
 CHECK_EVERY = 100  # steps, whether the loss is still a number
+NUMBERS = ("seed", "accuracy", "seconds", "images_per_second")  # that every result has
 HALF_SEED = 0  # of the halves that a choice by validation uses
 SILENT = Reading()
+log = logging.getLogger("slackaug")
 
 Report = Callable[[float], None]  # takes the share that is done
 
@@ -240,7 +243,9 @@ def augmentation(trial: Trial, data: Dataset) -> baselines.Method:
 
 def take_up(trial: Trial, fit: Fit, checkpoints: Checkpoints) -> float:
     """Go on from the trial's newest checkpoint, where there is one; the seconds that were spent before it."""
-    state, _ = checkpoints.load()
+    state, wrong = checkpoints.load()
+    for error in wrong:
+        log.warning("slackaug: %s, going back to %s", error, "the start" if state is None else "the one before it")
     if state is None or state["config"] != trial.key:  # none, or of other settings
         return 0.0
     fit.set_state(state["fit"])
@@ -288,13 +293,19 @@ def read_result(trial: Trial) -> dict[str, Any] | None:
     """What an earlier process found, if it did this very trial."""
     try:
         result = json.loads(trial.result_file.read_bytes())
-    except (OSError, ValueError):  # none, or not a file of ours
+    except (OSError, ValueError, RecursionError):  # none, or not a file of ours
         return None
     if not isinstance(result, dict) or result.get("key") != trial.key:
+        return None
+    if not all(is_number(result.get(name)) for name in NUMBERS):
         return None
     if trial.model_file is not None and not trial.model_file.is_file():
         return None  # done once, but its weights were not kept
     return result
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e300
 
 
 def digest(policy: Policy | bytes | str) -> str:

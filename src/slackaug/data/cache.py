@@ -73,8 +73,8 @@ def fill(
 ) -> Cached:
     """The cache in `folder` with all of these files in it, as far as they can be read."""
     try:
-        with locked(folder):
-            return Filling(folder, root, paths, shape, options).run()
+        with locked(folder) as lock:
+            return Filling(folder, root, paths, shape, options, lock).run()
     except OSError as error:
         raise DataError(
             f"{folder}: the cache of decoded images cannot be written ({error.strerror or error}); what is done is "
@@ -96,7 +96,9 @@ class Filling:
         paths: Sequence[Path],
         shape: tuple[int, int],
         options: Options,
+        lock: int,
     ):
+        self.lock = lock
         self.images, self.index = folder / "images.u8", folder / "index.bin"
         self.root, self.paths = os.fspath(root), [os.fspath(path) for path in paths]
         self.progress: Progress = options.progress or silent
@@ -109,7 +111,7 @@ class Filling:
         known = read_index(self.index)
         self.n_rows = 1 + max((entry.row for entry in known.values()), default=-1)
         self.images.touch()
-        with Crew(self.about, min(n_cores(), 1 + len(self.paths) // 2)) as crew:
+        with Crew(self.about, min(n_cores(), 1 + len(self.paths) // 2), [self.lock]) as crew:
             places = enumerate(self.paths) if known else ()  # a new cache need not ask for all files first
             found = {i: known[file] for i, path in places if (file := identity(path, self.root)) in known}
             intact = self.intact(crew, found)
@@ -185,8 +187,12 @@ class Filling:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One process at a time; the lock goes with the process, even a killed one. Another's work is waited for."""
+def locked(folder: Path) -> Iterator[int]:
+    """One process at a time; the lock goes with the process, even a killed one. Another's work is waited for.
+
+    Whoever gets the file that is returned holds the lock, too: processes that decode outlive a killed one by the
+    images they were given, whose rows must not be given to others meanwhile.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         try:
@@ -194,7 +200,7 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             log.warning("slackaug: %s: waiting for another process that decodes these images", folder)
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
 def records(done: dict[int, tuple[bytes, int, int]]) -> bytes:

@@ -27,9 +27,9 @@ class Died(RuntimeError):
 
 
 class Worker:
-    """A process of `worker.py`."""
+    """A process of `worker.py`; it holds the locks behind `locks`, too, as long as it lives."""
 
-    def __init__(self, about: dict[str, Any]):
+    def __init__(self, about: dict[str, Any], locks: Sequence[int] = ()):
         path = os.pathsep.join(filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "slackaug.data.worker"],
@@ -38,6 +38,7 @@ class Worker:
             text=True,
             env=os.environ | {"PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for the one that knows what to do about it
+            pass_fds=locks,
         )
         try:
             self.ask(about)
@@ -72,8 +73,8 @@ class Worker:
 class Crew:
     """As many processes as there are cores, each started when there is work for it."""
 
-    def __init__(self, about: dict[str, Any], n: int):
-        self.about, self.n = about, n
+    def __init__(self, about: dict[str, Any], n: int, locks: Sequence[int] = ()):
+        self.about, self.n, self.locks = about, n, locks
         self.idle: SimpleQueue[Worker | None] = SimpleQueue()
         for _ in range(n):
             self.idle.put(None)  # a process not started yet
@@ -93,7 +94,7 @@ class Crew:
         """The answers to all entries; a process that dies of one is replaced, and `on_death` answers that entry."""
         worker = self.idle.get()
         try:
-            worker = worker or Worker(self.about)
+            worker = worker or Worker(self.about, self.locks)
             answers: list[Any] | dict[str, Any] = worker.ask({kind: entries})
         except Died:
             if worker is not None:

@@ -7,6 +7,7 @@ with a margin its aspect stays, and what lies beyond the centre square does not.
 """
 
 import os
+import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ def opened(path: Path | str) -> Iterator[Image.Image]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata; the size is checked here
         try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for somebody who writes to it
+                raise DataError("a folder, a pipe or a device, not a file")
             with Image.open(path, formats=known_formats()) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise DataError(f"{image.width} x {image.height} pixels, the limit is {MAX_PIXELS:,}")

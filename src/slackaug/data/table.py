@@ -26,7 +26,7 @@ def list_table(location: str, group_by: str | None = None) -> Listing:
     problems, items, relative = [], [], []
     for line, row in enumerate(rows, start=2):  # the header is line 1
         file, label, part = ((row.get(key) or "").strip() for key in ("path", "label", "split"))
-        group = (row.get(group_by) or "").strip() if group_by in row else None
+        group = (row[group_by] or "").strip() if group_by is not None and group_by in row else None
         if group == "":
             problems.append(f"line {line}: {group_by} missing")
         elif not file or not label:

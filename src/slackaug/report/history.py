@@ -159,7 +159,7 @@ def read_step(line: str, start: Policy) -> Step | None:
         if len(mu) != n or not pi or any(len(row) != n for row in pi) or len(entropy) != len(pi):
             return None
         return step._replace(val_loss=finite(found["val_loss"]), entropy=entropy, pi=pi, mu=mu)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -1,0 +1,168 @@
+"""Work that is killed at random moments and taken up again, and a ledger of what it had saved by then.
+
+The process that works writes a line to the ledger after each thing that it has saved. A line is one system call, so
+that SIGKILL leaves it whole or not there: what the ledger says must be found again, whatever the moment was.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import torch
+
+import tiny
+from slackaug import cli, learn, trial
+from slackaug.checkpoints import Checkpoints
+from slackaug.data import load
+
+N_STEPS = 1000  # more than a round of any test has
+LIMIT = 120.0  # seconds that no attempt takes
+
+
+class Work(NamedTuple):
+    """Something that can be killed. The functions take the folder that it writes to."""
+
+    begin: Callable[[Path], list[str]]  # words of the command
+    resume: Callable[[Path], list[str]]
+    mark: str  # the file from which on it is resumed, not begun
+    outcome: Callable[[Path], Any]  # all that must not depend on interruptions
+
+    def words(self, out: Path) -> list[str]:
+        return self.resume(out) if (out / self.mark).exists() else self.begin(out)
+
+
+class Killed(NamedTuple):
+    kills: int = 0
+    completions: int = 0
+    seconds: float = 0.0  # of the work that was not interrupted
+
+
+def torment(work: Work, target: Callable[..., None], folder: Path, n_kills: int, seed: int) -> Killed:
+    """Kill the work `n_kills` times, resume it each time, and compare what comes out in the end with what should."""
+    random, kills, completions = Random(seed), 0, 0
+    _, seconds = attempt(target, work, folder / "whole", None)
+    expected = work.outcome(folder / "whole")
+    while kills < n_kills:
+        out = folder / f"killed {completions}"
+        while True:
+            moment = random.uniform(0, seconds) if kills < n_kills else None
+            code, _ = attempt(target, work, out, moment)
+            check(ledger(out))
+            if code == 0:
+                break
+            kills += 1
+        assert work.outcome(out) == expected
+        completions += 1
+    return Killed(kills, completions, seconds)
+
+
+def attempt(target: Callable[..., None], work: Work, out: Path, moment: float | None) -> tuple[int, float]:
+    """Begin or go on, until the end or until so many seconds after the start; the exit code, and the seconds."""
+    book, log = ledger(out), out.with_name(out.name + ".log")
+    n_lines = len(lines(book))
+    process = tiny.FORK.Process(target=target, args=(work.words(out), str(log), str(book)))
+    process.start()
+    while len(lines(book)) == n_lines and process.is_alive():
+        time.sleep(0.001)
+    start = time.monotonic()
+    process.join(LIMIT if moment is None else moment)
+    if process.is_alive():
+        assert moment is not None, f"it hangs: {log.read_text()}"
+        process.kill()
+    process.join(LIMIT)
+    code, seconds = process.exitcode, time.monotonic() - start
+    process.close()
+    assert code in (0, -signal.SIGKILL), log.read_text()
+    return int(code), seconds
+
+
+# --- the ledger -------------------------------------------------------------------------------------------------------
+
+
+def ledger(out: Path) -> Path:
+    return out.with_name(out.name + ".ledger")
+
+
+def lines(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def check(path: Path) -> None:
+    """Whatever was saved is loaded again, or something newer; what was finished is still there, and not begun anew."""
+    saved: dict[str, int] = {}
+    done: set[str] = set()
+    for verb, *rest in lines(path):
+        if verb == "saved":
+            saved[rest[0]] = int(rest[1])
+        elif verb == "loaded":
+            assert int(rest[1]) >= saved.get(rest[0], -1), f"{rest[0]}: {rest[1]} loaded, {saved[rest[0]]} was saved"
+            assert rest[0] not in done
+        elif verb == "done":
+            done.add(rest[0])
+            assert Path(rest[1]).is_file()
+
+
+def position(state: dict[str, Any] | None) -> int:
+    """Of a checkpoint: it grows with the work that is done."""
+    if state is None:
+        return -1
+    if "search" in state:
+        return (state["search"]["round"] + 1) * N_STEPS + state["search"]["step"]
+    return int(state["fit"]["done"])
+
+
+# --- in the process that is killed ------------------------------------------------------------------------------------
+
+
+def prepare(log: str, path: str) -> Callable[..., None]:
+    """Send what it says to a file; returns the function that writes a line to the ledger."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    torch.set_num_threads(1)
+    book = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def note(*words: object) -> None:
+        os.write(book, ("\t".join(map(str, words)) + "\n").encode())
+
+    return note
+
+
+def command(words: list[str], log: str, path: str) -> None:
+    """A command with a checkpoint after every step."""
+    note = prepare(log, path)
+    learn.CHECKPOINT_SECONDS = trial.CHECKPOINT_SECONDS = -1.0
+    learn.METRICS_EVERY = trial.REPORT_EVERY = 1
+    trial.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
+    save, find, keep = Checkpoints.save, Checkpoints.load, trial.keep
+
+    def save_and_note(self: Checkpoints, state: dict[str, Any]) -> None:
+        save(self, state)
+        note("saved", self.folder, position(state))
+
+    def load_and_note(self: Checkpoints) -> Any:
+        found = find(self)
+        note("loaded", self.folder, position(found[0]))
+        return found
+
+    def keep_and_note(one: trial.Trial, *rest: Any) -> None:
+        keep(one, *rest)
+        note("done", one.checkpoint_folder, one.result_file)
+
+    Checkpoints.save, Checkpoints.load = save_and_note, load_and_note  # type: ignore[method-assign]
+    trial.keep = keep_and_note
+    note("begun")
+    sys.argv = ["slackaug", *words]
+    cli.main()
+
+
+def build_cache(words: list[str], log: str, path: str) -> None:
+    """Decode the images of a folder; `words` are that folder and the cache's."""
+    note = prepare(log, path)
+    note("begun")
+    load(words[0], cache=words[1], progress=lambda what, done, total: note(what, done, total))

@@ -1,0 +1,107 @@
+"""SIGKILL at random moments: what comes out in the end has the same bits, and nothing that was saved is lost.
+
+A sample of 13 kills runs in `make test`, 210 more in `make test-all` (`-s` shows how often each was finished).
+"""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import crash
+import test_comparison
+import test_studies
+import tiny
+from slackaug.data import cache, load
+
+N_PICTURES = 400
+
+
+def search(data: Path) -> crash.Work:
+    return crash.Work(partial(tiny.arguments, data), partial(tiny.resume, data), "config.yaml", tiny.outcome)
+
+
+def evaluation(data: Path, *more: object) -> crash.Work:
+    def words(out: Path) -> list[str]:
+        return test_comparison.words(data, out, "--baselines", "none,uniform", "--seeds", 2, *more)
+
+    return crash.Work(words, words, "", test_comparison.outcome)
+
+
+def study(data: Path) -> crash.Work:
+    def begin(out: Path) -> list[str]:
+        return test_studies.words(data, out, "--baselines", "none", "--evaluations", 1)
+
+    return crash.Work(begin, test_studies.resume, "study.yaml", test_studies.outcome)
+
+
+WORKS = {
+    "search": search,
+    "evaluation": evaluation,
+    "evaluation with two jobs": lambda data: evaluation(data, "--jobs", 2, "--threads", 1),
+    "study": study,
+}
+
+
+@pytest.mark.parametrize(("name", "n"), [("search", 6), ("evaluation", 3), ("study", 1)])
+def test_killed_at_random_moments(name, n, tiny_npz, tmp_path):
+    assert crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=1).kills == n
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("name", "n"), [("search", 80), ("evaluation", 50), ("evaluation with two jobs", 10), ("study", 30)]
+)
+def test_killed_at_many_random_moments(name, n, tiny_npz, tmp_path):
+    found = crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=2)
+    print(f"{name}: {found}")
+    assert found.kills == n
+
+
+# --- a cache of decoded images ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pictures")
+    for i in range(N_PICTURES):
+        path = folder / f"class {i % 2}" / f"{i}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(path)
+    return folder
+
+
+def build(pictures: Path) -> crash.Work:
+    def words(out: Path) -> list[str]:
+        return [str(pictures), str(out)]
+
+    def outcome(out: Path) -> bytes:
+        """The pixels, as a later process finds them, and in how many records."""
+        found = load(str(pictures), cache=out)
+        (folder,) = out.iterdir()
+        assert len(cache.read_index(folder / "index.bin")) == N_PICTURES
+        return found.train.images[torch.arange(len(found.train.labels))].numpy().tobytes() + bytes(found.train.labels)
+
+    return crash.Work(words, words, "", outcome)
+
+
+def lost_nothing(out: Path) -> None:
+    """Each process decodes what the ledger does not say is done already, and verifies the rest."""
+    n_done = 0
+    for verb, *rest in crash.lines(crash.ledger(out)):
+        if verb == "verifying decoded images":
+            assert int(rest[1]) >= n_done
+        elif verb == "decoding images":
+            n_done = N_PICTURES - int(rest[1]) + int(rest[0])
+
+
+@pytest.mark.parametrize("n", [3, pytest.param(40, marks=pytest.mark.slow)])
+def test_a_cache_that_is_killed_while_it_is_built(n, pictures, tmp_path):
+    found = crash.torment(build(pictures), crash.build_cache, tmp_path, n, seed=n)
+    assert found.kills == n
+    for path in tmp_path.glob("killed *.ledger"):
+        lost_nothing(path.with_suffix(""))

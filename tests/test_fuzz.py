@@ -1,0 +1,238 @@
+"""Readers of files from elsewhere: a million damaged ones in `make test-all`, a sample in `make test`.
+
+Whatever a file holds, there is a result or one of the errors that are documented, soon and in bounded memory.
+"""
+
+import hashlib
+import io
+import json
+import os
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import fuzz
+import made_up
+import test_published
+import tiny
+from fuzz import Target
+from slackaug import comparison, fit, published, recipes, results, settings, trial
+from slackaug.checkpoints import Checkpoints, Damaged, read, to_bytes
+from slackaug.data import DataError, decode, load
+from slackaug.data.options import Options
+from slackaug.policy import Policy
+from slackaug.report import history, outcome
+from slackaug.runs import RunError
+from slackaug.schema import PolicyError
+from slackaug.settings import SettingError
+from test_checkpoints import state
+
+MEGABYTE = 1024**2
+MOST_MEMORY = 600 * MEGABYTE  # that a reader may take: an image of 100 million pixels is the largest thing that is read
+SECONDS = 2.0  # that none takes, here with others on the machine
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+
+
+@pytest.fixture
+def place():
+    """In memory: a disk would be what is measured."""
+    folder = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp") / f"slackaug-fuzz-{os.getpid()}"
+    folder.mkdir()
+    yield folder
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    folder.rmdir()
+
+
+def stored(path, read):
+    """A reader of bytes out of one of files."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def read_bytes(document):
+        path.write_bytes(document)
+        return read(path)
+
+    return read_bytes
+
+
+# --- the readers ------------------------------------------------------------------------------------------------------
+
+
+def policies(place):
+    seeds = [Policy.uniform("cifar").dumps(), *(json.dumps(document) for document in test_published.DOCUMENTS.values())]
+    return Target(stored(place / "policy.json", published.load), (PolicyError,), encoded(seeds), is_json=True)
+
+
+def configurations(place):
+    seeds = [
+        "preset: quick\nmodel: small\nsearch: {n_rounds: 2, policy_lr: 0.1}\n",
+        "exclude:\n- Invert\n- Hue\nflip: null\nseed: 0\n",
+        "data:\n  source: 'a b'\n  size: 32\npretrain:\n  epochs: 3\n  lr: 1e-1\n",
+    ]
+    words = [b"&a ", b"*a ", b"<<: ", b"!!python/object/apply:os.system ", b"!!binary ", b"!!set ", b".inf", b".nan",
+             b"1:30", b"0x1F", b"0o7", b"2001-01-01", b"? ", b"- ", b"| ", b"> ", b"---", b"%YAML", b"#"]  # fmt: skip
+    blank = recipes.RunConfig(preset="", model="small", space="cifar")
+
+    def read_config(path):
+        return settings.update(blank, settings.read_yaml(path))
+
+    return Target(stored(place / "config.yaml", read_config), (SettingError,), encoded(seeds), words)
+
+
+def assignments(place):
+    def read_assignment(document):
+        return settings.parse_assignment(document.decode("utf-8", "replace"))
+
+    seeds = encoded(["search.n_rounds=5", "exclude=[Invert, Hue]", "search.policy_lr=1e-4", "flip=false"])
+    return Target(read_assignment, (SettingError,), seeds, [b"&a ", b"*a", b"!!int ", b"1:30", b"{", b"=", b"."])
+
+
+def evaluations(place):
+    made_up.evaluation(place / "run", ("one", "other"))
+    seed = (place / "run" / "eval" / "results.json").read_bytes()
+    return Target(
+        stored(place / "run" / "eval" / "results.json", lambda _: outcome.read(place / "run")),
+        (PolicyError,),
+        [seed],
+        is_json=True,
+    )
+
+
+def studies(place):
+    made_up.study(place / "made up")
+    seed = (place / "made up" / "study.json").read_bytes()
+    return Target(
+        stored(place / "study" / "study.json", lambda _: outcome.read(place / "study")),
+        (PolicyError,),
+        [seed],
+        is_json=True,
+    )
+
+
+def protocols(place):
+    """The results of an earlier evaluation, which another protocol may not mix with."""
+    protocol = trial.Protocol(
+        data=recipes.DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=fit.FitConfig()
+    )
+    begin = partial(comparison.begin, place, protocol, overwrite=False)
+    seed = json.dumps({"protocol": settings.to_dict(protocol), "policies": []})
+    return Target(stored(place / "results.json", lambda _: begin()), (RunError,), encoded([seed]), is_json=True)
+
+
+def trials(place):
+    """The result of one training: of this very one, or as if there were none."""
+    one = SimpleNamespace(result_file=place / "x.json", key="0", model_file=None)
+    seed = json.dumps({"key": "0", "name": "x", "seed": 1, "accuracy": 0.5, "seconds": 1.0, "images_per_second": 2.0})
+
+    def read_result(path):
+        found = trial.read_result(one)
+        return None if found is None else results.make_rows({"x": [found]}, "x")[0].images_per_second
+
+    return Target(stored(place / "x.json", read_result), (), encoded([seed]), is_json=True)
+
+
+def metrics(place):
+    start = Policy.uniform("cifar")
+    line = {"stage": "policy", "round": 1, "step": 2, "train_loss": 1.0, "val_loss": 2.0, "entropy": [1.0] * 3}
+    line |= {"pi": start.probabilities.tolist(), "mu": [0.75] * 17}
+    short = {"stage": "pre-training", "round": 0, "step": 2, "train_loss": 1.0}
+    read_step = stored(place / "metrics.jsonl", lambda path: history.read_steps(path, start))
+    return Target(read_step, (), encoded([json.dumps(line), json.dumps(short)]), is_json=True)
+
+
+def archives(place):
+    seeds = []
+    for save in (np.savez, np.savez_compressed):
+        buffer = io.BytesIO()
+        save(buffer, **tiny.arrays(n_train=6, n_test=3))
+        seeds.append(buffer.getvalue())
+    words = [b"PK\x03\x04", b"PK\x01\x02", b"\x93NUMPY", b"'descr': '|O'", b"'shape': (99999999999,)", b"'<f8'"]
+    return Target(stored(place / "x.npz", lambda path: load(str(path))), (DataError,), seeds, words)
+
+
+def tables(place):
+    for name, colour in zip("abcd", ("red", "green", "blue", "white"), strict=True):
+        Image.new("RGB", (4, 4), colour).save(place / f"{name}.png")
+    rows = ["a.png,x", "b.png,y", "c.png,x", "d.png,y"]
+    seeds = ["path,label\n" + "\n".join(rows), "path;label;split\n" + "\n".join(f"{r};train" for r in rows)]
+    words = [b"../", b"/etc/passwd", b"path", b"label", b"split", b"test", b'""', b"\r", b"a.png", b"\x00", b'"' * 99]
+    read_table = stored(place / "x.csv", lambda path: load(str(path), skip_bad=True))
+    return Target(read_table, (DataError,), encoded(seeds), words)
+
+
+def images(place):
+    random = np.random.default_rng(0)
+    seeds = []
+    for mode, channels in (("RGB", 3), ("L", 1), ("RGBA", 4)):
+        pixels = random.integers(0, 256, (9, 7, channels), dtype=np.uint8)
+        image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
+        for name in FORMATS:
+            buffer = io.BytesIO()
+            (image.convert("RGB") if (mode, name) in {("RGBA", "JPEG"), ("RGBA", "PPM")} else image).save(buffer, name)
+            seeds.append(buffer.getvalue())
+    words = [b"IHDR", b"IDAT", b"iCCP", b"tRNS", b"acTL", b"Exif\0\0", b"II*\0", b"MM\0*", b"\xff\xd8", b"\xff\xda",
+             b"\x7f\xff\xff\xff", b"RIFF", b"VP8X"]  # fmt: skip
+    return Target(stored(place / "x.png", lambda path: decode.read(path, Options(size=8))), (DataError,), seeds, words)
+
+
+def checkpoints(place):
+    """With a checksum that is right again: what a stranger has written, not what a disk has damaged."""
+    Checkpoints(place / "saved").save(state(3))
+    (small,) = (place / "saved").glob("0*.pt")
+    others = ({"config": "x", "parts": [[["a"], "../x", "0"]]}, {"config": "x", "parts": 7}, ["config"])
+    seeds = [small.read_bytes()[32:], *map(to_bytes, others)]
+
+    def sealed(content):
+        small.write_bytes(hashlib.sha256(content).digest() + content)
+        return read(small)
+
+    return Target(sealed, (Damaged,), seeds, [b"cposix\nsystem\n", b"c__builtin__\neval\n", b"R", b".", b"PK\x03\x04"])
+
+
+def encoded(texts):
+    return [text.encode() for text in texts]
+
+
+READERS = {
+    policies: 300_000,
+    metrics: 300_000,
+    trials: 150_000,
+    protocols: 60_000,
+    images: 50_000,
+    evaluations: 40_000,
+    tables: 40_000,
+    assignments: 30_000,
+    configurations: 30_000,
+    studies: 20_000,
+    archives: 20_000,
+    checkpoints: 20_000,
+}
+SAMPLE = 100  # of which one runs in make test
+
+
+def test_a_million_in_all():
+    assert sum(READERS.values()) >= 1_000_000
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
+def test_only_documented_errors(reader, place):
+    check(fuzz.fuzz(reader(place), READERS[reader] // SAMPLE, seed=1))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
+def test_only_documented_errors_of_a_million(reader, place):
+    found = fuzz.fuzz(reader(place), READERS[reader], seed=2)
+    print(f"{reader.__name__}: {found}, {found.executions / found.seconds:,.0f} a second")
+    check(found)
+
+
+def check(found):
+    assert found.refused > found.executions / 10 or found.refused == 0  # metrics are left out, not refused
+    assert found.slowest < SECONDS
+    assert found.grown < MOST_MEMORY

@@ -1,0 +1,275 @@
+"""Files that mean harm: they can neither run code, nor write or read elsewhere, nor take all memory, nor hang."""
+
+import io
+import json
+import os
+import pickle
+import struct
+import zipfile
+from contextlib import suppress
+from copy import deepcopy
+from html.parser import HTMLParser
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+import fuzz
+import made_up
+import tiny
+from slackaug import export, published
+from slackaug.data import DataError, load
+from slackaug.data import npz as npz_reader
+from slackaug.policy import Policy
+from slackaug.report import page
+from slackaug.schema import PolicyError
+
+GIGABYTE = 1024**3
+
+
+# --- code -------------------------------------------------------------------------------------------------------------
+
+
+class Malicious:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def npy(header, content=b""):
+    """A member of an npz, with a header that says whatever it wants."""
+    text = header.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content
+
+
+def archive(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+    return path
+
+
+def test_a_policy_never_runs_code(tmp_path):
+    (tmp_path / "policy.json").write_bytes(pickle.dumps(Malicious(tmp_path / "it ran")))
+    with pytest.raises(PolicyError, match="not valid JSON"):
+        published.load(tmp_path / "policy.json")
+    assert not (tmp_path / "it ran").exists()
+
+
+@pytest.mark.parametrize("key", ["train_images", "train_labels", "class_names"])
+def test_an_npz_never_runs_code(key, tmp_path):
+    objects = io.BytesIO()
+    np.save(objects, np.array([Malicious(tmp_path / "it ran")], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "x.npz", **tiny.arrays())
+    with zipfile.ZipFile(tmp_path / "x.npz") as file:
+        members = {name.removesuffix(".npy"): file.read(name) for name in file.namelist()}
+    with pytest.raises(DataError, match="could run code and are never loaded"):
+        load(str(archive(tmp_path / "bad.npz", **(members | {key: objects.getvalue()}))))
+    assert not (tmp_path / "it ran").exists()
+
+
+def strings(document):
+    """The places of all texts of a document."""
+    return [(parent, key) for parent, key in places(document) if isinstance(parent[key], str)]
+
+
+def places(document):
+    keys = document if isinstance(document, dict) else range(len(document)) if isinstance(document, list) else ()
+    for key in keys:
+        yield document, key
+        yield from places(document[key])
+
+
+CODE = '"""\n\'\'\'\nraise SystemExit("it ran")\n# \\" \\x22 {x}'
+
+
+def test_no_text_of_a_policy_becomes_code_in_an_exported_file():
+    document = Policy.uniform("cifar").to_dict() | {"dataset": "x", "learned": {"a": "b", "c": {"d": "e"}}}
+    n_exported = 0
+    for n in range(len(strings(document))):
+        changed = json.loads(json.dumps(document))
+        parent, key = strings(changed)[n]
+        parent[key] = CODE
+        if parent is changed["learned"]:
+            parent[CODE] = CODE
+        try:
+            policy = Policy.from_dict(changed)
+        except PolicyError:  # the names of transformations
+            continue
+        namespace = {}
+        exec(export.render(policy, "python", CODE), namespace)
+        n_exported += "SlackAugment" in namespace
+    assert n_exported >= 5
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def refused(path, message):
+    before = fuzz.peak_memory()
+    with pytest.raises(DataError, match=message):
+        load(str(path))
+    assert fuzz.peak_memory() - before < GIGABYTE // 2
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    path = tmp_path / "x.npz"
+    zeros = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 10000, 10000, 3), }", bytes(600_000_000))
+    archive(path, train_images=zeros, train_labels=npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }"))
+    assert path.stat().st_size < 1_000_000
+    del zeros
+    monkeypatch.setattr(npz_reader, "memory", lambda: GIGABYTE // 2)
+    refused(path, "x.npz: unpacks to 1 GiB, the limit is 0")
+
+
+def test_a_zip_bomb_that_lies_about_its_size(tmp_path):
+    """A member is read as far as it says: the rest is never unpacked."""
+    path = tmp_path / "x.npz"
+    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (300000000,), }"
+    archive(path, train_images=npy(header, bytes(300_000_000)), train_labels=npy(header))
+    content = path.read_bytes()
+    size = struct.pack("<I", 300_000_128)
+    assert content.count(size) == 2  # in the member's own header, and in the list of members
+    path.write_bytes(content.replace(size, struct.pack("<I", 1000)))
+    refused(path, "cannot be read")
+
+
+@pytest.mark.parametrize("shape", ["(10000000000000,)", "(100000, 100000, 100000)", "(-1,)", "(99999999999999999999,)"])
+def test_an_array_that_claims_to_be_huge(shape, tmp_path):
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}"
+    member = npy(header, b"x")
+    refused(archive(tmp_path / "x.npz", train_images=member, train_labels=member), "cannot be read")
+
+
+def test_a_header_that_is_an_expression(tmp_path):
+    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (__import__('os').getpid(),), }"
+    refused(archive(tmp_path / "x.npz", train_images=npy(header), train_labels=npy(header)), "cannot be read")
+
+
+# --- elsewhere --------------------------------------------------------------------------------------------------------
+
+
+def test_an_archive_writes_nothing_anywhere(tmp_path):
+    (tmp_path / "inside").mkdir()
+    path = tmp_path / "inside" / "x.npz"
+    np.savez(path, **tiny.arrays())
+    with zipfile.ZipFile(path, "a") as file:
+        for name in ("../evil.npy", "/tmp/evil.npy", "../../evil"):
+            file.writestr(name, b"x")
+    assert load(str(path)).n_classes == 3
+    assert [p.name for p in tmp_path.rglob("*")] == ["inside", "x.npz"]
+
+
+@pytest.mark.parametrize("words", [["../secret.png"], ["a/../../secret.png"], ["link.png"], ["linked/secret.png"]])
+def test_a_table_reads_nothing_outside_of_its_folder(words, tmp_path):
+    (tmp_path / "data" / "a").mkdir(parents=True)
+    for path in (tmp_path / "secret.png", tmp_path / "data" / "a" / "x.png"):
+        Image.new("RGB", (4, 4)).save(path)
+    (tmp_path / "data" / "link.png").symlink_to(tmp_path / "secret.png")
+    (tmp_path / "data" / "linked").symlink_to(tmp_path)
+    (tmp_path / "data" / "x.csv").write_text(f"path,label\na/x.png,a\n{words[0]},b\n")
+    refused(tmp_path / "data" / "x.csv", "files outside of .* are not read")
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("options", [{}, {"cache": "cache"}], ids=["in memory", "cached"])
+def test_a_pipe_among_the_images_is_no_reason_to_wait(options, tmp_path):
+    for name in ("cat", "dog"):
+        for i in range(6):
+            path = tmp_path / "data" / name / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (4, 4), (i, 0, 0)).save(path)
+    os.mkfifo(tmp_path / "data" / "cat" / "pipe.png")
+    options = {key: tmp_path / value for key, value in options.items()}
+    with pytest.raises(DataError, match=r"cat/pipe\.png: a folder, a pipe or a device, not a file"):
+        load(str(tmp_path / "data"), **options)
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+PAYLOAD = "\"'><img src=x onerror=alert(1)><script>alert(2)</script>{{ 7 * 7 }}<a href=javascript:alert(3)>"
+
+
+class Seen(HTMLParser):
+    """What of a page would run or be fetched."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.bad = []
+        self.n_scripts = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.n_scripts += tag == "script"
+        for name, value in attrs:
+            if name.startswith("on") or "javascript:" in (value or "") or (name == "src" and value == "x"):
+                self.bad.append((tag, name, value))
+
+
+def documents(folder):
+    """All files of a run that hold texts, as documents that can be changed and written back."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".json":
+            yield path, json.loads(path.read_text()), json.dumps
+        elif path.suffix == ".yaml":
+            yield path, yaml.safe_load(path.read_text()), yaml.safe_dump
+        elif path.suffix == ".jsonl":
+            lines = [json.loads(line) for line in path.read_text().splitlines()][:3]
+            yield path, lines, lambda lines: "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def harmed(document):
+    """The document with the payload in place of one text, or of one key, after the other."""
+    for n, (parent, key) in enumerate(places(document)):
+        if isinstance(parent[key], str):
+            changed, (place, name) = copied(document, n)
+            place[name] = PAYLOAD
+            yield changed
+        if isinstance(parent, dict):
+            changed, (place, name) = copied(document, n)
+            place[PAYLOAD] = place.pop(name)
+            yield changed
+
+
+def copied(document, n):
+    copy = deepcopy(document)
+    return copy, next(islice(places(copy), n, None))
+
+
+def n_pages(folder, every):
+    """Look at a page for every so many-th place of all files; how many there were: some files are refused."""
+    found = 0
+    for path, document, dump in documents(folder):
+        original = path.read_text()
+        for changed in islice(harmed(document), 0, None, every):
+            path.write_text(dump(changed))
+            with suppress(ValueError):
+                seen = Seen(page.render(folder))
+                assert not seen.bad, changed
+                assert seen.n_scripts == 1, changed
+                found += 1
+        path.write_text(original)
+    return found
+
+
+def made(kind, folder):
+    if kind == "study":
+        return made_up.study(folder, n_search=2, n_rounds=1)
+    made_up.run(folder, n_rounds=1)
+    (folder / "env.json").write_text(json.dumps({"torch": "2", "more": ["x"]}))
+    return made_up.evaluation(folder, ("uniform", "other"))
+
+
+@pytest.mark.parametrize("kind", ["run", "study"])
+@pytest.mark.parametrize("every", [23, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_text_of_any_file_becomes_markup(every, kind, tmp_path):
+    assert n_pages(made(kind, tmp_path / "x"), every) > 100 / every
