@@ -93,8 +93,8 @@ class Fits:
 class Augmentation(FastFit):
     """All of a training step but the passes through the model, and its optimiser."""
 
-    def move(self, index, window, op, magnitude, active, u, flip, lr):
-        images, labels = self.train.take(index)
+    def move(self, index, window, op, magnitude, active, u, flip, lr, images=None):
+        images, labels = self.train.take(index, images)
         images = self.preparation.apply(images, window)
         out = self.augment(images, Parameters(Composites(op, magnitude, active, self.policy.space), u, flip))
         return out[0, 0, 0, 0] + labels[0]

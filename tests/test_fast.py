@@ -7,6 +7,7 @@ import torch
 
 from slackaug import models, rng, slack
 from slackaug.data import Split
+from slackaug.data.rows import Rows
 from slackaug.engine import Plain
 from slackaug.fast import Fast, FastFit
 from slackaug.fit import Fit, FitConfig
@@ -93,6 +94,30 @@ def test_a_training_is_the_plain_one(preparation):
     for rtol in (1e-5, 1e-4, 1e-3):  # rounding differs, and grows from step to step
         torch.testing.assert_close(plain.step(), fast.step(), rtol=rtol, atol=0)
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
+
+
+def test_images_that_are_read_batch_by_batch_give_the_same():
+    """As they do where a set does not fit on a GPU; bit by bit, for nothing else differs."""
+    held = data()
+    order = torch.randperm(len(held.labels), generator=rng.generator(5, "test"))
+    streamed = Split(Rows(held.images[order].contiguous(), order.argsort()), held.labels)
+    assert streamed.read_ahead(torch.tensor([3, 1])) is not None
+    states, thetas = [], []
+    for split in (held, streamed):
+        engine = Fast(
+            net(), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), precision=torch.float32, compiled=False
+        )
+        *_, (state, _) = slack.search(slack.start(PHI, engine), engine, CONFIG)
+        states.append(state.phi.pi)
+        fit = FastFit(
+            net(), PHI, split, FitConfig(epochs=1, batch=8), rng.streams(3, "fit"), precision=torch.float32,
+            compiled=False,
+        )  # fmt: skip
+        for _ in range(3):
+            fit.step()
+        thetas.append(fit.theta)
+    assert torch.equal(*states)
+    assert torch.equal(*thetas)
 
 
 @pytest.mark.slow

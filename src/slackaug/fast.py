@@ -223,11 +223,13 @@ class Fast(Plain):
             "flip": flip,
             "lr": torch.tensor(slack.model_lr(state.step, config), dtype=torch.float64),
         }
+        read_ahead = {"images": self.train.read_ahead(index)}
         if is_unrolled:
             drawn["val_index"] = self.val_batches.next()
+            read_ahead["val_images"] = self.val.read_ahead(drawn["val_index"])
             if config.kl_budget is not None:
                 drawn["kl"] = torch.tensor(slack.kl_allowed(state.step + 1, config), dtype=torch.float64)
-        return drawn
+        return drawn | {name: images for name, images in read_ahead.items() if images is not None}
 
     def scheduled(self, name: str, value: float) -> float | Tensor:
         return self.drawn[name]
@@ -236,13 +238,13 @@ class Fast(Plain):
         return phi.transport(self.drawn["uniform"], self.drawn["normal"])
 
     def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
-        images, labels = self.train.take(self.drawn["index"])
+        images, labels = self.train.take(self.drawn["index"], self.drawn.get("images"))
         images = self.preparation.apply(images, self.drawn["window"]).repeat(len(tau.op), 1, 1, 1)
         parameters = Parameters(tau.repeat(len(labels)), self.drawn["u"], self.drawn["flip"])
         return self.passes.gradients(self.passes.augment(images, parameters, self.fill), labels)
 
     def val_gradient(self) -> tuple[Tensor, Tensor]:
-        images, labels = self.val.take(self.drawn["val_index"])
+        images, labels = self.val.take(self.drawn["val_index"], self.drawn.get("val_images"))
         with hypergrad.unchanged_buffers(self.model):
             return self.passes.gradient(self.preparation.test(images), labels)
 

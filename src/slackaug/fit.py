@@ -107,8 +107,10 @@ class Fit:
         tau = self.policy.sample(len(index), self.streams["policy"], self.done / self.n_steps)
         (op, magnitude, active, _), u, flip = draw(tau, self.streams["transform"], flip=self.policy.flip)
         lr = torch.tensor(self.lr(), dtype=torch.float64)
-        return {"index": index, "window": window, "op": op, "magnitude": magnitude, "active": active, "u": u,
-                "flip": flip, "lr": lr}  # fmt: skip
+        drawn = {"index": index, "window": window, "op": op, "magnitude": magnitude, "active": active, "u": u,
+                 "flip": flip, "lr": lr}  # fmt: skip
+        images = self.train.read_ahead(index)
+        return drawn if images is None else drawn | {"images": images}
 
     def move(
         self,
@@ -120,9 +122,10 @@ class Fit:
         u: Tensor,
         flip: Tensor,
         lr: Tensor,
+        images: Tensor | None = None,
     ) -> Tensor:
         """Take the images, augment them as was drawn, and move theta; on the device."""
-        images, labels = self.train.take(index)
+        images, labels = self.train.take(index, images)
         images = self.preparation.apply(images, window)
         parameters = Parameters(Composites(op, magnitude, active, self.policy.space), u, flip)
         g, loss = self.gradient(self.augment(images, parameters), labels)

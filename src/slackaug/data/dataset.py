@@ -16,7 +16,7 @@ from ..prepare import Size
 from . import splits
 from .options import DataError, listing, printable
 from .options import Options as Options  # also found here by others
-from .rows import Images, chunks, select
+from .rows import Images, Rows, chunks, select
 
 RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
@@ -32,9 +32,13 @@ class Split(NamedTuple):
     images: Images  # (B, C, H, W) uint8, in memory or in a file
     labels: Tensor  # (B,) int64
 
-    def take(self, indices: Tensor) -> Batch:
-        """Some images, to be computed with."""
-        return Batch(self.images[indices], self.labels[indices])
+    def take(self, indices: Tensor, images: Tensor | None = None) -> Batch:
+        """Some images, to be computed with: those that were read ahead, if they were."""
+        return Batch(self.images[indices] if images is None else images, self.labels[indices])
+
+    def read_ahead(self, indices: Tensor) -> Tensor | None:
+        """Images that are read batch by batch, on the CPU; none where all of them are in memory."""
+        return self.images.read(indices) if isinstance(self.images, Rows) else None
 
     def subset(self, indices: Tensor) -> "Split":
         """A smaller split; of images in a file nothing is read."""

@@ -50,8 +50,11 @@ class Rows:
             raise TypeError("images in a cache are indexed along the first axis alone: take some, then their pixels")
         if isinstance(index, int):
             return self.on_device(self.store[self.rows[index]])
-        chosen = self.rows[index.cpu() if isinstance(index, Tensor) else index]
-        return self.on_device(self.store.index_select(0, chosen))
+        return self.on_device(self.read(index.cpu() if isinstance(index, Tensor) else index))
+
+    def read(self, index: Tensor | Sequence[int] | slice) -> Tensor:
+        """On the CPU."""
+        return self.store.index_select(0, self.rows[index])
 
     def on_device(self, images: Tensor) -> Tensor:
         if self.device.type == "cuda":
