@@ -162,6 +162,23 @@ def test_evaluations_without_a_search(tmp_path):
     assert "uniform is better than none" in text
 
 
+def test_the_policy_is_judged_against_every_baseline(tmp_path):
+    folder = made_up.evaluation(tmp_path, ("none", "worst", "uniform", "runs/a", "runs/a b"))
+    found = outcome.read(folder)
+    assert found.verdict.startswith("runs/a b is better than none: ")
+    assert [sentence.partition(":")[0] for sentence in found.others] == [
+        "runs/a b is not distinguishable from worst",  # without any spread
+        "runs/a b is better than uniform",
+        "runs/a b is better than runs/a",
+    ]
+    assert all(sentence in page.render(folder) for sentence in found.others)
+    document = json.loads((folder / "eval" / "results.json").read_text())
+    for entry in document["policies"]:
+        del entry["trials"]
+    (folder / "eval" / "results.json").write_text(json.dumps(document))
+    assert outcome.read(folder).others == []
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"policies": 3}', '{"verdict": "x", "policies": [], "reference": 1}'])
 def test_foreign_results_are_said_in_one_line(tmp_path, content):
     folder = made_up.evaluation(made_up.run(tmp_path, n_rounds=1))
