@@ -65,6 +65,15 @@ def test_the_story_needs_no_paper(text, folder):
     assert "<b>uniform</b>: all transformations equally likely" in text
 
 
+def test_it_says_what_holds_a_round_to_its_anchor(tmp_path):
+    folder = made_up.run(tmp_path, n_rounds=1)
+    assert "a KL penalty holds the round close to" in page.render(folder)
+    config = (folder / "config.yaml").read_text()
+    assert "kl_budget: null" in config
+    (folder / "config.yaml").write_text(config.replace("kl_budget: null", "kl_budget: 0.016"))
+    assert "a KL divergence of 0.016 nats a position" in page.render(folder)
+
+
 @pytest.mark.parametrize("name", [*baselines.METHODS, "randaugment-3-14", "slack"])
 def test_every_baseline_is_said_in_words(name):
     assert outcome.meaning(name)
