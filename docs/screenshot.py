@@ -12,8 +12,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-WIDTH, HEIGHT = 1120, 1430  # from the verdict to the policy
-COLOURS = 96  # of the file: enough for charts, and a third of the size
+WIDTH, HEIGHT = 1120, 1580  # from the verdict to the policy
+COLOURS = 128  # of the file: enough for charts, and a third of the size
 
 
 def main(report: str, out: str, chromium: str = "/usr/bin/chromium") -> None:
@@ -23,7 +23,7 @@ def main(report: str, out: str, chromium: str = "/usr/bin/chromium") -> None:
         page.goto(Path(report).resolve().as_uri())
         image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
         browser.close()
-    image.quantize(COLOURS, dither=Image.Dither.NONE).save(out, optimize=True)
+    image.quantize(COLOURS, kmeans=3, dither=Image.Dither.NONE).save(out, optimize=True)
 
 
 if __name__ == "__main__":

@@ -97,7 +97,9 @@ def evaluation(folder: Path, names: tuple[str, ...] = ("uniform", *HOSTILE, LONG
         "reference": names[0],
         "duplicates": 3,
         "policies": [
-            row_dict(row) | {"seconds": row.seconds, "images_per_second": row.images_per_second} for row in rows
+            row_dict(row)
+            | {"seconds": row.seconds, "images_per_second": row.images_per_second, "trials": found[row.name]}
+            for row in rows
         ],
     }
     (folder / "eval").mkdir(parents=True, exist_ok=True)

@@ -65,6 +65,15 @@ def test_the_story_needs_no_paper(text, folder):
     assert "<b>uniform</b>: all transformations equally likely" in text
 
 
+def test_it_says_what_holds_a_round_to_its_anchor(tmp_path):
+    folder = made_up.run(tmp_path, n_rounds=1)
+    assert "a KL penalty holds the round close to" in page.render(folder)
+    config = (folder / "config.yaml").read_text()
+    assert "kl_budget: null" in config
+    (folder / "config.yaml").write_text(config.replace("kl_budget: null", "kl_budget: 0.016"))
+    assert "a KL divergence of 0.016 nats a position" in page.render(folder)
+
+
 @pytest.mark.parametrize("name", [*baselines.METHODS, "randaugment-3-14", "slack"])
 def test_every_baseline_is_said_in_words(name):
     assert outcome.meaning(name)
@@ -160,6 +169,23 @@ def test_evaluations_without_a_search(tmp_path):
     assert headings(text) == ["Does it help?"]  # no heading has nothing under it
     assert re.findall('<li><a href="#([a-z]+)">', text) == ["results"]
     assert "uniform is better than none" in text
+
+
+def test_the_policy_is_judged_against_every_baseline(tmp_path):
+    folder = made_up.evaluation(tmp_path, ("none", "worst", "uniform", "runs/a", "runs/a b"))
+    found = outcome.read(folder)
+    assert found.verdict.startswith("runs/a b is better than none: ")
+    assert [sentence.partition(":")[0] for sentence in found.others] == [
+        "runs/a b is not distinguishable from worst",  # without any spread
+        "runs/a b is better than uniform",
+        "runs/a b is better than runs/a",
+    ]
+    assert all(sentence in page.render(folder) for sentence in found.others)
+    document = json.loads((folder / "eval" / "results.json").read_text())
+    for entry in document["policies"]:
+        del entry["trials"]
+    (folder / "eval" / "results.json").write_text(json.dumps(document))
+    assert outcome.read(folder).others == []
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"policies": 3}', '{"verdict": "x", "policies": [], "reference": 1}'])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import schema
-from ..intervals import Interval
+from ..intervals import Interval, paired, verdict
 from ..paper_tables import Figure
 from ..progress import duration
 from ..results import points
@@ -48,6 +48,7 @@ class Outcome(NamedTuple):
     rows: list[Row]
     n_duplicates: int = 0
     stability: list[tuple[str, str]] = []  # noqa: RUF012  # a tuple's default, never changed
+    others: list[str] = []  # noqa: RUF012  # verdicts on the same policy, against all but the reference
 
 
 def read(folder: Path) -> Outcome | None:
@@ -74,7 +75,30 @@ def of_results(document: Mapping[str, Any]) -> Outcome:
         rows.append(read_row(entry, where, [f"{speed:,.0f}", duration(seconds)]))
     reference = document["reference"]
     reference = None if reference is None else schema.string(reference, "reference")
-    return outcome(document, reference, ["images/s", "time of a training"], rows)
+    found = outcome(document, reference, ["images/s", "time of a training"], rows)
+    return found._replace(others=other_verdicts(found, document))
+
+
+def other_verdicts(found: Outcome, document: Mapping[str, Any]) -> list[str]:
+    """What the verdict's policy is against the others: who is worse than none may still be better than uniform."""
+    subjects = [row.name for row in found.rows if found.verdict.startswith(f"{row.name} ")]
+    if not subjects:
+        return []
+    accuracies = {}
+    for i, entry in enumerate(entries(document, "policies")):
+        trials = entry.get("trials", [])
+        accuracies[entry["name"]] = dict(schema.sequence(trials, f"policies[{i}].trials", read_trial, 0))
+    subject = max(subjects, key=len)  # of which another name may be the beginning
+    others = [name for name in accuracies if name not in (subject, found.reference)]
+    pairs = [(name, paired(accuracies[subject], accuracies[name])) for name in others]
+    return [verdict(subject, name, difference) for name, difference in pairs if difference is not None]
+
+
+def read_trial(value: Any, where: str) -> tuple[int, float]:
+    """Seed and accuracy."""
+    expect(isinstance(value, dict), where, "an object", value)
+    seed = schema.integer(value["seed"], f"{where}.seed", 0, 2**63)
+    return seed, schema.number(value["accuracy"], f"{where}.accuracy")
 
 
 def of_study(document: Mapping[str, Any]) -> Outcome:
@@ -93,15 +117,15 @@ def of_study(document: Mapping[str, Any]) -> Outcome:
 
 
 def outcome(document: Mapping[str, Any], reference: str | None, headers: list[str], rows: list[Row]) -> Outcome:
-    verdict = schema.string(document["verdict"], "verdict")
+    sentence = schema.string(document["verdict"], "verdict")
     n_duplicates = schema.integer(document.get("duplicates", 0), "duplicates", 0, 10**12)
-    return Outcome(verdict, tone(verdict, rows), reference, headers, rows, n_duplicates)
+    return Outcome(sentence, tone(sentence, rows), reference, headers, rows, n_duplicates)
 
 
-def tone(verdict: str, rows: list[Row]) -> str:
+def tone(sentence: str, rows: list[Row]) -> str:
     """For the colour. Names in the sentence are a user's, so the words of the verdict are looked for behind them."""
     names = [*(row.name for row in rows), "SLACK"]
-    found = [word for name in names for word in TONES if verdict.startswith(f"{name} is {word} than ")]
+    found = [word for name in names for word in TONES if sentence.startswith(f"{name} is {word} than ")]
     return found[0] if found else "open"
 
 

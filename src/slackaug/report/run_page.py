@@ -30,6 +30,7 @@ def parts(
         "state": state(past, is_running),
         "facts": facts(past),
         "diagnostics": diagnostics(past),
+        "anchor_text": anchor_text(past),
     }
     if policy is not None:
         context["uses"] = uses(folder, past, found)
@@ -109,6 +110,14 @@ def policy_text(policy: Policy) -> str:
         f"Each image goes through {how} from {n}. A slice is as wide as a transformation is likely, and reaches as far "
         "out as its strength may go."
     )
+
+
+def anchor_text(past: History) -> str:
+    start = "At the start of each round the network goes back to its pre-trained state, and the policy so far becomes "
+    budget = past.config.search.kl_budget
+    if budget is None:
+        return start + "the anchor that a KL penalty holds the round close to."
+    return start + f"the anchor. A round goes a set way from it: a KL divergence of {budget:.3g} nats a position."
 
 
 def shares_text(policy: Policy, chosen: list[int]) -> list[tuple[str, str]]:
