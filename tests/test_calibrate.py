@@ -10,7 +10,7 @@ import torch
 
 import tiny
 from slackaug import learn, settings
-from slackaug.calibrate import Calibration, Trial, val_loss
+from slackaug.calibrate import Calibration, Trial
 from slackaug.configuration import configure
 from slackaug.data import load
 from slackaug.learner import Learner
@@ -81,8 +81,8 @@ def test_the_validation_loss_leaves_no_trace(tiny_npz):
     engine = learner.make_engine()
     before = {name: value.clone() for name, value in learner.model.state_dict().items()}
     streams = engine.get_state()["streams"]
-    first, again = (val_loss(engine, 4, 0) for _ in range(2))
-    assert torch.equal(first, again)
+    first, again = (learner.val_loss() for _ in range(2))
+    assert first == again
     assert all(torch.equal(value, before[name]) for name, value in learner.model.state_dict().items())
     after = engine.get_state()["streams"]
     assert all(torch.equal(streams[name], after[name]) for name in streams)
@@ -97,7 +97,7 @@ def test_the_validation_loss_is_that_of_the_images_as_they_are(tiny_npz):
         torch.nn.functional.cross_entropy(engine.model(engine.normalise(images)), labels)
         for images, labels in zip(engine.val.images[:n].split(4), engine.val.labels[:n].split(4), strict=True)
     ]
-    assert val_loss(engine, 4, 0).item() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
+    assert learner.val_loss() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
 
 
 def test_it_is_said_and_stored(tiny_npz, tmp_path, command):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from . import ensemble, learn, recipes, runs, settings
+from . import ensemble, learn, margins, recipes, runs, settings
 from .calibrate import Calibration
 from .configuration import configure, is_foreign
 from .data import DataError, Dataset, load
@@ -55,6 +55,7 @@ def search(
     dry_run: bool = False,
     size: int | None = None,
     margin: bool = False,
+    try_margin: bool = False,
     flip: bool | None = None,
     skip_bad: bool = False,
     group_by: str | None = None,
@@ -104,6 +105,7 @@ def search(
                 or dry_run
                 or size
                 or margin
+                or try_margin
                 or skip_bad
                 or group_by
                 or cache
@@ -111,6 +113,8 @@ def search(
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
                 )
+            if try_margin and (size is None or margin):
+                raise DataError("--try-margin needs --size, and stands in place of --margin")
             if tensorboard and not resume and find_spec("tensorboard") is None:
                 raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
             if ranks.leads and not resume and not dry_run:
@@ -122,6 +126,8 @@ def search(
             source = DataConfig(
                 source=data, size=size, margin=margin, skip_bad=skip_bad, group_by=group_by, cache=place
             )
+            if try_margin:
+                source = replace(source, margin=better_margin(work, source, given, config, set))
             dataset = read_data(work, source)
             source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
@@ -180,6 +186,21 @@ def read_data(work: Work, data: DataConfig) -> Dataset:
         cache=data.cache,
         progress=Reading(work.console),
     )
+
+
+def better_margin(
+    work: Work,
+    source: DataConfig,
+    given: dict[str, Any],
+    config: str | os.PathLike[str] | None,
+    assignments: Sequence[str],
+) -> bool:
+    def learner_of(margin: bool) -> Learner:
+        dataset = read_data(work, replace(source, margin=margin))
+        chosen = configure(dataset, given, config, assignments, work.ensemble.n_ranks)
+        return Learner(chosen, dataset, work.device, work.ensemble, work.engine)
+
+    return margins.better(learner_of, work.say)
 
 
 def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
@@ -344,10 +365,11 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
         work.say(f"time limit: the policy is that of round {rounds} of {planned}. {to_go_on}")
     share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
     if share < LOW_ENTROPY:
-        work.say(
-            f"the policy has collapsed to {share:.0%} of the highest entropy, which rarely helps: "
-            "try a lower search.policy_lr or a higher search.kl_weight"
-        )
+        search = learner.config.search
+        advice = "a lower search.policy_lr or a higher search.kl_weight"
+        if search.kl_budget is not None:
+            advice = f"a lower search.kl_budget than {search.kl_budget:g}"
+        work.say(f"the policy has collapsed to {share:.0%} of the highest entropy, which rarely helps: try {advice}")
     work.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
     if (work.folder / "report.html").is_file():
         work.say(f"the report is {work.folder / 'report.html'}")

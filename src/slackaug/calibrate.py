@@ -6,14 +6,16 @@ highest that meets the criterion is taken. Rates are tried in factors of two.
 """
 
 import math
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from . import hypergrad, rng
-from .engine import Plain
+from .data import Split
+from .engine import Normalise
+from .prepare import Preparation
 
 FACTOR = 2.0
 TOLERANCE = 0.05  # of the loss, above which it is no longer similar
@@ -79,21 +81,23 @@ class Calibration(NamedTuple):
 
 
 @torch.no_grad()
-def val_loss(engine: Plain, batch: int, seed: int) -> torch.Tensor:
+def val_loss(
+    model: nn.Module, normalise: Normalise, preparation: Preparation, val: Split, batch: int, seed: int
+) -> Tensor:
     """Of val images as they are, in train mode, as the search sees it; leaves no trace."""
-    engine.model.train()
-    total, n = torch.zeros((), device=engine.theta.device), 0
-    with hypergrad.unchanged_buffers(engine.model), rng.as_default(rng.generator(seed, "calibration")):
-        for images, labels in batches(engine, batch):
-            logits = engine.model(engine.normalise(engine.preparation.test(images)))
+    model.train()
+    total, n = torch.zeros((), device=val.labels.device), 0
+    with hypergrad.unchanged_buffers(model), rng.as_default(rng.generator(seed, "validation loss")):
+        for index in equal_batches(min(len(val.labels), N_IMAGES), batch):
+            images, labels = val.take(index.to(val.labels.device))
+            logits = model(normalise(preparation.test(images)))
             total += cross_entropy(logits.float(), labels, reduction="sum")
             n += len(labels)
     return total / n
 
 
-def batches(engine: Plain, batch: int) -> Iterator[Sequence[torch.Tensor]]:
-    """Of equal size, since each has its own batch-norm statistics."""
-    n = min(len(engine.val.labels), N_IMAGES)
+def equal_batches(n: int, batch: int) -> tuple[Tensor, ...]:
+    """Indices below n, in order; of equal size, since each batch has its own batch-norm statistics."""
     batch = min(batch, n)
-    for index in torch.arange(n - n % batch).split(batch):
-        yield engine.val.take(index.to(engine.val.labels.device))
+    batches: tuple[Tensor, ...] = torch.arange(n - n % batch).split(batch)
+    return batches

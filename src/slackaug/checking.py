@@ -226,7 +226,7 @@ def preparation(found: Survey, size: int | None, *, margin: bool) -> str:
         return whole
     return (
         f"{whole}; {elongated:.0%} of the images are far from square, and --margin would keep their shape (random "
-        "windows): the paper tries both and keeps the one with the lower validation loss after pre-training"
+        "windows): --try-margin pre-trains with both and keeps what has the lower validation loss, as the paper does"
     )
 
 

@@ -130,6 +130,9 @@ def search(
     ] = False,
     size: SizeOption = None,
     margin: MarginOption = False,
+    try_margin: Annotated[
+        bool, typer.Option("--try-margin", help="Pre-train with and without a margin, and keep what is better.")
+    ] = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
     balanced: Annotated[
@@ -169,6 +172,7 @@ def search(
         dry_run=dry_run,
         size=size,
         margin=margin,
+        try_margin=try_margin,
         flip=flip,
         skip_bad=skip_bad,
         balanced=balanced,

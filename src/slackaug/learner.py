@@ -104,15 +104,11 @@ class Learner:
 
     def calibrate(self) -> Iterator[Progress]:
         """Re-training from theta_0 at one rate after the other; then the model is theta_0 again."""
-        search, seed = self.config.search, self.config.seed
+        search = self.config.search
         self.pretrained = self.fit.get_state()
         engine = self.make_engine()
         fresh = engine.get_state()
-
-        def val_loss() -> float:
-            return self.ensemble.average(calibrate.val_loss(engine, search.batch, seed)).item()
-
-        found = Calibration(val_loss(), ())
+        found = Calibration(self.val_loss(), ())
         while (rate := found.next_rate(search.model_lr)) is not None:
             tried, state = replace(search, model_lr=rate), slack.start(self.phi, engine)
             for step in range(1, search.n_retrain + 1):
@@ -120,10 +116,16 @@ class Learner:
                 yield Progress(
                     "calibration", 0, step, search.n_retrain, self.share_done(), report.train_loss, None, self.phi
                 )
-            found = found._replace(trials=(*found.trials, Trial(rate, val_loss())))
+            found = found._replace(trials=(*found.trials, Trial(rate, self.val_loss())))
             engine.set_state(fresh)
         self.calibration, self.pretrained = found, None
         self.on_calibrated(found)
+
+    def val_loss(self) -> float:
+        """Of the model as it is, without augmentation."""
+        data, config = (self.fit.normalise, self.preparation, self.val), self.config
+        loss = calibrate.val_loss(self.model, *data, config.search.batch, config.seed)
+        return self.ensemble.average(loss).item()
 
     def search(self) -> Iterator[Progress]:
         assert self.engine is not None
