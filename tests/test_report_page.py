@@ -72,6 +72,9 @@ def test_it_says_what_holds_a_round_to_its_anchor(tmp_path):
     assert "kl_budget: null" in config
     (folder / "config.yaml").write_text(config.replace("kl_budget: null", "kl_budget: 0.016"))
     assert "a KL divergence of 0.016 nats a position" in page.render(folder)
+    for content, expected in (('{"model_lr": 0.2}', True), ("{", False), ('{"model_lr": "<b>"}', False), ("[]", False)):
+        (folder / "calibration.json").write_text(content)
+        assert ("The rate of re-training, 0.2, was found by trial" in page.render(folder)) is expected
 
 
 @pytest.mark.parametrize("name", [*baselines.METHODS, "randaugment-3-14", "slack"])

@@ -37,6 +37,7 @@ class History(NamedTuple):
     steps: list[Step]  # as recorded, every few steps
     policies: list[Policy]  # at the end of each finished round
     policy: Policy | None  # of the last finished round; policy.json, where the files of the rounds are gone
+    rate: float | None  # of re-training, where it was found by trial
 
     @property
     def names(self) -> list[str]:
@@ -100,7 +101,8 @@ def read(run: Path | str) -> History:
     start = start_policy(config, policies)
     steps = read_steps(run / "metrics.jsonl", start)
     policy = policies[-1] if policies else Policy.load(run / "policy.json") if (run / "policy.json").is_file() else None
-    return History(run, config, start, steps, policies[: config.search.n_rounds], policy)
+    rate = read_rate(run / "calibration.json")
+    return History(run, config, start, steps, policies[: config.search.n_rounds], policy, rate)
 
 
 def read_config(path: Path) -> recipes.RunConfig:
@@ -109,6 +111,13 @@ def read_config(path: Path) -> recipes.RunConfig:
         return settings.update(blank, settings.read_yaml(path))
     except settings.SettingError as error:
         raise RunError(f"{path}: is not the configuration of a run ({error})") from error
+
+
+def read_rate(path: Path) -> float | None:
+    try:
+        return finite(json.loads(path.read_text(encoding="utf-8"))["model_lr"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def read_policies(run: Path) -> list[Policy]:
