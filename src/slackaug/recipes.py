@@ -146,7 +146,7 @@ def fast(data: Dataset, model: str | None = None) -> RunConfig:
         preset="fast",
         pretrain=replace(base.pretrain, epochs=epochs_within(60, 1_000, 12_000, n_train // 2, 128)),
         search=self_tuned(n_train // 2, 128, n_rounds=5, retrain=range(60, 300), unrolled=range(60, 150)),
-        evaluate=replace(base.evaluate, epochs=epochs_within(60, 1_000, 24_000, n_train, 128)),
+        evaluate=replace(base.evaluate, epochs=epochs_within(60, 1_000, 8_000, n_train, 128)),
     )
 
 

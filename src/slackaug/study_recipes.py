@@ -70,12 +70,8 @@ class StudyConfig:
 # --- your own data ----------------------------------------------------------------------------------------------------
 
 
-def quick() -> StudyConfig:
-    return StudyConfig(search="quick")
-
-
-def paper() -> StudyConfig:
-    return StudyConfig(search="paper")
+def own(preset: str) -> StudyConfig:
+    return StudyConfig(search=preset)
 
 
 def digits() -> StudyConfig:
@@ -158,8 +154,7 @@ def published_magnitudes(dataset: str, model: str) -> StudyConfig:
 CIFAR = paper_tables.CIFAR  # both data sets with both networks
 
 STUDIES: dict[str, Callable[[], StudyConfig]] = {
-    "quick": quick,
-    "paper": paper,
+    **{name: partial(own, name) for name in ("quick", "standard", "fast", "paper")},
     "digits": digits,
     **{f"{data}-{model}": partial(cifar, data, model) for data, model in CIFAR},
     "imagenet100": imagenet100,
