@@ -481,7 +481,7 @@ def test_flips_that_change_the_label_are_off_and_differences_are_said(
     allowed, own, given, flips, says, tiny_npz, tmp_path, monkeypatch
 ):
     data = replace(load(str(tiny_npz)), flip=allowed)
-    monkeypatch.setattr(trial, "load", lambda *_, **__: data)
+    monkeypatch.setattr(recipes, "load", lambda *_, **__: data)
     found, text = remarks_on(Policy.uniform("cifar", flip=own), tiny_npz, tmp_path, flip=given)
     assert found is flips
     assert says in text

@@ -17,7 +17,7 @@ from rich.console import Console
 from . import ensemble, learn, margins, recipes, runs, settings
 from .calibrate import Calibration
 from .configuration import configure, is_foreign
-from .data import DataError, Dataset, load
+from .data import DataError, Dataset
 from .engines import OutOfMemory
 from .ensemble import ALONE, Ensemble, Parted, n_processes
 from .exits import Stopped, signals
@@ -177,15 +177,7 @@ class Work(NamedTuple):
 
 def read_data(work: Work, data: DataConfig) -> Dataset:
     """The data of a run, from where the command says it is now."""
-    return load(
-        work.data,
-        size=data.size,
-        margin=data.margin,
-        skip_bad=data.skip_bad,
-        group_by=data.group_by,
-        cache=data.cache,
-        progress=Reading(work.console),
-    )
+    return data.read(Reading(work.console), work.data)
 
 
 def better_margin(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from .data import Dataset
+from .data import Dataset, load
+from .data.options import Progress
 from .fit import FitConfig
 from .models import MODELS
 from .prepare import SMALL_IMAGE
@@ -27,6 +28,18 @@ class DataConfig:
     group_by: str | None = None  # images that stay on one side of a split
     cache: str | None = None  # where decoded images are kept; no part of what they are
     fingerprint: str = ""
+
+    def read(self, progress: Progress, source: str | None = None) -> Dataset:
+        """The data, from where it was, or from where it is now."""
+        return load(
+            source or self.source,
+            size=self.size,
+            margin=self.margin,
+            skip_bad=self.skip_bad,
+            group_by=self.group_by,
+            cache=self.cache,
+            progress=progress,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from torch import nn
 from . import __version__, baselines, engines, models, rng, scoring, settings
 from . import weights as start
 from .checkpoints import Checkpoints
-from .data import Dataset, Split, load
+from .data import Dataset, Split
 from .data.dataset import fingerprint
 from .exits import Stopped, signals
 from .files import write_atomically
@@ -114,15 +114,7 @@ class Trial:
 @lru_cache(maxsize=2)
 def load_once(data: DataConfig, reading: Reading) -> Dataset:
     """For all trials of a process."""
-    return load(
-        data.source,
-        size=data.size,
-        margin=data.margin,
-        skip_bad=data.skip_bad,
-        group_by=data.group_by,
-        cache=data.cache,
-        progress=reading,
-    )
+    return data.read(reading)
 
 
 def dataset(data: DataConfig, reading: Reading = SILENT) -> Dataset:
