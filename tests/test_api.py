@@ -15,7 +15,7 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import api, configuration, learn, recipes
+from slackaug import conducting, configuration, learn, recipes
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -237,7 +237,7 @@ def test_own_code_is_named_on_the_command_line_only(command, monkeypatch, tiny_n
 
 
 def test_the_resume_command_keeps_what_no_configuration_knows():
-    work = api.Work("my data", Path("runs/x"), "meta", 3, None, True, Console())
+    work = conducting.Work("my data", Path("runs/x"), "meta", 3, None, True, Console())
     config = recipes.cifar10("own_model:net")
     assert work.resume_command(config) == (
         "slackaug search 'my data' -o runs/x --resume --model own_model:net --device meta --threads 3 --tensorboard"
@@ -287,23 +287,23 @@ def test_names_are_not_taken_for_markup_and_commands_not_cut(tiny_npz, tmp_path)
 def test_signal_handlers_are_put_back():
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
-    with api.signals() as caught:
+    with conducting.signals() as caught:
         signal.raise_signal(signal.SIGTERM)
     assert caught == [signal.SIGTERM]
     assert [signal.getsignal(number) for number in numbers] == before
 
 
 def test_signals_inside_and_outside_see_the_same():
-    with api.signals() as outside:
-        with api.signals() as inside:
+    with conducting.signals() as outside:
+        with conducting.signals() as inside:
             signal.raise_signal(signal.SIGTERM)
         assert inside == outside == [signal.SIGTERM]
-    with api.signals() as later:
+    with conducting.signals() as later:
         assert later == []
 
 
 def test_a_second_interrupt_is_at_once():
-    with api.signals():
+    with conducting.signals():
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import tiny
-from slackaug import api, recipes
+from slackaug import api, recipes, resuming
 from slackaug.data import DataError, load, splits
 from slackaug.learner import Learner
 
@@ -119,7 +119,7 @@ def test_groups_whole_and_classes_near_their_share(sizes, seed, fraction):
 
 def test_a_search_takes_groups_and_goes_on_with_them(patients, tmp_path, quick_search):
     api.search(patients / "x.csv", tmp_path / "run", group_by="patient", set=tiny.assignments())
-    stored = api.read_config(tmp_path / "run")
+    stored = resuming.read_config(tmp_path / "run")
     assert stored.data.group_by == "patient"
     again = api.search(patients / "x.csv", tmp_path / "run", resume=True)  # the same data, so the same groups
     assert again is not None

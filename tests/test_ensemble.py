@@ -20,7 +20,7 @@ from torch import distributed as dist
 
 import slackaug
 import tiny
-from slackaug import api, cli, learn, recipes
+from slackaug import api, cli, conducting, learn, recipes, resuming
 from slackaug.checkpoints import Checkpoints, read
 from slackaug.data import load
 from slackaug.ensemble import ALONE, Ensemble
@@ -145,14 +145,14 @@ def test_only_rank_0_speaks_and_writes(pair):
     assert "an ensemble of 2 models, one in each process" in first.output
     assert second.output == ""
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 18
-    assert api.read_config(run).n_ranks == 2
+    assert resuming.read_config(run).n_ranks == 2
     assert slackaug.Policy.load(run / "policy.json").learned["ranks"] == 2
 
 
 def test_the_gradient_is_the_mean_of_the_single_ones(stopped, tiny_npz):
     """Each rank's Learner alone, from the checkpoint before; the sum of gradients tells that of the ensemble."""
     run, _ = stopped
-    config = api.read_config(run)
+    config = resuming.read_config(run)
     before, after = (read(path)["ranks"] for path in Checkpoints(run / "checkpoints").paths())
     found = []
     for rank in range(2):
@@ -297,7 +297,7 @@ def test_what_goes_wrong_on_one_rank_is_said_once(rank, error, says, tiny_npz, t
 def test_the_ranks_must_have_the_same_data(tiny_npz, tmp_path):
     data = load(str(tiny_npz))
     ranks = SimpleNamespace(all=lambda value: [value, "another"], n_ranks=2)
-    work = api.Work(str(tiny_npz), tmp_path / "run", "cpu", None, None, False, Console(quiet=True), ranks)
+    work = conducting.Work(str(tiny_npz), tmp_path / "run", "cpu", None, None, False, Console(quiet=True), ranks)
     with pytest.raises(ValueError, match="is not the same data for all processes of the ensemble"):
         api.begin(work, recipes.quick(data), data, overwrite=False)
 
@@ -317,7 +317,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
 def test_the_command_to_go_on():
     config = RunConfig(preset="quick", model="small", space="cifar", n_ranks=4)
     for device in ("cuda:0", "cuda:3"):
-        work = api.Work("my data", Path("r"), device, None, None, False, Console())
+        work = conducting.Work("my data", Path("r"), device, None, None, False, Console())
         expected = "torchrun --nproc-per-node 4 -m slackaug search 'my data' -o r --resume"
         assert work.resume_command(config) == expected + ("" if torch.cuda.is_available() else " --device cuda")
 

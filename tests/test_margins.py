@@ -6,7 +6,7 @@ import pytest
 import slackaug
 import tiny
 from slackaug import margins
-from slackaug.api import read_config
+from slackaug.resuming import read_config
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 

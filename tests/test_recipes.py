@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from slackaug import data, recipes
-from slackaug.api import read_config
 from slackaug.data import Split
 from slackaug.recipes import RunConfig
+from slackaug.resuming import read_config
 from slackaug.slack import SearchConfig
 
 # SPEC section 3: preset, network | n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay | clip

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import save_file
 
 import tiny
-from slackaug import api, models, rng, settings, trial, weights
+from slackaug import models, resuming, rng, settings, trial, weights
 from slackaug.data import load
 from slackaug.learner import Learner
 from slackaug.recipes import quick
@@ -101,7 +101,7 @@ def test_a_search_says_it_stores_it_and_goes_on(trained, tiny_npz, tmp_path, com
     done = command(*words)
     assert done.returncode == 0, done.stderr
     assert "last layer, which is new: 3 classes, of which the file has 10" in done.stdout
-    assert api.read_config(tmp_path / "run").weights == str(trained[1])
+    assert resuming.read_config(tmp_path / "run").weights == str(trained[1])
 
 
 @pytest.mark.parametrize(

@@ -1,41 +1,28 @@
 """`slackaug.search`: the command and the function are this one, with the same names."""
 
 import json
-import math
 import os
-import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 
 from . import ensemble, learn, margins, recipes, runs, settings
-from .calibrate import Calibration
-from .configuration import configure, is_foreign
+from .conducting import SearchResult, Work, conduct, holding, read_data
+from .configuration import configure
 from .data import DataError, Dataset
 from .engines import OutOfMemory
-from .ensemble import ALONE, Ensemble, Parted, n_processes
-from .exits import Stopped, signals
-from .learn import Ending
-from .learner import Learner, Progress
+from .learner import Learner
 from .machine import default_device, duration_seconds, machine
-from .policy import Policy
-from .progress import Display, Reading, duration
+from .progress import duration
 from .recipes import DataConfig, RunConfig
-from .runs import START_ANEW, Run, RunError
+from .resuming import go_on
+from .runs import Run, RunError
 
 LEAST_BATCH = 8  # that a search makes do with by itself
-LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
-
-
-class SearchResult(NamedTuple):
-    policy: Policy
-    run: Path
 
 
 def search(
@@ -140,46 +127,6 @@ def search(
         return begin(work, chosen, dataset, overwrite=overwrite)
 
 
-class Work(NamedTuple):
-    """What a command decides beside the configuration, which is the run's."""
-
-    data: str
-    folder: Path
-    device: str
-    threads: int | None
-    time_limit: float | None
-    tensorboard: bool
-    console: Console
-    ensemble: Ensemble = ALONE
-    watch: Callable[[float], None] | None = None  # is told the share that is done
-    engine: str = "fast"
-
-    def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-    def resume_command(self, config: RunConfig) -> str:
-        words = ["slackaug", "search", self.data, "-o", str(self.folder), "--resume"]
-        if config.n_ranks > 1:
-            words = ["torchrun", "--nproc-per-node", str(config.n_ranks), "-m", *words]
-        if is_foreign(config.model):
-            words += ["--model", config.model]
-        device = "cuda" if config.n_ranks > 1 and self.device.startswith("cuda") else self.device
-        if device != default_device():
-            words += ["--device", device]
-        if self.threads is not None:
-            words += ["--threads", str(self.threads)]
-        if self.tensorboard:
-            words.append("--tensorboard")
-        if self.engine != "fast":
-            words += ["--engine", self.engine]
-        return shlex.join(words)
-
-
-def read_data(work: Work, data: DataConfig) -> Dataset:
-    """The data of a run, from where the command says it is now."""
-    return data.read(Reading(work.console), work.data)
-
-
 def better_margin(
     work: Work,
     source: DataConfig,
@@ -245,169 +192,3 @@ def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -
         if run is not None:
             run.write("env.json", json.dumps(runs.environment(), indent=1))
         return conduct(work, run, learner, dataset, 0.0)
-
-
-def go_on(work: Work, model: str | None) -> SearchResult:
-    """Resume a run from its newest checkpoint, or from its start where there is none."""
-    stored = work.ensemble.lead(lambda: read_config(work.folder))
-    with work.ensemble.together():
-        check_resumable(work, stored, model)
-    with holding(work, stored, lambda: Run(work.folder)) as run:
-        with work.ensemble.together(), writing(work, stored):
-            dataset = read_data(work, stored.data)
-            if dataset.fingerprint != stored.data.fingerprint:
-                raise DataError(
-                    f"{work.data}: is not the data of this run (another fingerprint than that of {stored.data.source})"
-                )
-            learner = Learner(stored, dataset, work.device, work.ensemble, work.engine)
-        seconds = restore(work, run, learner)
-        if learner.is_finished:
-            policy_file = work.folder / "policy.json"
-            work.say(f"{work.folder}: this search is finished; its policy is {policy_file}")
-            return SearchResult(work.ensemble.lead(lambda: Policy.load(policy_file)), work.folder)
-        return conduct(work, run, learner, dataset, seconds)
-
-
-def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:
-    if model != (stored.model if is_foreign(stored.model) else None):  # a file alone may not name code to run
-        expected = f"give --model {stored.model}" if is_foreign(stored.model) else "do not give --model"
-        raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
-    if stored.n_ranks != work.ensemble.n_ranks:
-        raise RunError(
-            f"{work.folder}: this run has {n_processes(stored.n_ranks)}, not "
-            f"{work.ensemble.n_ranks}. To go on: {work.resume_command(stored)}"
-        )
-
-
-def restore(work: Work, run: Run | None, learner: Learner) -> float:
-    """Give every rank its state of the newest checkpoint; the seconds of work that are in it."""
-    saved: dict[str, Any] | None = None
-    with work.ensemble.together(), writing(work, learner.config):
-        if run is not None:
-            saved, remarks = run.load_checkpoint()
-            for remark in remarks:
-                work.say(remark)
-            run.cut_metrics(0 if saved is None else saved["metrics_size"])
-    states = None if run is None else [None] * learner.config.n_ranks if saved is None else learn.unpack(saved)
-    own = work.ensemble.scatter_states(states)
-    if own is None:
-        work.say("no checkpoint yet: starting again with the stored configuration")
-        return 0.0
-    try:
-        learner.set_state(own)
-    except (LookupError, TypeError, AttributeError):  # whole, but not what this version writes
-        raise RunError(f"{work.folder}: its checkpoint is not one of this slackaug's searches; {START_ANEW}") from None
-    seconds = 0.0 if saved is None else float(saved["seconds"])
-    if not learner.is_finished:
-        left = seconds * (1 - learner.share_done()) / max(learner.share_done(), 1e-9)
-        work.say(f"going on after {learner.share_done():.0%} of the search; about {duration(left)} left")
-    return seconds
-
-
-def read_config(folder: Path) -> RunConfig:
-    if not (folder / "config.yaml").is_file():
-        raise RunError(f"{folder}: holds no run to resume (no config.yaml)")
-    document = settings.read_yaml(folder / "config.yaml")
-    return settings.update(RunConfig(preset="", model="small", space="cifar"), document)
-
-
-@contextmanager
-def holding(work: Work, config: RunConfig, open_run: Callable[[], Run]) -> Iterator[Run | None]:
-    """The folder of the run, for the rank that writes it."""
-    with writing(work, config), ExitStack() as held:
-        run = None
-        with work.ensemble.together(), writing(work, config):
-            if work.ensemble.leads:
-                run = held.enter_context(closing(open_run()))
-        yield run
-
-
-def writing(work: Work, config: RunConfig) -> AbstractContextManager[None]:
-    def how_to_go_on() -> str:
-        has_run = (work.folder / "config.yaml").is_file()
-        return work.resume_command(config) if has_run else "run the same command again"
-
-    return runs.writing(work.folder, how_to_go_on)
-
-
-def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:
-    def on_calibrated(found: Calibration) -> None:
-        work.say(found.describe())
-        if run is not None:
-            run.write("calibration.json", json.dumps(found.to_json(), indent=1))
-
-    learner.on_calibrated = on_calibrated
-    policy_file = work.folder / "policy.json"
-    to_go_on = f"To go on: {work.resume_command(learner.config)}"
-    try:
-        with signals() as caught:
-            ending = execute(work, run, learner, dataset, seconds_before, lambda: bool(caught))
-            (signal_number,) = work.ensemble.agree(caught[0] if caught else 0)
-        policy = work.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.exists() else None)
-    except Parted as parted:
-        raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
-    if ending is Ending.STOPPED:
-        raise Stopped(f"stopped; everything is saved. {to_go_on}", signal_number)
-    if policy is None:
-        raise RuntimeError(
-            f"the time limit came before the end of the first round, so there is no policy yet. {to_go_on}"
-        )
-    if ending is Ending.TIME_LIMIT:
-        rounds, planned = policy.learned["rounds"], learner.config.search.n_rounds
-        work.say(f"time limit: the policy is that of round {rounds} of {planned}. {to_go_on}")
-    share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
-    if share < LOW_ENTROPY:
-        search = learner.config.search
-        advice = "a lower search.policy_lr or a higher search.kl_weight"
-        if search.kl_budget is not None:
-            advice = f"a lower search.kl_budget than {search.kl_budget:g}"
-        work.say(f"the policy has collapsed to {share:.0%} of the highest entropy, which rarely helps: try {advice}")
-    work.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
-    if (work.folder / "report.html").is_file():
-        work.say(f"the report is {work.folder / 'report.html'}")
-    return SearchResult(policy, work.folder)
-
-
-def execute(
-    work: Work,
-    run: Run | None,
-    learner: Learner,
-    dataset: Dataset,
-    seconds_before: float,
-    should_stop: Callable[[], bool],
-) -> Ending:
-    """Do the search, and show, log and report it on the rank that has the run."""
-    limit = math.inf if work.time_limit is None else seconds_before + work.time_limit
-    if run is not None and work.tensorboard:
-        folder, n_steps = run.path / "tensorboard", learner.config.search.n_steps
-        run.loggers.append(runs.tensorboard(folder, learner.phi.space.names, n_steps))
-    shown = nullcontext() if run is None else Display(work.console, run.path / "search.log")
-    with nullcontext() if run is None else reporting(work, run, learner, dataset), shown as display:
-
-        def show(progress: Progress, elapsed: float) -> None:
-            if display is not None:
-                display.show(progress, elapsed)
-            if work.watch is not None:
-                work.watch(progress.done)
-
-        return learn.execute(learner, run, show, should_stop, seconds_before=seconds_before, time_limit=limit)
-
-
-@contextmanager
-def reporting(work: Work, run: Run, learner: Learner, dataset: Dataset) -> Iterator[None]:
-    """report.html is written anew after every round, and a last time when the work ends, however it does."""
-    from .report.board import Pies
-    from .report.live import Live  # the page's template engine is not needed for anything else
-
-    live = Live(run.path, dataset, work.say)
-    run.followers.append(live.update)
-    at_the_end: list[Callable[[], None]] = [partial(live.update, is_running=False)]
-    if work.tensorboard:
-        pies = Pies(run.path, run.path / "tensorboard", learner.config.search.n_steps, work.say)
-        run.followers.append(pies.update)
-        at_the_end.append(pies.update)
-    try:
-        yield
-    finally:
-        for write in at_the_end:
-            write()

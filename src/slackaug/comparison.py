@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from . import api, configuration, results, runs, settings, trial
+from . import configuration, results, resuming, runs, settings, trial
 from . import weights as start
 from .backends import Backend, Job, get_backend
 from .candidates import Candidate, PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
@@ -209,7 +209,7 @@ def load_as(stored: RunConfig | None, source: DataConfig, reading: Reading) -> t
 def stored_config(policies: Sequence[PolicyLike]) -> RunConfig | None:
     """The settings of the run that the first policy comes from."""
     folder = run_folder(policies)
-    return None if folder is None else api.read_config(folder)
+    return None if folder is None else resuming.read_config(folder)
 
 
 def configure(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import api, comparison, intervals, show
+from . import api, comparison, intervals, resuming, show
 from .report import page
 
 SEEDS = 4
@@ -33,4 +33,4 @@ def run(out: str, console: Console) -> None:
 
 def is_demo(folder: Path) -> bool:
     """Whether a folder holds an earlier demo, which may be replaced; any other run may not."""
-    return (folder / "config.yaml").is_file() and api.read_config(folder).preset == "demo"
+    return (folder / "config.yaml").is_file() and resuming.read_config(folder).preset == "demo"

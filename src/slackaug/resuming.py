@@ -1,0 +1,79 @@
+"""A run that was left is taken up again, from its newest checkpoint."""
+
+from pathlib import Path
+from typing import Any
+
+from . import learn, settings
+from .conducting import SearchResult, Work, conduct, holding, read_data, writing
+from .configuration import is_foreign
+from .data import DataError
+from .ensemble import n_processes
+from .learner import Learner
+from .policy import Policy
+from .progress import duration
+from .recipes import RunConfig
+from .runs import START_ANEW, Run, RunError
+
+
+def go_on(work: Work, model: str | None) -> SearchResult:
+    """Resume a run from its newest checkpoint, or from its start where there is none."""
+    stored = work.ensemble.lead(lambda: read_config(work.folder))
+    with work.ensemble.together():
+        check_resumable(work, stored, model)
+    with holding(work, stored, lambda: Run(work.folder)) as run:
+        with work.ensemble.together(), writing(work, stored):
+            dataset = read_data(work, stored.data)
+            if dataset.fingerprint != stored.data.fingerprint:
+                raise DataError(
+                    f"{work.data}: is not the data of this run (another fingerprint than that of {stored.data.source})"
+                )
+            learner = Learner(stored, dataset, work.device, work.ensemble, work.engine)
+        seconds = restore(work, run, learner)
+        if learner.is_finished:
+            policy_file = work.folder / "policy.json"
+            work.say(f"{work.folder}: this search is finished; its policy is {policy_file}")
+            return SearchResult(work.ensemble.lead(lambda: Policy.load(policy_file)), work.folder)
+        return conduct(work, run, learner, dataset, seconds)
+
+
+def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:
+    if model != (stored.model if is_foreign(stored.model) else None):  # a file alone may not name code to run
+        expected = f"give --model {stored.model}" if is_foreign(stored.model) else "do not give --model"
+        raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
+    if stored.n_ranks != work.ensemble.n_ranks:
+        raise RunError(
+            f"{work.folder}: this run has {n_processes(stored.n_ranks)}, not "
+            f"{work.ensemble.n_ranks}. To go on: {work.resume_command(stored)}"
+        )
+
+
+def restore(work: Work, run: Run | None, learner: Learner) -> float:
+    """Give every rank its state of the newest checkpoint; the seconds of work that are in it."""
+    saved: dict[str, Any] | None = None
+    with work.ensemble.together(), writing(work, learner.config):
+        if run is not None:
+            saved, remarks = run.load_checkpoint()
+            for remark in remarks:
+                work.say(remark)
+            run.cut_metrics(0 if saved is None else saved["metrics_size"])
+    states = None if run is None else [None] * learner.config.n_ranks if saved is None else learn.unpack(saved)
+    own = work.ensemble.scatter_states(states)
+    if own is None:
+        work.say("no checkpoint yet: starting again with the stored configuration")
+        return 0.0
+    try:
+        learner.set_state(own)
+    except (LookupError, TypeError, AttributeError):  # whole, but not what this version writes
+        raise RunError(f"{work.folder}: its checkpoint is not one of this slackaug's searches; {START_ANEW}") from None
+    seconds = 0.0 if saved is None else float(saved["seconds"])
+    if not learner.is_finished:
+        left = seconds * (1 - learner.share_done()) / max(learner.share_done(), 1e-9)
+        work.say(f"going on after {learner.share_done():.0%} of the search; about {duration(left)} left")
+    return seconds
+
+
+def read_config(folder: Path) -> RunConfig:
+    if not (folder / "config.yaml").is_file():
+        raise RunError(f"{folder}: holds no run to resume (no config.yaml)")
+    document = settings.read_yaml(folder / "config.yaml")
+    return settings.update(RunConfig(preset="", model="small", space="cifar"), document)
