@@ -180,6 +180,16 @@ def test_batches_without_some_of_the_classes(batch, command, tiny_npz, tmp_path)
     assert torch.isfinite(policy.pi).all()
 
 
+def test_a_batch_too_small_for_the_network_is_one_message(command, tiny_npz, tmp_path, monkeypatch):
+    """At 8 x 8 pixels, ResNet-18 ends with maps of a single pixel. The first steps are those that measure the cost."""
+    monkeypatch.undo()
+    settings = {"pretrain__batch": 1, "search__batch": 1}
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--model", "resnet18", **settings))
+    assert done.returncode == 2
+    assert "give batches of at least 2: pretrain.batch and search.batch, or evaluate.batch" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_one_composite(command, tiny_npz, tmp_path):
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", search__n_composites=1))
     assert done.returncode == 0, done.stderr

@@ -218,7 +218,15 @@ def timed(step: Callable[[], object]) -> float:
     times = []
     for _ in range(4):
         start = time.perf_counter()
-        step()
+        try:
+            step()
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise ValueError(
+                "with a batch of one image, this network's batch-norm has a single value to normalise; give batches of "
+                "at least 2: pretrain.batch and search.batch, or evaluate.batch"
+            ) from None
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
