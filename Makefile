@@ -3,7 +3,7 @@ PYTHON ?= python3
 CHROMIUM ?= /usr/bin/chromium
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all test-browser screenshot chromium check benchmark clean
+.PHONY: help demo test test-all test-browser screenshot chromium check audit benchmark clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,9 +52,14 @@ check: .venv/installed  ## ruff and mypy --strict
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
+audit: .venv/installed  ## ask for known weaknesses of the versions in constraints.txt (needs pypi.org)
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	.venv-audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
 benchmark: .venv-tv/installed  ## speed of the augmentation and of the report on this machine
 	.venv-tv/bin/python benchmarks/augment.py
 	.venv-tv/bin/python benchmarks/report.py
 
 clean:  ## remove the environments and caches
-	rm -rf .venv .venv-tv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tv .venv-audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

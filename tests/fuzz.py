@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, NamedTuple
 
-HANG = 10.0  # seconds that no reader takes for a document of some kilobytes
+HANG = 60.0  # seconds after which nobody waits for a reader
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, -(2**64), 10**400, 0.5, -0.0, 1e-320, 1e308, "", "x", "\0", "Rotate",
     "x" * 300, "\ud800", "../../etc/passwd", "<script>", [], {}, [[]], [None], {"": None}, [0.5] * 17, [[1.0]] * 3,
@@ -34,6 +34,7 @@ class Target(NamedTuple):
     seeds: Sequence[bytes]
     words: Sequence[bytes] = ()
     is_json: bool = False
+    seconds: float = 2.0  # that none of some kilobytes takes, though others work on the machine
 
 
 class Found(NamedTuple):

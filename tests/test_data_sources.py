@@ -215,7 +215,7 @@ def test_hf(monkeypatch):
     assert dataset.class_names == ("cat", "dog")
     assert dataset.notes == ("validation joined train: a search splits it anew",)
     assert len(load("hf:me/pets@coarse").test.labels) == 8
-    refused("hf:me/pets@course", "did you mean 'coarse'")
+    refused("hf:me/pets@course", "unknown column of labels 'course'; did you mean 'coarse'")
 
 
 def test_hf_refuses(monkeypatch):

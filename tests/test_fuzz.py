@@ -33,7 +33,7 @@ from test_checkpoints import state
 
 MEGABYTE = 1024**2
 MOST_MEMORY = 600 * MEGABYTE  # that a reader may take: an image of 100 million pixels is the largest thing that is read
-SECONDS = 2.0  # that none takes, here with others on the machine
+IMAGE_SECONDS = 30.0  # of 100 million pixels, likewise
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 
 
@@ -155,10 +155,12 @@ def archives(place):
 
 
 def tables(place):
-    for name, colour in zip("abcd", ("red", "green", "blue", "white"), strict=True):
-        Image.new("RGB", (4, 4), colour).save(place / f"{name}.png")
-    rows = ["a.png,x", "b.png,y", "c.png,x", "d.png,y"]
-    seeds = ["path,label\n" + "\n".join(rows), "path;label;split\n" + "\n".join(f"{r};train" for r in rows)]
+    names = "abcdefghijklmnop"
+    for i, name in enumerate(names):
+        Image.new("RGB", (4, 4), (i, 0, 0)).save(place / f"{name}.png")
+    rows = [f"{name}.png,{'cat' if i % 2 else 'dog'}" for i, name in enumerate(names)]
+    split = [f"{row},{'test' if i < 4 else 'train'}".replace(",", ";") for i, row in enumerate(rows)]
+    seeds = ["\n".join(["path,label", *rows]), "\n".join(["path;label;split", *split])]
     words = [b"../", b"/etc/passwd", b"path", b"label", b"split", b"test", b'""', b"\r", b"a.png", b"\x00", b'"' * 99]
     read_table = stored(place / "x.csv", lambda path: load(str(path), skip_bad=True))
     return Target(read_table, (DataError,), encoded(seeds), words)
@@ -176,7 +178,8 @@ def images(place):
             seeds.append(buffer.getvalue())
     words = [b"IHDR", b"IDAT", b"iCCP", b"tRNS", b"acTL", b"Exif\0\0", b"II*\0", b"MM\0*", b"\xff\xd8", b"\xff\xda",
              b"\x7f\xff\xff\xff", b"RIFF", b"VP8X"]  # fmt: skip
-    return Target(stored(place / "x.png", lambda path: decode.read(path, Options(size=8))), (DataError,), seeds, words)
+    read_image = stored(place / "x.png", lambda path: decode.read(path, Options(size=8)))
+    return Target(read_image, (DataError,), seeds, words, seconds=IMAGE_SECONDS)
 
 
 def checkpoints(place):
@@ -204,9 +207,9 @@ READERS = {
     protocols: 60_000,
     images: 50_000,
     evaluations: 40_000,
-    tables: 40_000,
     assignments: 30_000,
     configurations: 30_000,
+    tables: 20_000,
     studies: 20_000,
     archives: 20_000,
     checkpoints: 20_000,
@@ -219,20 +222,28 @@ def test_a_million_in_all():
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
+def test_what_the_damaged_ones_are_made_of_is_read(reader, place):
+    target = reader(place)
+    assert target.read(target.seeds[0]) is not None or reader in (protocols,)
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_only_documented_errors(reader, place):
-    check(fuzz.fuzz(reader(place), READERS[reader] // SAMPLE, seed=1))
+    target = reader(place)
+    check(target, fuzz.fuzz(target, READERS[reader] // SAMPLE, seed=1))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_only_documented_errors_of_a_million(reader, place):
-    found = fuzz.fuzz(reader(place), READERS[reader], seed=2)
+    target = reader(place)
+    found = fuzz.fuzz(target, READERS[reader], seed=2)
     print(f"{reader.__name__}: {found}, {found.executions / found.seconds:,.0f} a second")
-    check(found)
+    check(target, found)
 
 
-def check(found):
-    assert found.refused > found.executions / 10 or found.refused == 0  # metrics are left out, not refused
-    assert found.slowest < SECONDS
+def check(target, found):
+    assert found.refused > found.executions / 10 or not target.errors  # such are left out, not refused
+    assert found.slowest < target.seconds
     assert found.grown < MOST_MEMORY

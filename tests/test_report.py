@@ -389,6 +389,19 @@ def test_a_long_search_is_not_drawn_in_full(tmp_path, n_rounds):
     ]
 
 
+def test_of_very_many_lines_some_are_held_and_the_ends_of_rounds(tmp_path, monkeypatch):
+    made_up.run(tmp_path, n_rounds=10)
+    all_of_them = history.read(tmp_path).steps
+    monkeypatch.setattr(history, "MAX_STEPS", 20)
+    some = history.read(tmp_path).steps
+    assert len(all_of_them) > 200
+    assert len(some) <= 20 + 11
+    assert [step for step in all_of_them if step in some] == some
+    assert some[-1] == all_of_them[-1]
+    last = {step.round: step for step in all_of_them}
+    assert all(step in some for step in last.values())
+
+
 @pytest.mark.parametrize(
     "line", ["", "[]", "3", "null", '{"stage": 1}', '{"stage": "policy", "round": "x", "step": 1, "train_loss": 1}',
              '{"stage": "policy", "round": 1, "step": 1, "train_loss": NaN}', "\x00\x00",

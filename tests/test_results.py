@@ -85,11 +85,11 @@ def test_nothing_to_compare(subject, reference):
 
 def test_files(tmp_path):
     made_up = made(none=[0.5], **{"a, b": [0.75]})
-    results.write(made_up, tmp_path / "new")
-    document = json.loads((tmp_path / "new" / "results.json").read_text())
+    results.write(made_up, tmp_path)
+    document = json.loads((tmp_path / "results.json").read_text())
     assert (document["duplicates"], document["class_names"], document["reference"]) == (3, ["a", "b"], "none")
     assert document["policies"][1]["accuracy"] == {"mean": 0.75, "half_width": None, "n": 1, "unit": "seed"}
-    text = (tmp_path / "new" / "results.csv").read_text()
+    text = (tmp_path / "results.csv").read_text()
     (row,) = [row for row in csv.DictReader(text.splitlines()) if row["policy"] == "a, b"]
     assert (row["accuracy"], row["top5"]) == ("0.75", "")
 

@@ -244,6 +244,11 @@ def test_aliases_are_refused_before_they_take_all_memory(text, tmp_path):
         read_yaml(written(tmp_path, text))
 
 
+def test_brackets_within_brackets_are_refused_soon(tmp_path):
+    with pytest.raises(SettingError, match=r"not valid YAML \(nested too deeply\)$"):
+        read_yaml(written(tmp_path, "a: " + "[{b: " * 10_000))
+
+
 @pytest.mark.timeout(20)  # it took minutes
 @pytest.mark.parametrize("end", ["", ".5"], ids=["integer", "float"])
 def test_a_time_of_day_is_a_text_however_long(end, tmp_path):

@@ -50,7 +50,7 @@ class Checkpoints:
         return sorted(self.folder.glob(SMALL_FILES))
 
     def save(self, state: dict[str, Any]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(exist_ok=True)  # not those above it: a folder that has vanished is to be noticed
         self.sweep()  # first, too: what a killed process has left takes up room
         parts: dict[Where, Any] = {}
         small = take_out(state, parts)

@@ -1,7 +1,11 @@
 """Files that are whole or not there, whatever happens while they are written."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 
 def temporary_name(name: str) -> str:
@@ -9,16 +13,11 @@ def temporary_name(name: str) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Either the old content or the new, whatever happens in between."""
+    """Either the old content or the new, whatever happens in between and whoever else writes it."""
     temporary = path.with_name(temporary_name(path.name))
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        replace_by(temporary, path, content)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         error.filename = str(path)  # nobody knows the other name
         raise
     folder = os.open(path.parent, os.O_RDONLY)
@@ -26,3 +25,36 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(folder)  # the new name, too, survives a power cut
     finally:
         os.close(folder)
+
+
+def replace_by(temporary: Path, path: Path, content: bytes) -> None:
+    with alone(temporary) as file:
+        try:
+            file.truncate(0)  # what a killed process has left
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[IO[bytes]]:
+    """A file, to be written by this process and thread alone; others wait, and then have a new one of that name."""
+    while True:
+        with path.open("ab") as file:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if is_called(file, path):
+                yield file
+                return
+
+
+def is_called(file: IO[bytes], path: Path) -> bool:
+    """Whether the file still has this name: another may have renamed or removed it meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

@@ -87,7 +87,7 @@ def execute(
         nonlocal arriving
         if arriving is not None:
             seen, arriving = arriving.get(), None
-            check_finite(learner, run, seen, [seen.train_loss, seen.val_loss])
+            check_finite(learner, run, seen, [seen.train_loss, seen.val_loss, seen.phi.pi, seen.phi.mu])
             if run is not None and seen.stage != "calibration":  # which would be there twice after an interruption
                 record(run, seen)
 
@@ -145,7 +145,7 @@ def unpack(saved: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def check_finite(learner: Learner, run: Run | None, progress: Progress, values: list[Tensor | None]) -> None:
-    """The losses, and of what is about to be saved the model and the policy; on any rank. Trials may diverge."""
+    """The losses and the policy, and of what is about to be saved the model; on any rank. Trials may diverge."""
     if progress.stage == "calibration":
         return
     is_finite = all(value is None or torch.isfinite(value).all().item() for value in values)
@@ -235,7 +235,15 @@ def timed(step: Callable[[], object]) -> float:
     times = []
     for _ in range(4):
         start = time.perf_counter()
-        step()
+        try:
+            step()
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise ValueError(
+                "with a batch of one image, this network's batch-norm has a single value to normalise; give batches of "
+                "at least 2: pretrain.batch and search.batch, or evaluate.batch"
+            ) from None
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)

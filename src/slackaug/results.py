@@ -133,7 +133,6 @@ def to_csv(results: Results) -> str:
 
 
 def write(results: Results, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "results.csv", to_csv(results).encode())
     write_atomically(folder / "results.json", to_json(results).encode())
 

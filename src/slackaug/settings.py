@@ -13,6 +13,7 @@ from .schema import describe, unknown
 
 C = TypeVar("C")
 MAX_BYTES = 100_000  # a run's has two thousand
+MAX_DEPTH = 50
 
 
 class SettingError(ValueError):
@@ -23,8 +24,14 @@ class Plain(yaml.SafeLoader):
     """YAML as configurations need it: without what makes a short text large or slow.
 
     An alias stands for a whole part of the document, and merged again and again a few lines take all memory. 1:30 is
-    a number to the base of 60, whose value takes minutes where there are enough colons; here it is a text.
+    a number to the base of 60, whose value takes minutes where there are enough colons; here it is a text. Brackets
+    within brackets take the square of their number.
     """
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        if self.flow_level >= MAX_DEPTH:
+            raise yaml.YAMLError("nested too deeply")
+        super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):

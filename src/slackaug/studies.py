@@ -91,6 +91,7 @@ def study(
     with work.writing(), runs.held(folder):
         if not resume:
             begin(folder, chosen)
+        work.folder.mkdir(exist_ok=True)
         write_atomically(folder / SEARCH, settings.dump(chosen.search).encode())
         n_duplicates = announce(work, dataset, chosen, is_new=not resume)
         return conduct(work, chosen, folder, fixed, dataset, n_duplicates)

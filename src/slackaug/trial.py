@@ -149,6 +149,7 @@ def run(trial: Trial, report: Report) -> None:
     method, data = method_and_data(trial)
     train, test = splits(trial, data)
     fit = begin(trial, method, data, train)
+    trial.result_file.parent.mkdir(exist_ok=True)  # where the folder above it has vanished, so have earlier results
     checkpoints = Checkpoints(trial.checkpoint_folder)
     seconds_before = take_up(trial, fit, checkpoints)
     report(max(fit.done / fit.n_steps, BEGUN))
@@ -259,7 +260,6 @@ def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: f
         "images_per_second": round(n_images / max(seconds, 1e-9), 1),
         "way": engines.way(fit),
     }
-    trial.result_file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(trial.result_file, json.dumps(result).encode())
     shutil.rmtree(trial.checkpoint_folder, ignore_errors=True)
 

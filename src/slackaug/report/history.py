@@ -14,6 +14,8 @@ from ..runs import RunError
 from ..schema import PolicyError
 from ..spaces import get_space
 
+MAX_STEPS = 2000  # that are held, beside the ends of rounds; a curve has a tenth of that
+
 
 class Step(NamedTuple):
     """A line of metrics.jsonl."""
@@ -143,11 +145,25 @@ def start_policy(config: recipes.RunConfig, policies: list[Policy]) -> Policy:
 
 
 def read_steps(path: Path, start: Policy) -> list[Step]:
-    """All whole lines; a run that goes on may just be writing the last one."""
+    """All whole lines; of very many, evenly spread ones and the last of each round, so that a long search does not
+    need ever more memory to be shown. A run that goes on may just be writing the last one."""
     if not path.is_file():
         return []
-    steps = (read_step(line, start) for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
-    return [step for step in steps if step is not None]
+    with path.open("rb") as file:
+        every = max(1, math.ceil(sum(1 for _ in file) / MAX_STEPS))
+    steps: list[Step] = []
+    last: Step | None = None
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for i, line in enumerate(lines):
+            step = read_step(line, start)
+            if step is None:
+                continue
+            if last is not None and last.round != step.round and last is not steps[-1]:
+                steps.append(last)
+            if i % every == 0 or last is None:
+                steps.append(step)
+            last = step
+    return steps if last is None or last is steps[-1] else [*steps, last]
 
 
 def read_step(line: str, start: Policy) -> Step | None:

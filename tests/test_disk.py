@@ -1,0 +1,196 @@
+"""Real disks that fill up at any size, folders that vanish, and checkpoints damaged anywhere."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import test_comparison
+import tiny
+from disks import flip_a_bit
+from slackaug import learn, trial
+from slackaug.checkpoints import Checkpoints
+from slackaug.data import DataError, cache, load
+from slackaug.progress import Display
+from test_checkpoints import equal, parts
+
+pytestmark = pytest.mark.usefixtures("quick_search")
+FULL = "cannot be written (No space left on device); what is saved is whole"
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A function that mounts a tmpfs of so many kB, or changes its size."""
+    path = tmp_path / "disk"
+    path.mkdir()
+
+    def sized(kilobytes):
+        options = f"{'remount,' * path.is_mount()}size={kilobytes}k"
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], capture_output=True)
+        if mounted.returncode:
+            pytest.skip("mounting a file system needs root")
+        return path
+
+    yield sized
+    if path.is_mount():
+        subprocess.run(["umount", path], check=True)
+
+
+# --- full -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [160, pytest.param(16, marks=pytest.mark.slow)])
+def test_a_search_on_a_disk_of_every_size(step, command, disk, tiny_npz, finished, monkeypatch):
+    monkeypatch.setattr(learn, "CHECKPOINT_SECONDS", -1.0)
+    n_full, size = 0, 8
+    while True:
+        out = disk(size) / "run"
+        done = command(*tiny.arguments(tiny_npz, out))
+        if done.returncode == 0:
+            break
+        n_full += 1
+        assert (done.returncode, FULL in done.stderr, "Traceback" in done.stderr) == (1, True, False)
+        disk(10_000)
+        again = tiny.resume(tiny_npz, out) if (out / "config.yaml").exists() else tiny.arguments(tiny_npz, out)
+        assert command(*again).returncode == 0
+        assert tiny.outcome(out) == tiny.outcome(finished)
+        shutil.rmtree(out)
+        size += step
+    assert n_full > 100 / step
+
+
+@pytest.mark.parametrize("step", [48, pytest.param(4, marks=pytest.mark.slow)])
+def test_an_evaluation_on_a_disk_of_every_size(step, command, disk, tiny_npz, tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(trial, "seconds_of", lambda one: 0.0)
+    options = ("--baselines", "none,uniform", "--seeds", 1)
+    assert command(*test_comparison.words(tiny_npz, tmp_path / "whole", *options)).returncode == 0
+    n_full, size = 0, 4
+    while True:
+        words = test_comparison.words(tiny_npz, disk(size) / "run", *options)
+        done = command(*words)
+        if done.returncode == 0:
+            break
+        n_full += 1
+        assert (done.returncode, FULL in done.stderr, "Traceback" in done.stderr) == (1, True, False)
+        disk(10_000)
+        assert command(*words).returncode == 0
+        assert test_comparison.outcome(Path(words[3])) == test_comparison.outcome(tmp_path / "whole")
+        shutil.rmtree(words[3])
+        size += step
+    assert n_full > 1
+
+
+def test_a_cache_on_a_disk_that_is_really_full(disk, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "SPARE_BYTES", -(10**9))  # else it says beforehand that there is no room
+    for name in ("cat", "dog"):
+        for i in range(40):
+            path = tmp_path / "set" / name / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tiny_picture(path, i)
+    place = disk(100)
+    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\); what is done is kept"):
+        load(str(tmp_path / "set"), cache=place)
+    disk(10_000)
+    found, alone = load(str(tmp_path / "set"), cache=place), load(str(tmp_path / "set"))
+    assert torch.equal(found.train.images[torch.arange(len(found.train.labels))], alone.train.images)
+
+
+def tiny_picture(path, seed):
+    Image.effect_noise((32, 32), 20 + seed).convert("RGB").save(path)
+
+
+# --- gone -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
+    out, show = tmp_path / "run", Display.show
+
+    def show_and_remove(self, progress, elapsed):
+        if (progress.round, progress.step) == (1, 2):
+            shutil.rmtree(out)
+        show(self, progress, elapsed)
+
+    monkeypatch.setattr(Display, "show", show_and_remove)
+    done = command(*tiny.arguments(tiny_npz, out))
+    assert done.returncode == 1
+    assert "cannot be written (No such file or directory)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "seconds_of", lambda one: 0.0)
+    out, keep, n_kept = tmp_path / "run", trial.keep, 0
+
+    def keep_and_remove(*arguments):
+        nonlocal n_kept
+        n_kept += 1
+        if n_kept == 2:
+            shutil.rmtree(out)
+        keep(*arguments)
+
+    monkeypatch.setattr(trial, "keep", keep_and_remove)
+    done = command(*test_comparison.words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
+    assert done.returncode == 1
+    assert "(No such file or directory); what is saved is whole" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# --- damaged anywhere -------------------------------------------------------------------------------------------------
+
+
+def large(n):
+    """The state of a search, with parts of 80 kB."""
+    model = {"weight": torch.full((20_000,), float(n)), "n": torch.tensor(n)}
+    return {
+        "config": "x",
+        "n": n,
+        "theta_0": {"weight": torch.zeros(20_000)},
+        "engine": {"model": model, "streams": torch.arange(1000)},
+        "search": {"theta_momentum": torch.full((20_000,), -1.0 * n)},
+    }
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_checkpoint_damaged_at_every_thousandth_byte(damage, tmp_path):
+    for n in (3, 4):
+        resumed(tmp_path).save(large(n))
+    newest = Checkpoints(tmp_path).paths()[-1]
+    files = [newest, *(path for kind, path in parts(newest).items() if kind != "theta_0")]
+    n_damages = 0
+    for path in files:
+        content = path.read_bytes()
+        for place in range(0, len(content), 1000):
+            if damage == "cut":
+                os.truncate(path, place)
+            else:
+                path.write_bytes(
+                    content[:place] + bytes([content[place] ^ 1 << place // 1000 % 8]) + content[place + 1 :]
+                )
+            state, wrong = Checkpoints(tmp_path).load()
+            assert [str(error) for error in wrong] == [f"{path}: damaged"]
+            assert equal(state, large(3))
+            path.write_bytes(content)
+            n_damages += 1
+    assert n_damages > 150
+    assert equal(Checkpoints(tmp_path).load()[0], large(4))
+
+
+def resumed(folder):
+    checkpoints = Checkpoints(folder)
+    checkpoints.load()
+    return checkpoints
+
+
+def test_both_damaged_is_said_of_both(tmp_path):
+    for _ in range(2):
+        resumed(tmp_path).save(large(1))
+    for path in Checkpoints(tmp_path).paths():
+        flip_a_bit(path)
+    state, wrong = Checkpoints(tmp_path).load()
+    assert state is None
+    assert len(wrong) == 2

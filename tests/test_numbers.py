@@ -1,0 +1,195 @@
+"""Numbers at their limits: a loss, a gradient or logits that are none, and policies, batches and spaces at the edge."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import slackaug
+import test_slack
+import tiny
+from slackaug import budget, engines, models
+from slackaug.policy import MU_FILE_MIN, MU_MAX, MU_MIN, Policy, SmoothedUniform
+from slackaug.spaces import get_space
+
+pytestmark = pytest.mark.usefixtures("quick_search")
+
+
+# --- what is no number ------------------------------------------------------------------------------------------------
+
+
+class BadGradient(torch.autograd.Function):
+    """Nothing is wrong with what comes out, only with what goes back."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * math.nan
+
+
+class Failing(torch.nn.Module):
+    """A model of which one pass in training fails: from the n-th on, or that one alone."""
+
+    def __init__(self, model, n, harm, *, once=False):
+        super().__init__()
+        self.model, self.n, self.harm, self.once, self.count = model, n, harm, once, 0
+
+    def forward(self, images):
+        logits = self.model(images)
+        self.count += self.training
+        is_hit = self.count == self.n if self.once else self.count >= self.n
+        return self.harm(logits) if is_hit and self.training else logits
+
+
+HARMS = {
+    "nan logits": lambda logits: logits * math.nan,
+    "one nan": lambda logits: logits + torch.tensor([math.nan] + [0.0] * (logits.shape[1] - 1)),
+    "inf logits": lambda logits: logits + math.inf,
+    "minus inf": lambda logits: logits - math.inf,
+    "inf loss": lambda logits: 0 * logits + torch.tensor([3e38, -3e38, -3e38]),
+    "nan gradient": BadGradient.apply,
+}
+N_PRETRAINING = 6  # passes: one a step; a step of a round has two, and an unrolled one a third
+MOMENTS = {"pre-training": 3, "re-training": N_PRETRAINING + 3, "train": N_PRETRAINING + 7, "val": N_PRETRAINING + 9}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("harm", HARMS)
+def test_what_is_no_number_ends_the_search_and_is_nowhere_saved(harm, moment, command, tiny_npz, tmp_path, monkeypatch):
+    build, out = models.build, tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(models, "build", lambda *rest: Failing(build(*rest), MOMENTS[moment], HARMS[harm]))
+        done = command(*tiny.arguments(tiny_npz, out))
+    assert done.returncode == 1
+    assert "the loss or the model is no longer a number (" in done.stderr
+    assert "Try a lower rate, from the start: --overwrite --set " in done.stderr
+    assert "Traceback" not in done.stderr
+    for line in (out / "metrics.jsonl").read_text().splitlines() if (out / "metrics.jsonl").exists() else []:
+        json.loads(line, parse_constant=pytest.fail)
+    assert not (out / "policy.json").exists()
+
+
+def test_a_single_bad_gradient_of_the_policy_is_found(command, tiny_npz, tmp_path, monkeypatch):
+    """It leaves theta as it was, and makes phi nothing."""
+    build = models.build
+    made = {"n": N_PRETRAINING + 9, "harm": BadGradient.apply, "once": True}
+    monkeypatch.setattr(models, "build", lambda *rest: Failing(build(*rest), **made))
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run"))
+    assert (done.returncode, "is no longer a number (policy, round 1, step" in done.stderr) == (1, True)
+
+
+def test_precision_has_the_range_of_float32(monkeypatch):
+    """bf16 or float32, never fp16: nothing that is a number in one is too large for the other."""
+    for is_supported in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda is_supported=is_supported, **_: is_supported)
+        kind = engines.precision()
+        assert torch.finfo(kind).max > 1e38
+    large = torch.tensor([1e30, -1e30]).bfloat16()
+    assert torch.isfinite(large).all()
+
+
+# --- policies at the edge ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mu", [MU_FILE_MIN, MU_MIN, MU_MAX])
+def test_the_density_is_a_number_wherever_a_magnitude_can_be(mu):
+    high = torch.full((2001,), mu, dtype=torch.float64, requires_grad=True)
+    m = torch.linspace(-1, 2, 2001, dtype=torch.float64)  # ten deviations around
+    log_prob = SmoothedUniform(high, 0.1).log_prob(m)
+    (score,) = torch.autograd.grad(log_prob.sum(), high)
+    assert torch.isfinite(log_prob).all()
+    assert torch.isfinite(score).all()
+
+
+def searched(phi, **changes):
+    """The last state of a short search that begins with a policy."""
+    config = replace(test_slack.CONFIG, n_rounds=1, n_retrain=1, n_unrolled=4, **changes)
+    return test_slack.run(config, test_slack.make_engine(phi, config.batch), phi)[-1]
+
+
+def is_finite(state):
+    tensors = (state.phi.pi, state.phi.mu, state.theta_momentum, state.pi_momentum, state.mu_momentum)
+    return all(torch.isfinite(tensor).all() for tensor in tensors)
+
+
+WAYS = [{"policy_lr": 1.0}, {"kl_budget": 0.01}]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["rate", "budget"])
+@pytest.mark.parametrize("bound", [MU_MIN, MU_MAX])
+def test_mu_at_its_clamps(bound, way):
+    phi = Policy.uniform("cifar", n_composed=2)
+    end = searched(replace(phi, mu=torch.full_like(phi.mu, bound)), mu_divisor=0.01, **way)
+    assert is_finite(end)
+    assert ((end.phi.mu >= MU_MIN) & (end.phi.mu <= MU_MAX)).all()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["rate", "budget"])
+@pytest.mark.parametrize("name", ["Identity", "Rotate", "Cutout"])
+def test_everything_on_one_transformation(name, way):
+    document = Policy.uniform("cifar").to_dict()
+    place = document["transformations"].index(name)
+    document["pi"] = [[float(n == place) for n in range(17)]] * 3
+    phi = Policy.from_dict(document)
+    tau = phi.sample(100, torch.Generator().manual_seed(0))
+    assert (tau.op == place).all()
+    assert torch.isfinite(phi.log_prob(tau)).all()
+    assert (phi.kl(phi).item(), phi.entropy().max().item()) == (0, pytest.approx(0, abs=1e-9))
+    end = searched(phi, **way)
+    assert is_finite(end)
+    assert (end.phi.sample(100, torch.Generator().manual_seed(0)).op == place).all()
+    images = torch.randint(0, 256, (5, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    assert slackaug.SlackAugment(phi)(images).shape == images.shape
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["rate", "budget"])
+@pytest.mark.parametrize(
+    ("n_composed", "names"), [(1, ("Rotate", "Identity")), (1, ("Invert",)), (16, ("Hue", "Color"))]
+)
+def test_the_fewest_positions_and_transformations(n_composed, names, way):
+    space = get_space("domainnet")
+    space = space.exclude(*(name for name in space.names if name not in names))
+    end = searched(Policy.uniform(space, n_composed=n_composed), **way)
+    assert is_finite(end)
+    assert end.phi.pi.shape == (n_composed, len(names))
+    assert Policy.from_dict(json.loads(end.phi.dumps())).space.names == end.phi.space.names
+
+
+def test_a_budget_with_no_gradient_moves_nothing():
+    phi = Policy.uniform("cifar")
+    moved = budget.move(phi, torch.zeros_like(phi.pi), torch.zeros_like(phi.mu), 0.01)
+    assert torch.isfinite(moved.pi).all()
+    assert torch.equal(moved.probabilities, phi.probabilities)
+
+
+# --- batches at the edge ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_batches_without_some_of_the_classes(batch, command, tiny_npz, tmp_path):
+    """Of one image, whose class is the only one there, or of two, of three classes."""
+    settings = {"pretrain__batch": batch, "search__batch": batch, "pretrain__epochs": 1}
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", **settings))
+    assert done.returncode == 0, done.stderr
+    policy = Policy.load(tmp_path / "run" / "policy.json")
+    assert torch.isfinite(policy.pi).all()
+
+
+def test_a_batch_too_small_for_the_network_is_one_message(command, tiny_npz, tmp_path, monkeypatch):
+    """At 8 x 8 pixels, ResNet-18 ends with maps of a single pixel. The first steps are those that measure the cost."""
+    monkeypatch.undo()
+    settings = {"pretrain__batch": 1, "search__batch": 1}
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--model", "resnet18", **settings))
+    assert done.returncode == 2
+    assert "give batches of at least 2: pretrain.batch and search.batch, or evaluate.batch" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_composite(command, tiny_npz, tmp_path):
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", search__n_composites=1))
+    assert done.returncode == 0, done.stderr
