@@ -37,7 +37,7 @@ def disk(tmp_path):
 
     yield sized
     if path.is_mount():
-        subprocess.run(["umount", path], check=True)
+        subprocess.run(["umount", "--lazy", path], check=True)  # images that are mapped keep it busy
 
 
 # --- full -------------------------------------------------------------------------------------------------------------
