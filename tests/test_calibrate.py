@@ -76,6 +76,16 @@ def test_a_search_after_a_calibration_is_the_search_at_that_rate(tiny_npz):
     assert torch.equal(found.state.phi.mu, given.state.phi.mu)
 
 
+def test_progress_counts_the_trials(tiny_npz):
+    learner = tiny_learner(load(str(tiny_npz)))
+    seen = [(progress.stage, progress.done) for progress in learn.work(learner)]
+    shares = [done for _, done in seen]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    trials = [done for stage, done in seen if stage == "calibration"]
+    assert trials[-1] > trials[0] > max(done for stage, done in seen if stage == "pre-training")
+
+
 def test_the_validation_loss_leaves_no_trace(tiny_npz):
     learner = tiny_learner(load(str(tiny_npz)))
     engine = learner.make_engine()

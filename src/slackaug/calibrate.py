@@ -21,6 +21,7 @@ FACTOR = 2.0
 TOLERANCE = 0.05  # of the loss, above which it is no longer similar
 MAX_RATE = 0.8  # twice the paper's highest
 N_LOWER = 5  # trials below the first
+N_USUAL = 3  # trials, for estimates of time
 N_IMAGES = 4096  # at most, for a validation loss
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from . import slack
+from .calibrate import N_USUAL
 from .data import Dataset
 from .learner import Learner, Progress
 from .recipes import RunConfig
@@ -19,7 +20,6 @@ from .runs import Run
 
 CHECKPOINT_SECONDS = 120.0
 METRICS_EVERY = 10  # steps
-N_TRIALS = 3  # of a calibration, usually
 
 
 class Diverged(RuntimeError):
@@ -214,7 +214,7 @@ def search_seconds(config: RunConfig, data: Dataset, device: str, engine_name: s
 
 def whole_seconds(each: StepSeconds, search: slack.SearchConfig) -> float:
     per_round = search.n_retrain * each.retraining + search.n_unrolled * each.policy
-    trials = N_TRIALS * search.n_retrain * each.retraining if search.calibrate else 0.0
+    trials = N_USUAL * search.n_retrain * each.retraining if search.calibrate else 0.0
     return each.n_pretraining * each.pretraining + trials + search.n_rounds * per_round
 
 

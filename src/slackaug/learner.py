@@ -53,6 +53,7 @@ class Learner:
     ):
         self.config, self.ensemble, self.engine_name, self.on_calibrated = config, ensemble, engine, on_calibrated
         self.calibration: Calibration | None = None
+        self.n_tried = 0  # steps of its trials
         train, val = data.halves(config.seed)
         if config.balanced:
             val = val.subset(splits.balanced(val.labels))
@@ -113,6 +114,7 @@ class Learner:
             tried, state = replace(search, model_lr=rate), slack.start(self.phi, engine)
             for step in range(1, search.n_retrain + 1):
                 state, report = engine.execute(slack.take_step, state, tried)
+                self.n_tried += 1
                 yield Progress(
                     "calibration", 0, step, search.n_retrain, self.share_done(), report.train_loss, None, self.phi
                 )
@@ -153,8 +155,10 @@ class Learner:
         search = self.config.search
         weight = search.n_composites * min(search.batch, len(self.train.labels)) / self.fit.batches.batch
         done = 0 if self.state is None else self.state.round * search.n_steps + self.state.step
-        total = self.fit.n_steps + weight * search.n_rounds * search.n_steps
-        return (self.fit.done + weight * done) / total
+        trials = calibrate.N_USUAL * search.n_retrain if search.calibrate else 0
+        tried = trials if self.state is not None else min(self.n_tried, trials)
+        total = self.fit.n_steps + weight * (trials + search.n_rounds * search.n_steps)
+        return (self.fit.done + weight * (tried + done)) / total
 
     @property
     def theta(self) -> Tensor:
