@@ -1,12 +1,12 @@
 """Bias and residual connection, added at once, against three additions."""
 
-import os
-from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from slackaug import additions
+from interpreter import interpreted
+from slackaug import triton_support
 from slackaug.additions import add, by_kernel, is_suited
 
 CASES = [(2, 16, 8, 8), (3, 5, 3, 7), (1, 32, 32, 33)]
@@ -47,9 +47,7 @@ def test_the_kernel(shape, has_plus, dtype):
     torch.testing.assert_close(add(*given), expected(*given).to(dtype))  # rounded once
 
 
-@pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")  # by the interpreter
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
-@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="TRITON_INTERPRET=1 runs the kernel on the CPU")
+@interpreted
 @pytest.mark.parametrize("has_plus", [False, True])
 @pytest.mark.parametrize("shape", CASES, ids=str)
 def test_the_kernel_as_triton_interprets_it(shape, has_plus):
@@ -60,7 +58,10 @@ def test_the_kernel_as_triton_interprets_it(shape, has_plus):
     assert found.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_without_triton_nothing_is_suited(monkeypatch):
-    monkeypatch.setattr(additions, "HAS_TRITON", False)
-    x, bias, _ = case(CASES[0], torch.float32)
-    assert not is_suited(x, bias)
+@pytest.mark.parametrize(
+    ("has_triton", "is_cuda", "n", "expected"),
+    [(True, True, 5, True), (False, True, 5, False), (True, False, 5, False), (True, True, 2**31, False)],
+)
+def test_kernels_need_triton_a_gpu_and_offsets_of_32_bits(has_triton, is_cuda, n, expected, monkeypatch):
+    monkeypatch.setattr(triton_support, "HAS_TRITON", has_triton)
+    assert triton_support.can_run(SimpleNamespace(is_cuda=is_cuda, numel=lambda: n)) is expected

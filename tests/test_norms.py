@@ -1,12 +1,10 @@
 """Batch-norm over groups, with and without ReLU, against torch's own, group by group, in float64."""
 
-import os
-from importlib.util import find_spec
-
 import pytest
 import torch
 from torch.nn.functional import batch_norm
 
+from interpreter import interpreted
 from slackaug.norms import Norm, is_suited, norm
 
 EPS = 1e-5
@@ -78,9 +76,7 @@ def test_the_kernels(shape, relu, dtype, bound):
     assert_close(found, expected(x, grad, weight, bias, relu), bound)
 
 
-@pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")  # by the interpreter
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
-@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="TRITON_INTERPRET=1 runs the kernels on the CPU")
+@interpreted
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("shape", CASES, ids=str)
 def test_the_kernels_as_triton_interprets_them(shape, relu):

@@ -1,13 +1,12 @@
 """Gradients of a convolution's weight and bias by group, against torch's own in float64."""
 
-import os
-from importlib.util import find_spec
-
 import pytest
 import torch
 from torch.nn.functional import conv2d
 
-from slackaug.weight_gradients import HAS_TRITON, is_suited, weight_gradients
+from interpreter import interpreted
+from slackaug.triton_support import HAS_TRITON
+from slackaug.weight_gradients import is_suited, weight_gradients
 
 CASES = [  # groups, images of each, channels in, channels out, pixels, kernel, stride
     (2, 3, 3, 16, 8, 3, 1),
@@ -61,9 +60,7 @@ def test_one_kernel_for_all_groups(shape):
     assert_close(weight_gradients(*arguments), expected(*arguments), 1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")  # by the interpreter
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
-@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="TRITON_INTERPRET=1 runs the kernel on the CPU")
+@interpreted
 @pytest.mark.parametrize("shape", CASES, ids=str)
 def test_the_kernel_as_triton_interprets_it(shape):
     from slackaug.weight_gradient_kernel import launch

@@ -1,11 +1,9 @@
 """The bias of a convolution, and what a residual connection brings, added to its output at once."""
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor
 
-HAS_TRITON = find_spec("triton") is not None
+from .triton_support import can_run
 
 
 @torch.library.custom_op("slackaug::add", mutates_args=())
@@ -24,7 +22,7 @@ def _(x: Tensor, bias: Tensor, plus: Tensor | None) -> Tensor:
 
 
 def is_suited(x: Tensor, bias: Tensor) -> bool:
-    return HAS_TRITON and x.is_cuda and bias.dtype is torch.float32
+    return can_run(x) and bias.dtype is torch.float32
 
 
 def add(x: Tensor, bias: Tensor | None, plus: Tensor | None) -> Tensor:

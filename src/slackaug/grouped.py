@@ -86,13 +86,12 @@ class BatchNorm(nn.BatchNorm2d):
     relu = False  # after it
     seen: Tensor  # means and variances (A, 2, C) of the last pass
     n_seen: int  # pixels that they are of
+    shift: Tensor | None  # to be added to these means
 
     def forward(self, x: Tensor, shift: Tensor | None = None) -> Tensor:
         """`shift` (A, C) is meant to have been added to x: it is taken out again, so only the means tell of it."""
-        out, moments = norm(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
-        if shift is not None:
-            moments = moments + torch.stack([shift.detach(), torch.zeros_like(shift)], 1)
-        self.seen, self.n_seen = moments, x.numel() // moments[:, 0].numel()
+        out, self.seen = norm(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
+        self.n_seen, self.shift = x.numel() // self.seen[:, 0].numel(), shift
         return out
 
 
@@ -197,6 +196,9 @@ def track(layers: Sequence[BatchNorm]) -> None:
         sizes = [layer.num_features for layer in same]
         means, variances = list(mean.split(sizes)), list(var.split(sizes))
         torch._foreach_mul_(variances, [layer.n_seen / max(layer.n_seen - 1, 1) for layer in same])
+        shifts = [(m, layer.shift[0].detach()) for m, layer in zip(means, same, strict=True) if layer.shift is not None]
+        if shifts:
+            torch._foreach_add_([m for m, _ in shifts], [shift for _, shift in shifts], alpha=1 - keep**n_groups)
         running = [cast(Tensor, value) for layer in same for value in (layer.running_mean, layer.running_var)]
         torch._foreach_mul_(running, keep**n_groups)
         torch._foreach_add_(running, [value for pair in zip(means, variances, strict=True) for value in pair])

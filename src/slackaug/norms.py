@@ -3,14 +3,12 @@
 Axes: A groups of B images; x is (A * B, C, H, W), and each group has its own statistics.
 """
 
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
-HAS_TRITON = find_spec("triton") is not None
-MAX_OFFSET = 2**31  # elements that the kernels can address
+from .triton_support import can_run
 
 
 @torch.library.custom_op("slackaug::norm", mutates_args=())
@@ -65,7 +63,7 @@ class Norm(torch.autograd.Function):
 
 
 def is_suited(x: Tensor, weight: Tensor) -> bool:
-    return HAS_TRITON and x.is_cuda and weight.dtype is torch.float32 and x.numel() < MAX_OFFSET
+    return can_run(x) and weight.dtype is torch.float32
 
 
 def precise(x: Tensor) -> Tensor:

@@ -1,13 +1,11 @@
 """The gradients of a convolution's weight and bias, for each of A groups of images: one kernel, or a call for each."""
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor
 
-HAS_TRITON = find_spec("triton") is not None
+from .triton_support import can_run
+
 MAX_CHANNELS = 128  # beyond, cuDNN's calls are faster than our kernel
-MAX_OFFSET = 2**31  # elements of a group that the kernel can address
 
 Options = tuple[list[int], list[int], list[int], int]  # stride, padding, dilation, and groups of channels
 
@@ -32,11 +30,9 @@ def is_suited(grad: Tensor, x: Tensor, weight: Tensor, options: Options) -> bool
     """Whether our kernel can do it, and is the faster one."""
     (stride, padding, dilation, n), kernel = options, list(weight.shape[2:])
     return (
-        HAS_TRITON
-        and x.is_cuda
+        can_run(x, grad)
         and x.dtype is torch.bfloat16
         and max(x.shape[1], grad.shape[1]) <= MAX_CHANNELS
-        and max(x.numel(), grad.numel()) < MAX_OFFSET
         and kernel in ([1, 1], [3, 3])
         and stride[0] == stride[1]
         and padding[0] == padding[1]
