@@ -5,9 +5,10 @@ import torch
 from torch.nn.functional import batch_norm
 
 from interpreter import interpreted
-from slackaug.norms import Norm, is_suited, norm
+from slackaug.norms import Norm, NormBeside, channel_sums, is_suited, norm, norm_beside
 
 EPS = 1e-5
+KINK = 1e-3  # so near to zero, rounding decides whether a ReLU lets a gradient through
 CASES = [  # groups, images of each, channels, pixels
     (1, 4, 32, 8),
     (3, 5, 16, 6),
@@ -19,13 +20,16 @@ CASES = [  # groups, images of each, channels, pixels
 
 
 def case(n_groups, n_images, n_channels, size, dtype, device="cpu"):
-    """Means far from zero, and one channel that hardly varies."""
+    """Means far from zero, one channel that hardly varies, and no gradient where the ReLU has its kink."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(n_groups * n_images, n_channels, size, size, generator=generator, dtype=torch.float64)
     x = x * torch.linspace(0.1, 3, n_channels)[:, None, None] + torch.linspace(-20, 20, n_channels)[:, None, None]
     grad = torch.randn(x.shape, generator=generator)
     weight, bias = (torch.randn(n_channels, generator=generator) for _ in range(2))
     x, grad = (value.to(device, dtype).contiguous(memory_format=torch.channels_last) for value in (x, grad))
+    before = [batch_norm(part, None, None, *(v.to(device).double() for v in (weight, bias)), training=True, eps=EPS)
+              for part in x.double().chunk(n_groups)]  # fmt: skip
+    grad[torch.cat(before).abs() < KINK] = 0
     kind = torch.promote_types(dtype, torch.float32)
     return x, grad, *(value.to(device, kind).expand(n_groups, -1).requires_grad_() for value in (weight, bias))
 
@@ -83,3 +87,60 @@ def test_the_kernels_as_triton_interprets_them(shape, relu):
     x, grad, weight, bias = case(*shape, torch.float32)
     found = measured(lambda x: Norm.apply(x, weight, bias, EPS, relu), x, grad, weight, bias)
     assert_close(found, expected(x, grad, weight, bias, relu), 1e-4)
+
+
+def gradient_beside(function, x, grad, weight, bias):
+    """Of x, where as much as `grad` comes back along the way around, too."""
+    x = x.detach().requires_grad_()
+    out, _, around = function(x)
+    return torch.autograd.grad((out * grad).sum() + (around * grad).sum(), x)[0]
+
+
+def assert_beside(function, x, grad, weight, bias, bound):
+    wanted = expected(x, grad, weight, bias, True)[2] + grad
+    assert (gradient_beside(function, x, grad, weight, bias) - wanted).norm() <= bound * wanted.norm()
+
+
+def test_a_way_around():
+    x, grad, weight, bias = case(2, 3, 160, 4, torch.float64)
+    assert_beside(lambda x: norm_beside(x, weight, bias, 2, EPS, True), x, grad, weight, bias, 1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.bfloat16, 5e-3)], ids=str)
+def test_a_way_around_by_the_kernels(dtype, bound):
+    x, grad, weight, bias = case(2, 64, 160, 32, dtype, "cuda")
+    assert_beside(lambda x: norm_beside(x, weight, bias, 2, EPS, True), x, grad, weight, bias, bound)
+
+
+@interpreted
+def test_a_way_around_as_triton_interprets_it():
+    x, grad, weight, bias = case(2, 3, 160, 4, torch.float32)
+    assert_beside(lambda x: NormBeside.apply(x, weight, bias, EPS, True), x, grad, weight, bias, 1e-4)
+
+
+@pytest.mark.parametrize("shape", CASES, ids=str)
+def test_sums_of_channels(shape):
+    x = case(*shape, torch.float64)[1]
+    assert torch.allclose(channel_sums(x, shape[0]), x.unflatten(0, (shape[0], -1)).sum((1, 3, 4)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [*CASES, (8, 128, 32, 32), (1, 128, 160, 32)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_sums_of_channels_by_the_kernel(shape, dtype):
+    x = case(*shape, dtype, "cuda")[0]
+    wanted = x.double().unflatten(0, (shape[0], -1)).sum((1, 3, 4))
+    found = channel_sums(x, shape[0])
+    assert found.dtype is torch.float32
+    assert (found - wanted).norm() <= 1e-5 * wanted.norm()
+
+
+@interpreted
+@pytest.mark.parametrize("shape", CASES, ids=str)
+def test_sums_of_channels_as_triton_interprets_them(shape):
+    from slackaug.norm_kernel import channel_sums
+
+    x = case(*shape, torch.float32)[0]
+    wanted = x.double().unflatten(0, (shape[0], -1)).sum((1, 3, 4))
+    assert (channel_sums(x, shape[0]) - wanted).norm() <= 1e-5 * wanted.norm()

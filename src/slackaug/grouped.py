@@ -16,7 +16,7 @@ from torch.nn.functional import conv2d, cross_entropy
 
 from . import hypergrad, models
 from .additions import add
-from .norms import norm, precise
+from .norms import norm, norm_beside, precise
 from .weight_gradients import Options, weight_gradients
 
 Backward = Any  # autograd's context
@@ -41,9 +41,10 @@ class GroupedConvolution(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Backward, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, weight, bias, plus, lowered, ctx.options, _ = inputs
+        x, weight, bias, plus, lowered, ctx.options, adds_bias = inputs
         ctx.n_groups, ctx.precision = len(weight), weight.dtype
-        ctx.has_bias, ctx.has_plus = bias is not None, plus is not None
+        ctx.has_plus = plus is not None
+        ctx.needs_bias = bias is not None and adds_bias  # a batch-norm takes any other out again: its gradient is zero
         ctx.save_for_backward(x, lowered)
 
     @staticmethod
@@ -55,8 +56,8 @@ class GroupedConvolution(torch.autograd.Function):
             grad_x = torch.ops.aten.convolution_backward(
                 grad, x, lowered, None, stride, padding, dilation, False, [0, 0], n, [True, False, False]
             )[0]
-        weights, biases = weight_gradients(grad, x, lowered, ctx.n_groups, ctx.options)
-        of_bias, of_plus = biases.to(ctx.precision) if ctx.has_bias else None, grad if ctx.has_plus else None
+        weights, biases = weight_gradients(grad, x, lowered, ctx.n_groups, ctx.options, of_bias=ctx.needs_bias)
+        of_bias, of_plus = None if biases is None else biases.to(ctx.precision), grad if ctx.has_plus else None
         return grad_x, weights.to(ctx.precision), of_bias, of_plus, None, None, None
 
 
@@ -94,6 +95,12 @@ class BatchNorm(nn.BatchNorm2d):
         self.n_seen, self.shift = x.numel() // self.seen[:, 0].numel(), shift
         return out
 
+    def beside(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The output, and x for a way around this layer."""
+        out, self.seen, around = norm_beside(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
+        self.n_seen, self.shift = x.numel() // self.seen[:, 0].numel(), None
+        return out, around
+
 
 class NormReLU(BatchNorm):
     relu = True
@@ -103,7 +110,8 @@ class WideBlock(models.WideBlock):
     """With fewer ways through memory: one bias goes into a batch-norm, the other is added with the shortcut."""
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self.conv1(self.norm1(x), adds_bias=False)
+        out, x = cast(NormReLU, self.norm1).beside(x)
+        out = self.conv1(out, adds_bias=False)
         out = self.norm2(out, shift=self.conv1.bias)
         total: Tensor = self.conv2(out, plus=self.shortcut(x))
         return total
@@ -181,7 +189,13 @@ class Grouped:
             track(self.norms)
         pairs = zip(trainable, found, strict=True)
         parts = [channels_last(torch.zeros_like(p) if g is None else g).flatten(1) for p, g in pairs]
-        return torch.cat(parts, 1).index_select(1, self.as_written)
+        whole = self.theta.new_empty(len(losses), len(self.theta))
+        places = whole.split([part.shape[1] for part in parts], 1)
+        rows = [
+            (row, own) for place, part in zip(places, parts, strict=True) for row, own in zip(place, part, strict=True)
+        ]
+        torch._foreach_copy_([row for row, _ in rows], [own for _, own in rows])  # twice as fast as torch.cat
+        return whole.index_select(1, self.as_written)
 
 
 def track(layers: Sequence[BatchNorm]) -> None:

@@ -12,8 +12,13 @@ from torch import Tensor
 
 TILE_P = 128  # pixels that a program takes at a time
 MAX_TILE_C = 32  # channels: 64 bytes a pixel, two of the units that memory is read in
-PROGRAMS = 256  # about two for each of a large GPU's processors, and what a program can add up at once
-PROGRAMS_OF_GROUPS = 512
+MIN_PROGRAMS, MAX_PROGRAMS = 256, 512  # about two and four for each of a large GPU's processors
+TILES_OF_A_PROGRAM = 4
+
+
+def n_programs(n_tiles: int) -> int:
+    """So many that each has a few tiles to treat; but more would have too many shares to add up."""
+    return min(max(n_tiles // TILES_OF_A_PROGRAM, MIN_PROGRAMS), MAX_PROGRAMS)
 
 
 @triton.jit
@@ -130,10 +135,10 @@ def sum_gradients(
 
 @triton.jit
 def apply_gradients(
-    grad, x, moments, weight, bias, shares, grad_x, of_parameters, n_pixels, per_share, n_shares, eps, N_C,
-    RELU: tl.constexpr, TILE_S: tl.constexpr, TILE_P: tl.constexpr, TILE_C: tl.constexpr,
+    grad, x, moments, weight, bias, shares, plus, grad_x, of_parameters, n_pixels, per_share, n_shares, eps, N_C,
+    RELU: tl.constexpr, HAS_PLUS: tl.constexpr, TILE_S: tl.constexpr, TILE_P: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
-    """grad_x (A, P, C); of_parameters (2, A, C): the gradients of bias and weight."""
+    """grad_x (A, P, C), with plus (A, P, C) added; of_parameters (2, A, C): the gradients of bias and weight."""
     c, known = tile(N_C, TILE_C)
     share, group = tl.program_id(1), tl.program_id(2)
     s = tl.arange(0, TILE_S)
@@ -152,6 +157,7 @@ def apply_gradients(
     mean_g, mean_gz = of_bias / n_pixels, of_weight / n_pixels
     grad += group.to(tl.int64) * n_pixels * N_C
     x += group.to(tl.int64) * n_pixels * N_C
+    plus += group.to(tl.int64) * n_pixels * N_C
     grad_x += group.to(tl.int64) * n_pixels * N_C
     first = share * per_share
     end = tl.minimum(first + per_share, n_pixels)
@@ -160,6 +166,8 @@ def apply_gradients(
         place, live = p[:, None] * N_C + c[None, :], (p < end)[:, None] & known[None, :]
         g, z = gradient_at(grad, x, place, live, mean, scale, w, b, RELU)
         back = (w * scale)[None, :] * (g - mean_g[None, :] - z * mean_gz[None, :])
+        if HAS_PLUS:
+            back += tl.load(plus + place, mask=live, other=0.0).to(tl.float32)
         tl.store(grad_x + place, back.to(grad_x.dtype.element_ty), mask=live)
 
 
@@ -171,13 +179,23 @@ class Grid:
         self.n_pixels = n // n_groups * height * width
         self.tile_c = min(MAX_TILE_C, triton.next_power_of_2(self.n_channels))
         n_tiles = triton.cdiv(self.n_channels, self.tile_c)
-        wanted = max(1, (PROGRAMS if n_groups == 1 else PROGRAMS_OF_GROUPS) // (n_tiles * n_groups))
+        n_together = n_tiles * n_groups  # that share nothing
+        wanted = max(1, n_programs(triton.cdiv(self.n_pixels, TILE_P) * n_together) // n_together)
         self.per_share = triton.cdiv(triton.cdiv(self.n_pixels, wanted), TILE_P) * TILE_P
         self.n_shares = triton.cdiv(self.n_pixels, self.per_share)
         self.programs = n_tiles, self.n_shares, n_groups
         self.tiles = {"TILE_P": TILE_P, "TILE_C": self.tile_c}
         self.tile_s = {"TILE_S": triton.next_power_of_2(self.n_shares)}
         self.shares = torch.empty(n_groups, self.n_shares, 2, self.n_channels, device=x.device, dtype=torch.float32)
+
+
+def channel_sums(x: Tensor, n_groups: int) -> Tensor:
+    """x (A * B, C, H, W), channels last, to (A, C): the sums of the first kernel's shares."""
+    grid = Grid(x, n_groups)
+    sum_moments[grid.programs](x, grid.shares, grid.n_pixels, grid.per_share, grid.n_channels, **grid.tiles)
+    means, in_last = grid.shares[:, :, 0], grid.n_pixels - (grid.n_shares - 1) * grid.per_share
+    total: Tensor = grid.per_share * means[:, :-1].sum(1) + in_last * means[:, -1]
+    return total
 
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, relu: bool) -> tuple[Tensor, Tensor]:
@@ -195,16 +213,23 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, 
 
 
 def backward(
-    grad: Tensor, x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool
+    grad: Tensor,
+    x: Tensor,
+    moments: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    plus: Tensor | None,
+    eps: float,
+    relu: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of x, and those of bias and weight (2, A, C)."""
+    """The gradient of x, with `plus` added to it, and those of bias and weight (2, A, C)."""
     grid, n_groups = Grid(x, len(moments)), len(moments)
     of_parameters = torch.empty(2, n_groups, grid.n_channels, device=x.device, dtype=torch.float32)
     grad_x = torch.empty_like(x)
     given, sizes = (grad, x, moments, weight, bias, grid.shares), (grid.n_pixels, grid.per_share)
     sum_gradients[grid.programs](*given, *sizes, eps, grid.n_channels, RELU=relu, **grid.tiles)
     apply_gradients[grid.programs](
-        *given, grad_x, of_parameters, *sizes, grid.n_shares, eps, grid.n_channels, RELU=relu,
-        **grid.tile_s, **grid.tiles,
+        *given, x if plus is None else plus, grad_x, of_parameters, *sizes, grid.n_shares, eps, grid.n_channels,
+        RELU=relu, HAS_PLUS=plus is not None, **grid.tile_s, **grid.tiles,
     )  # fmt: skip
     return grad_x, of_parameters

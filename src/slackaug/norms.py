@@ -26,20 +26,57 @@ def _(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, relu: 
 
 @torch.library.custom_op("slackaug::norm_backward", mutates_args=())
 def back_by_kernel(
-    grad: Tensor, x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool
+    grad: Tensor,
+    x: Tensor,
+    moments: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    plus: Tensor | None,
+    eps: float,
+    relu: bool,
 ) -> tuple[Tensor, Tensor]:
     from . import norm_kernel
 
-    grad, x = (value.contiguous(memory_format=torch.channels_last) for value in (grad, x))
-    return norm_kernel.backward(grad, x, moments, weight, bias, eps, relu)
+    layout = torch.channels_last
+    grad, x = grad.contiguous(memory_format=layout), x.contiguous(memory_format=layout)
+    plus = None if plus is None else plus.contiguous(memory_format=layout)
+    return norm_kernel.backward(grad, x, moments, weight, bias, plus, eps, relu)
 
 
 @back_by_kernel.register_fake
 def _(
-    grad: Tensor, x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool
+    grad: Tensor,
+    x: Tensor,
+    moments: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    plus: Tensor | None,
+    eps: float,
+    relu: bool,
 ) -> tuple[Tensor, Tensor]:
     of_parameters = x.new_empty(2, len(moments), x.shape[1], dtype=torch.float32)
     return torch.empty_like(x, memory_format=torch.channels_last), of_parameters
+
+
+@torch.library.custom_op("slackaug::channel_sums", mutates_args=())
+def sums_by_kernel(x: Tensor, n_groups: int) -> Tensor:
+    from . import norm_kernel
+
+    return norm_kernel.channel_sums(x.contiguous(memory_format=torch.channels_last), n_groups)
+
+
+@sums_by_kernel.register_fake
+def _(x: Tensor, n_groups: int) -> Tensor:
+    return x.new_empty(n_groups, x.shape[1], dtype=torch.float32)
+
+
+def channel_sums(x: Tensor, n_groups: int) -> Tensor:
+    """(A, C): over all pixels of a group."""
+    if can_run(x) and x.dtype is not torch.float64:
+        found: Tensor = sums_by_kernel(x, n_groups)
+    else:
+        found = precise(x.unflatten(0, (n_groups, -1))).sum((1, 3, 4))
+    return found
 
 
 class Norm(torch.autograd.Function):
@@ -58,7 +95,24 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Any, ...]:
-        grad_x, of_parameters = back_by_kernel(grad, *ctx.saved_tensors, ctx.eps, ctx.relu)
+        grad_x, of_parameters = back_by_kernel(grad, *ctx.saved_tensors, None, ctx.eps, ctx.relu)
+        return grad_x, of_parameters[1], of_parameters[0], None, None
+
+
+class NormBeside(torch.autograd.Function):
+    """Norm, and x itself for a way around it, whose gradient is then added in the same kernel."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool) -> tuple[Tensor, Tensor, Tensor]:
+        return *Norm.forward(x, weight, bias, eps, relu), x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        Norm.setup_context(ctx, inputs, output[:2])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor, around: Tensor) -> tuple[Any, ...]:
+        grad_x, of_parameters = back_by_kernel(grad, *ctx.saved_tensors, around, ctx.eps, ctx.relu)
         return grad_x, of_parameters[1], of_parameters[0], None, None
 
 
@@ -69,6 +123,16 @@ def is_suited(x: Tensor, weight: Tensor) -> bool:
 def precise(x: Tensor) -> Tensor:
     """In float32, where it is not more already."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def norm_beside(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, n_groups: int, eps: float, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `norm`, and x again, for what goes around the norm."""
+    if weight is not None and bias is not None and is_suited(x, weight):
+        out, moments, around = NormBeside.apply(x, weight, bias, eps, relu)  # type: ignore[no-untyped-call]
+        return out, moments, around
+    return *norm(x, weight, bias, n_groups, eps, relu), x
 
 
 def norm(

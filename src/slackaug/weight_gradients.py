@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from .norms import channel_sums
 from .triton_support import can_run
 
 MAX_CHANNELS = 128  # beyond, cuDNN's calls are faster than our kernel
@@ -41,14 +42,16 @@ def is_suited(grad: Tensor, x: Tensor, weight: Tensor, options: Options) -> bool
     )
 
 
-def weight_gradients(grad: Tensor, x: Tensor, weight: Tensor, n_groups: int, options: Options) -> tuple[Tensor, Tensor]:
+def weight_gradients(
+    grad: Tensor, x: Tensor, weight: Tensor, n_groups: int, options: Options, *, of_bias: bool = True
+) -> tuple[Tensor, Tensor | None]:
     """Of a weight (O, C, h, w), for grad (A * B, O, ...) and x (A * B, C, ...): (A, O, C, h, w) and (A, O)."""
     stride, padding, dilation, n = options
     n_out, n_in, height, width = weight.shape
     if is_suited(grad, x, weight, options):
         flat = by_kernel(grad, x, n_groups, height, stride[0], padding[0])
         weights, biases = flat.split([weight.numel(), n_out], 1)
-        return weights.view(n_groups, n_out, height, width, n_in).permute(0, 1, 4, 2, 3), biases
+        return weights.view(n_groups, n_out, height, width, n_in).permute(0, 1, 4, 2, 3), biases if of_bias else None
     pairs = zip(grad.chunk(n_groups), x.chunk(n_groups), strict=True)
     each = [
         torch.ops.aten.convolution_backward(
@@ -57,4 +60,4 @@ def weight_gradients(grad: Tensor, x: Tensor, weight: Tensor, n_groups: int, opt
         for g, part in pairs
     ]
     weights = each[0][None] if n_groups == 1 else torch.stack(each)  # one alone keeps its order in memory
-    return weights, grad.unflatten(0, (n_groups, -1)).sum((1, 3, 4))
+    return weights, channel_sums(grad, n_groups) if of_bias else None
