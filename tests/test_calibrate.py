@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import tiny
-from slackaug import learn, settings
-from slackaug.calibrate import Calibration, Trial
+from slackaug import learn, prepare, settings
+from slackaug.calibrate import Calibration, Trial, mixed_batches, val_loss
 from slackaug.configuration import configure
-from slackaug.data import load
+from slackaug.data import Split, load
 from slackaug.learner import Learner
 from slackaug.recipes import quick
 
@@ -102,12 +102,38 @@ def test_the_validation_loss_is_that_of_the_images_as_they_are(tiny_npz):
     learner = tiny_learner(load(str(tiny_npz)))
     engine = learner.make_engine()
     engine.model.train()
-    n = len(engine.val.labels) // 4 * 4
     losses = [
-        torch.nn.functional.cross_entropy(engine.model(engine.normalise(images)), labels)
-        for images, labels in zip(engine.val.images[:n].split(4), engine.val.labels[:n].split(4), strict=True)
+        torch.nn.functional.cross_entropy(engine.model(engine.normalise(engine.val.images[i])), engine.val.labels[i])
+        for i in mixed_batches(len(engine.val.labels), 4, 0)
     ]
     assert learner.val_loss() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("n", "batch", "n_batches"), [(700, 128, 5), (9_000, 128, 32), (50, 128, 1)])
+def test_validation_batches_mix_classes_that_come_one_after_the_other(n, batch, n_batches):
+    batches = mixed_batches(n, batch, seed=0)
+    assert [len(index) for index in batches] == [min(n, batch)] * n_batches
+    assert len(torch.cat(batches).unique()) == min(n, batch) * n_batches
+    classes = torch.arange(n) * 7 // n
+    assert all(len(classes[index].unique()) == 7 for index in batches)
+
+
+def test_the_validation_loss_of_a_folder_in_order_is_that_of_the_folder_mixed(tiny_npz):
+    """A model that tells classes by what batch-norm takes away where a batch has only one."""
+    labels = torch.arange(512) // 128
+    images = (labels * 60 + 30).to(torch.uint8)[:, None, None, None].expand(-1, 3, 8, 8).contiguous()
+    model = torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.Flatten(), torch.nn.LazyLinear(4))
+    model(torch.zeros(2, 3, 8, 8))
+    with torch.no_grad():
+        model[2].weight.copy_(torch.tensor([-1.5, -0.5, 0.5, 1.5])[:, None].expand(4, 192) / 10)
+        model[2].bias.copy_(torch.tensor([-20.0, 0.0, 0.0, -20.0]))
+    phi = tiny_learner(load(str(tiny_npz))).fit.normalise
+    order = torch.randperm(512, generator=torch.Generator().manual_seed(0))
+    losses = [
+        val_loss(model, phi, prepare.AS_STORED, Split(images[i], labels[i]), 128, 0).item()
+        for i in (torch.arange(512), order)
+    ]
+    assert losses == pytest.approx([0, 0], abs=0.1)
 
 
 def test_it_is_said_and_stored(tiny_npz, tmp_path, command):

@@ -89,7 +89,7 @@ def val_loss(
     model.train()
     total, n = torch.zeros((), device=val.labels.device), 0
     with hypergrad.unchanged_buffers(model), rng.as_default(rng.generator(seed, "validation loss")):
-        for index in equal_batches(min(len(val.labels), N_IMAGES), batch):
+        for index in mixed_batches(len(val.labels), batch, seed):
             images, labels = val.take(index.to(val.labels.device))
             logits = model(normalise(preparation.test(images)))
             total += cross_entropy(logits.float(), labels, reduction="sum")
@@ -97,8 +97,10 @@ def val_loss(
     return total / n
 
 
-def equal_batches(n: int, batch: int) -> tuple[Tensor, ...]:
-    """Indices below n, in order; of equal size, since each batch has its own batch-norm statistics."""
+def mixed_batches(n: int, batch: int, seed: int) -> tuple[Tensor, ...]:
+    """Indices below n, as many as count; of equal size and in random order, since each batch has its own batch-norm
+    statistics: folders come class by class, and a batch of one class would be nothing that the model has seen."""
     batch = min(batch, n)
-    batches: tuple[Tensor, ...] = torch.arange(n - n % batch).split(batch)
+    order = torch.randperm(n, generator=rng.generator(seed, "validation batches"))[:N_IMAGES]
+    batches: tuple[Tensor, ...] = order[: len(order) - len(order) % batch].split(batch)
     return batches

@@ -23,6 +23,9 @@ class Stage(Enum):
     LAST = "last"  # after all others and the mirror flip, painting: the kernel also takes the colour `fill`
 
 
+STAGES = tuple(Stage)  # in order; a compiler can go through these, but not through the class
+
+
 @dataclass(frozen=True, kw_only=True)
 class Transform:
     """One transformation: its strength as a function of the magnitude, and its kernels."""

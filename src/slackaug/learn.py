@@ -231,9 +231,9 @@ def step_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str
 
 
 def timed(step: Callable[[], object]) -> float:
-    """Seconds of one step after a warm-up, which is enough where a step is slow."""
-    times = []
-    for _ in range(4):
+    """Seconds of one step after a warm-up: a few steps where they are slow, some hundred where they are not."""
+    times: list[float] = []
+    while len(times) < 4 or (sum(times) < 1 and len(times) < 200):
         start = time.perf_counter()
         try:
             step()
@@ -249,4 +249,4 @@ def timed(step: Callable[[], object]) -> float:
         times.append(time.perf_counter() - start)
         if sum(times) > 5:
             break
-    return statistics.median(times[1:] or times)
+    return statistics.median(times[len(times) // 2 :])

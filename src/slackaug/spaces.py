@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Generator, Tensor
 
 from . import pil, rng, transforms
-from .elementary import TRANSFORMS, Stage, Transform
+from .elementary import STAGES, TRANSFORMS, Stage, Transform
 from .schema import unknown
 
 
@@ -197,7 +197,7 @@ def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 
     (op, magnitude, active, space), u, flip = parameters
     if not len(images):
         return images.clone()
-    for stage in Stage:
+    for stage in STAGES:
         if stage is Stage.LAST:
             images = transforms.hflip(images, flip)
         extra = (paint_for(fill, images.shape[1]),) if stage is Stage.LAST else ()
@@ -239,7 +239,7 @@ def branch_free(
     check_lengths(images, parameters)
     (op, magnitude, active, space), u, flip = parameters
     paint = paint_for(fill, images.shape[1])
-    for stage in Stage:
+    for stage in STAGES:
         if stage is Stage.LAST:
             images = transforms.hflip(images, flip)
         if any(t.stage is stage for t in space):
@@ -297,7 +297,7 @@ def on_pil(image: Image.Image, parameters: Parameters, fill: tuple[int, ...] = (
     (op, magnitude, active, space), u, flip = parameters
     image = image.copy()
     extra = {Stage.LAST: (paint_for(fill, pil.MODES[image.mode]),)}
-    for stage in Stage:
+    for stage in STAGES:
         if stage is Stage.LAST and flip.item():
             image = pil.hflip(image)
         for k, (n, is_active) in enumerate(zip(op[0].tolist(), active[0].tolist(), strict=True)):
