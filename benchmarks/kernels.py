@@ -13,7 +13,7 @@ import json
 import torch
 
 from slackaug import norm_kernel
-from slackaug.weight_gradient_kernel import launch
+from slackaug.weight_gradient_kernel import channel_sums, launch
 
 SHAPES = [(1, 32, 32), (1, 64, 16), (1, 128, 8), (8, 32, 32), (8, 64, 16), (8, 128, 8),
           (1, 160, 32), (1, 320, 16), (1, 640, 8)]  # fmt: skip # groups, channels, pixels
@@ -56,7 +56,7 @@ def measure(n_groups: int, n_channels: int, size: int) -> dict[str, tuple[float,
     found = {
         "norm forward": (lambda x, g, m: norm_kernel.forward(x, weight, bias, n_groups, EPS, True), 3),
         "norm backward": (lambda x, g, m: norm_kernel.backward(g, x, m, weight, bias, None, EPS, True), 5),
-        "channel sums": (lambda x, g, m: norm_kernel.channel_sums(g, n_groups), 1),
+        "channel sums": (lambda x, g, m: channel_sums(g, n_groups), 1),
     }
     if n_channels <= 128:
         found["weight gradients"] = (lambda x, g, m: launch(g, x, n_groups, 3, 1, 1), 2)

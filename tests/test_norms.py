@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import batch_norm
 
 from interpreter import interpreted
-from slackaug.norms import Norm, NormBeside, channel_sums, is_suited, norm, norm_beside
+from slackaug.norms import Norm, NormBeside, is_suited, norm, norm_beside
 
 EPS = 1e-5
 KINK = 1e-3  # so near to zero, rounding decides whether a ReLU lets a gradient through
@@ -117,30 +117,3 @@ def test_a_way_around_by_the_kernels(dtype, bound):
 def test_a_way_around_as_triton_interprets_it():
     x, grad, weight, bias = case(2, 3, 160, 4, torch.float32)
     assert_beside(lambda x: NormBeside.apply(x, weight, bias, EPS, True), x, grad, weight, bias, 1e-4)
-
-
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_sums_of_channels(shape):
-    x = case(*shape, torch.float64)[1]
-    assert torch.allclose(channel_sums(x, shape[0]), x.unflatten(0, (shape[0], -1)).sum((1, 3, 4)))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("shape", [*CASES, (8, 128, 32, 32), (1, 128, 160, 32)], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_sums_of_channels_by_the_kernel(shape, dtype):
-    x = case(*shape, dtype, "cuda")[0]
-    wanted = x.double().unflatten(0, (shape[0], -1)).sum((1, 3, 4))
-    found = channel_sums(x, shape[0])
-    assert found.dtype is torch.float32
-    assert (found - wanted).norm() <= 1e-5 * wanted.norm()
-
-
-@interpreted
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_sums_of_channels_as_triton_interprets_them(shape):
-    from slackaug.norm_kernel import channel_sums
-
-    x = case(*shape, torch.float32)[0]
-    wanted = x.double().unflatten(0, (shape[0], -1)).sum((1, 3, 4))
-    assert (channel_sums(x, shape[0]) - wanted).norm() <= 1e-5 * wanted.norm()

@@ -6,7 +6,7 @@ from torch.nn.functional import conv2d
 
 from interpreter import interpreted
 from slackaug.triton_support import HAS_TRITON
-from slackaug.weight_gradients import is_suited, weight_gradients
+from slackaug.weight_gradients import channel_sums, is_suited, weight_gradients
 
 CASES = [  # groups, images of each, channels in, channels out, pixels, kernel, stride
     (2, 3, 3, 16, 8, 3, 1),
@@ -88,3 +88,41 @@ def test_what_the_kernel_leaves_to_cudnn(change, why):
     assert HAS_TRITON
     assert not is_suited(grad, x, weight, rest)
     assert_close(weight_gradients(grad, x, weight, n_groups, rest), expected(grad, x, weight, n_groups, rest), 1e-2)
+
+
+# --- biases alone, where cuDNN has the weights ------------------------------------------------------------------------
+
+SUMS = [(1, 4, 32, 8), (3, 5, 16, 6), (2, 3, 160, 4), (2, 2, 3, 5), (2, 2, 100, 3), (1, 40, 8, 20)]  # A, B, C, pixels
+
+
+def sums_case(shape, dtype, device="cpu"):
+    n_groups, n_images, n_channels, size = shape
+    generator = torch.Generator().manual_seed(0)
+    grad = 1 + torch.randn(n_groups * n_images, n_channels, size, size, generator=generator)
+    grad = grad.to(device, dtype).contiguous(memory_format=torch.channels_last)
+    return grad, grad.double().unflatten(0, (n_groups, -1)).sum((1, 3, 4))
+
+
+@pytest.mark.parametrize("shape", SUMS, ids=str)
+def test_sums_of_channels(shape):
+    grad, wanted = sums_case(shape, torch.float64)
+    assert torch.allclose(channel_sums(grad, shape[0]), wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [*SUMS, (8, 128, 32, 32), (1, 128, 160, 32)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_sums_of_channels_by_the_kernel(shape, dtype):
+    grad, wanted = sums_case(shape, dtype, "cuda")
+    found = channel_sums(grad, shape[0])
+    assert found.dtype is torch.float32
+    assert (found - wanted).norm() <= 1e-5 * wanted.norm()
+
+
+@interpreted
+@pytest.mark.parametrize("shape", SUMS, ids=str)
+def test_sums_of_channels_as_triton_interprets_them(shape):
+    from slackaug.weight_gradient_kernel import channel_sums
+
+    grad, wanted = sums_case(shape, torch.float32)
+    assert (channel_sums(grad, shape[0]) - wanted).norm() <= 1e-5 * wanted.norm()

@@ -189,15 +189,6 @@ class Grid:
         self.shares = torch.empty(n_groups, self.n_shares, 2, self.n_channels, device=x.device, dtype=torch.float32)
 
 
-def channel_sums(x: Tensor, n_groups: int) -> Tensor:
-    """x (A * B, C, H, W), channels last, to (A, C): the sums of the first kernel's shares."""
-    grid = Grid(x, n_groups)
-    sum_moments[grid.programs](x, grid.shares, grid.n_pixels, grid.per_share, grid.n_channels, **grid.tiles)
-    means, in_last = grid.shares[:, :, 0], grid.n_pixels - (grid.n_shares - 1) * grid.per_share
-    total: Tensor = grid.per_share * means[:, :-1].sum(1) + in_last * means[:, -1]
-    return total
-
-
 def forward(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, relu: bool) -> tuple[Tensor, Tensor]:
     """x (A * B, C, H, W), channels last, weight and bias (C,) to the output, and means and variances (A, 2, C)."""
     grid = Grid(x, n_groups)

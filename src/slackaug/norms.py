@@ -58,27 +58,6 @@ def _(
     return torch.empty_like(x, memory_format=torch.channels_last), of_parameters
 
 
-@torch.library.custom_op("slackaug::channel_sums", mutates_args=())
-def sums_by_kernel(x: Tensor, n_groups: int) -> Tensor:
-    from . import norm_kernel
-
-    return norm_kernel.channel_sums(x.contiguous(memory_format=torch.channels_last), n_groups)
-
-
-@sums_by_kernel.register_fake
-def _(x: Tensor, n_groups: int) -> Tensor:
-    return x.new_empty(n_groups, x.shape[1], dtype=torch.float32)
-
-
-def channel_sums(x: Tensor, n_groups: int) -> Tensor:
-    """(A, C): over all pixels of a group."""
-    if can_run(x) and x.dtype is not torch.float64:
-        found: Tensor = sums_by_kernel(x, n_groups)
-    else:
-        found = precise(x.unflatten(0, (n_groups, -1))).sum((1, 3, 4))
-    return found
-
-
 class Norm(torch.autograd.Function):
     """By the kernels. Weight and bias are (A, C), all A the same, so that their gradients come by group."""
 

@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .norm_kernel import Grid, tile
+
 TILE_P = 64  # pixels that a program takes at a time
 MIN_TILE, MAX_TILE = 16, 64  # channels
 SMALL_TILE = 32  # channels: up to here one warp holds a tile, and more programs share the work
@@ -83,6 +85,33 @@ def add_up(shares, out, n_shares, size, TILE_S: tl.constexpr, TILE: tl.constexpr
         mask = (s < n_shares)[:, None] & (i < size)[None, :]
         total += tl.load(shares + s[:, None] * size + i[None, :], mask=mask, other=0.0)
     tl.store(out + group * size + i, tl.sum(total, 0), mask=i < size)
+
+
+@triton.jit
+def sum_pixels(grad, shares, n_pixels, per_share, N_C, TILE_P: tl.constexpr, TILE_C: tl.constexpr):
+    """grad (A, P, C) to shares (A, S, C)."""
+    c, known = tile(N_C, TILE_C)
+    share, group = tl.program_id(1), tl.program_id(2)
+    grad += group.to(tl.int64) * n_pixels * N_C
+    first = share * per_share
+    end = tl.minimum(first + per_share, n_pixels)
+    total = tl.zeros((TILE_P, TILE_C), tl.float32)
+    for start in range(first, end, TILE_P):
+        p = start + tl.arange(0, TILE_P)
+        live = (p < end)[:, None] & known[None, :]
+        total += tl.load(grad + p[:, None] * N_C + c[None, :], mask=live, other=0.0).to(tl.float32)
+    tl.store(shares + (group * tl.num_programs(1) + share).to(tl.int64) * N_C + c, tl.sum(total, 0), mask=known)
+
+
+def channel_sums(grad: Tensor, n_groups: int) -> Tensor:
+    """grad (A * B, O, H, W), channels last, to (A, O) float32."""
+    grid = Grid(grad, n_groups)
+    n, n_out = grid.n_shares, grid.n_channels
+    shares = torch.empty(n_groups, n, n_out, device=grad.device, dtype=torch.float32)
+    sum_pixels[grid.programs](grad, shares, grid.n_pixels, grid.per_share, n_out, **grid.tiles)
+    out = torch.empty(n_groups, n_out, device=grad.device, dtype=torch.float32)
+    add_up[(triton.cdiv(n_out, 32), n_groups)](shares, out, n, n_out, TILE_S=32, TILE=32, num_warps=4)
+    return out
 
 
 def launch(grad: Tensor, x: Tensor, n_groups: int, k: int, stride: int, padding: int) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .norms import channel_sums
+from .norms import precise
 from .triton_support import can_run
 
 MAX_CHANNELS = 128  # beyond, cuDNN's calls are faster than our kernel
@@ -25,6 +25,27 @@ def by_kernel(grad: Tensor, x: Tensor, n_groups: int, k: int, stride: int, paddi
 @by_kernel.register_fake
 def _(grad: Tensor, x: Tensor, n_groups: int, k: int, stride: int, padding: int) -> Tensor:
     return x.new_empty(n_groups, grad.shape[1] * (k * k * x.shape[1] + 1), dtype=torch.float32)
+
+
+@torch.library.custom_op("slackaug::channel_sums", mutates_args=())
+def sums_by_kernel(grad: Tensor, n_groups: int) -> Tensor:
+    from .weight_gradient_kernel import channel_sums
+
+    return channel_sums(grad.contiguous(memory_format=torch.channels_last), n_groups)
+
+
+@sums_by_kernel.register_fake
+def _(grad: Tensor, n_groups: int) -> Tensor:
+    return grad.new_empty(n_groups, grad.shape[1], dtype=torch.float32)
+
+
+def channel_sums(grad: Tensor, n_groups: int) -> Tensor:
+    """(A, O), the gradients of a bias: over all pixels of a group."""
+    if can_run(grad) and grad.dtype is not torch.float64:
+        found: Tensor = sums_by_kernel(grad, n_groups)
+    else:
+        found = precise(grad.unflatten(0, (n_groups, -1))).sum((1, 3, 4))
+    return found
 
 
 def is_suited(grad: Tensor, x: Tensor, weight: Tensor, options: Options) -> bool:
