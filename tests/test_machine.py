@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from slackaug.machine import default_device, duration_seconds, machine
+from slackaug.machine import BESIDE_A_GPU, default_device, duration_seconds, machine, use_threads
 
 
 def test_what_is_there_is_the_default():
@@ -16,6 +16,23 @@ def test_threads_are_set():
     try:
         assert machine("cpu", before + 1) == ("cpu", before + 1)
         assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "environment", "n"),
+    [("cuda", None, None, BESIDE_A_GPU), ("cuda:1", 9, None, 9), ("cuda", None, "8", 8), ("cpu", None, None, 8)],
+)
+def test_few_threads_beside_a_gpu_unless_more_are_asked_for(device, asked, environment, n, monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if environment is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    try:
+        torch.set_num_threads(8)
+        use_threads(device, asked)
+        assert torch.get_num_threads() == n
     finally:
         torch.set_num_threads(before)
 

@@ -1,8 +1,11 @@
 """The machine that commands run on: its device and threads, and the times they are given."""
 
+import os
 import re
 
 import torch
+
+BESIDE_A_GPU = 4  # threads: the processor draws and sends ahead, and more of them would only wait, at full speed
 
 
 def default_device() -> str:
@@ -11,11 +14,10 @@ def default_device() -> str:
 
 def machine(device: str | None, threads: int | None, *, is_here: bool = True) -> tuple[str, int | None]:
     """The device and the number of threads, which is set here; a device elsewhere cannot be tried."""
-    if threads is not None:
-        if threads < 1:
-            raise ValueError(f"--threads {threads}: expected at least 1")
-        torch.set_num_threads(threads)
+    if threads is not None and threads < 1:
+        raise ValueError(f"--threads {threads}: expected at least 1")
     device = device or default_device()
+    use_threads(device, threads)
     if not is_here:
         return device, threads
     try:
@@ -24,6 +26,14 @@ def machine(device: str | None, threads: int | None, *, is_here: bool = True) ->
         reason = str(error).splitlines()[0]
         raise ValueError(f"--device {device}: cannot be used ({reason}); expected cpu or cuda") from None
     return device, threads
+
+
+def use_threads(device: str, threads: int | None) -> None:
+    """As many as were asked for; else torch's own number, or that of OMP_NUM_THREADS, but few beside a GPU."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    elif device.startswith("cuda") and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(min(torch.get_num_threads(), BESIDE_A_GPU))
 
 
 def duration_seconds(text: str) -> float:
