@@ -1,4 +1,4 @@
-"""Several seeds of a small network on one GPU: one after the other, in processes side by side, or stacked by vmap.
+"""Several seeds of a small network on one GPU: in processes side by side, on streams of one process, or stacked by vmap.
 
     PYTHONPATH=src python benchmarks/seeds_at_once.py --model wrn-40-2 --seconds 12
 
@@ -67,6 +67,29 @@ def side_by_side(model: str, kind: str, n: int, device: str, seconds: float) -> 
     return total
 
 
+def on_streams(model: str, n: int, device: str, seconds: float) -> float:
+    """Captured steps of n seeds, started in turn, each on a stream of its own."""
+    data, config, fits = make_data(device), FitConfig(epochs=10**6, batch=BATCH), []
+    for seed in range(n):
+        with torch.cuda.stream(stream := torch.cuda.Stream()):
+            arguments = Policy.uniform("cifar"), data, config, rng.streams(seed, "fit")
+            fits.append((stream, engines.make_fit("evaluate", build(model, seed, device), *arguments)))
+
+    def take_turns(seconds: float) -> float:
+        torch.cuda.synchronize()
+        start, n_steps = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds:
+            for stream, fit in fits:
+                with torch.cuda.stream(stream):
+                    fit.step()
+            n_steps += n
+        torch.cuda.synchronize()
+        return n_steps * BATCH / (time.perf_counter() - start)
+
+    take_turns(1)
+    return take_turns(seconds)
+
+
 def stacked(model: str, n: int, device: str, seconds: float) -> float:
     """One step for n seeds: parameters and buffers stacked, every seed with its own images and draws."""
     networks = [build(model, seed, device) for seed in range(n)]
@@ -109,11 +132,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=12)
     parser.add_argument("--counts", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--stacked", type=int, nargs="*", default=[4])
+    parser.add_argument("--streams", type=int, nargs="*", default=[])
     arguments = parser.parse_args()
     found = {}
     for n in arguments.counts:
         found[f"{n} processes"] = side_by_side(arguments.model, arguments.kind, n, arguments.device, arguments.seconds)
         print(f"{n} {arguments.kind} processes: {found[f'{n} processes']:,.0f} images/s", flush=True)
+    for n in arguments.streams:
+        found[f"{n} streams"] = on_streams(arguments.model, n, arguments.device, arguments.seconds)
+        print(f"{n} on streams: {found[f'{n} streams']:,.0f} images/s", flush=True)
     for n in arguments.stacked:
         found[f"{n} stacked"] = stacked(arguments.model, n, arguments.device, arguments.seconds)
         print(f"{n} stacked by vmap: {found[f'{n} stacked']:,.0f} images/s", flush=True)
