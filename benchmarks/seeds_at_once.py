@@ -1,4 +1,4 @@
-"""Several seeds of a small network on one GPU: in processes side by side, on streams of one process, or stacked by vmap.
+"""Several seeds of a small network on one GPU: in processes, on streams of one process, or stacked by vmap.
 
     PYTHONPATH=src python benchmarks/seeds_at_once.py --model wrn-40-2 --seconds 12
 
