@@ -181,7 +181,7 @@ def prepare(arguments: argparse.Namespace) -> Place:
     engine, state = learner.engine, learner.state
     assert engine is not None
     assert state is not None
-    for _ in range(config.search.n_retrain):
+    for _ in range(arguments.retrain or config.search.n_retrain):
         state, _ = engine.execute(slack.take_step, state, config.search)
     return Place(engine, learner.phi, arguments.seed)
 
@@ -205,6 +205,7 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("--model", default="wrn-40-2")
     parser.add_argument("--epochs", type=int, default=40, help="of pre-training")
+    parser.add_argument("--retrain", type=int, help="steps of re-training, if not the paper's")
     parser.add_argument("--draws", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
