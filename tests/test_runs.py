@@ -53,6 +53,35 @@ def test_killed_and_resumed_equals_uninterrupted(moment, command, tiny_npz, fini
     assert tiny.outcome(out) == tiny.outcome(finished)
 
 
+def test_resumed_with_other_threads_says_that_bits_may_differ(command, tiny_npz, tmp_path):
+    out = tmp_path / "run"
+    tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", ("policy", 1, 6))
+    began = json.loads((out / "env.json").read_text())
+    done = command(*tiny.resume(tiny_npz, out, "--threads", began["threads"] + 1))
+    assert done.returncode == 0
+    said = " ".join(done.stdout.split())
+    assert f"this run began with {began['threads']} threads and goes on with {began['threads'] + 1} threads" in said
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({}, None),
+        ({"gpu": "NVIDIA H200"}, "began with GPU NVIDIA H200 and goes on with no GPU"),
+        ({"torch": "2.11.0", "threads": 64}, "began with torch 2.11.0, 64 threads and goes on with torch"),
+        ([1], None),
+        ("{", None),
+    ],
+)
+def test_what_has_changed_since_a_run_began(env, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert runs.other_rounding(tmp_path) is None
+    document = runs.environment() | env if isinstance(env, dict) else env
+    (tmp_path / "env.json").write_text(document if isinstance(document, str) else json.dumps(document))
+    found = runs.other_rounding(tmp_path)
+    assert found is None if said is None else said in found
+
+
 @pytest.mark.parametrize("n", [22, 23, 24, 25, 39])  # theta_0, momentum, theta, the checkpoint; policy.json
 def test_killed_while_writing(n, command, tiny_npz, finished, tmp_path):
     out = tmp_path / "run"

@@ -12,7 +12,7 @@ from .learner import Learner
 from .policy import Policy
 from .progress import duration
 from .recipes import RunConfig
-from .runs import START_ANEW, Run, RunError
+from .runs import START_ANEW, Run, RunError, other_rounding
 
 
 def go_on(work: Work, model: str | None) -> SearchResult:
@@ -69,6 +69,9 @@ def restore(work: Work, run: Run | None, learner: Learner) -> float:
     if not learner.is_finished:
         left = seconds * (1 - learner.share_done()) / max(learner.share_done(), 1e-9)
         work.say(f"going on after {learner.share_done():.0%} of the search; about {duration(left)} left")
+        changed = None if run is None else other_rounding(work.folder)
+        if changed is not None:
+            work.say(changed)
     return seconds
 
 

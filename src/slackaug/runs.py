@@ -202,3 +202,23 @@ def environment() -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "threads": torch.get_num_threads(),
     }
+
+
+ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
+
+
+def other_rounding(folder: Path) -> str | None:
+    """How this process differs from the one that began a run, where that can change the last bits of its numbers."""
+    try:
+        before = json.loads((folder / "env.json").read_bytes())
+    except (OSError, ValueError, RecursionError):  # it is for people: a run goes on without it
+        return None
+    now = environment()
+    names = [name for name in ROUNDING if isinstance(before, dict) and name in before and before[name] != now[name]]
+    if not names:
+        return None
+    began, goes_on = (
+        ", ".join("no GPU" if one[name] is None else ROUNDING[name].format(one[name]) for name in names)
+        for one in (before, now)
+    )
+    return f"this run began with {began} and goes on with {goes_on}: sums are rounded otherwise, so bits may differ"
