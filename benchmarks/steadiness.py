@@ -122,10 +122,9 @@ class Trying(Fast):
 
         def losses(theta: dict[str, Tensor]) -> Tensor:
             logits = functional_call(self.model, (theta, buffers), (x,))
-            return cross_entropy(logits.float(), labels, reduction="none")
+            return cross_entropy(logits, labels, reduction="none")
 
-        precision = self.passes.precision
-        with torch.no_grad(), torch.autocast(x.device.type, precision, enabled=precision is not torch.float32):
+        with torch.no_grad():  # in float32: autocast does not know forward mode
             return tau, jvp(losses, (theta,), (along,))[1]
 
     def smoothed(self, v: Tensor) -> Tensor:
