@@ -1,9 +1,10 @@
 """Our own kernels alone, on a GPU: microseconds, and the rate at which they move the least that must be moved.
 
-    PYTHONPATH=src python benchmarks/kernels.py [--programs 256 512 1024]
+    PYTHONPATH=src python benchmarks/kernels.py [--programs 256 512 1024] [--pixels 64 128] [--channels 32] [--warps 4 8]
 
 Shapes are those of WRN-40-2 (one group and eight, batch 128) and of WRN-28-10. Inputs change from call to call, so that
-they come from memory and not from the cache. With --programs, the kernels of batch-norm are divided into so many.
+they come from memory and not from the cache. The options divide the kernels of batch-norm otherwise than they are: into
+so many programs, with tiles of so many pixels and channels, and so many warps.
 """
 
 import argparse
@@ -63,15 +64,35 @@ def measure(n_groups: int, n_channels: int, size: int) -> dict[str, tuple[float,
     return {name: (microseconds(call, sets), n) for name, (call, n) in found.items()}
 
 
+def divide(programs: int | None, pixels: int, channels: int, warps: int) -> None:
+    """Let the kernels be divided so."""
+    norm_kernel.TILE_P, norm_kernel.MAX_TILE_C = pixels, channels
+    if programs is not None:
+        norm_kernel.n_programs = lambda n_tiles: programs
+
+    def __init__(self, x, n_groups):
+        GRID(self, x, n_groups)
+        self.tiles["num_warps"] = warps
+
+    norm_kernel.Grid.__init__ = __init__
+
+
+GRID = norm_kernel.Grid.__init__
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", type=int, nargs="*", default=[None])
-    for programs in parser.parse_args().programs:
-        if programs is not None:
-            norm_kernel.n_programs = lambda n_tiles, n=programs: n
+    parser.add_argument("--pixels", type=int, nargs="*", default=[norm_kernel.TILE_P])
+    parser.add_argument("--channels", type=int, nargs="*", default=[norm_kernel.MAX_TILE_C])
+    parser.add_argument("--warps", type=int, nargs="*", default=[4])
+    given = parser.parse_args()
+    for division in itertools.product(given.programs, given.pixels, given.channels, given.warps):
+        divide(*division)
+        print(json.dumps(dict(zip(("programs", "pixels", "channels", "warps"), division, strict=True))))
         for n_groups, n_channels, size in SHAPES:
             gigabytes = 2e-9 * n_groups * BATCH * n_channels * size * size
-            row = {"programs": programs, "groups": n_groups, "channels": n_channels, "pixels": size}
+            row = {"groups": n_groups, "channels": n_channels, "pixels": size}
             for name, (us, n) in measure(n_groups, n_channels, size).items():
                 row[name] = f"{us:.1f} us, {n * gigabytes / us * 1e6:.0f} GB/s"
             print(json.dumps(row), flush=True)
