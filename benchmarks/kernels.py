@@ -1,6 +1,6 @@
 """Our own kernels alone, on a GPU: microseconds, and the rate at which they move the least that must be moved.
 
-    PYTHONPATH=src python benchmarks/kernels.py [--programs 256 512 1024] [--pixels 64 128] [--channels 32] [--warps 4 8]
+    PYTHONPATH=src python benchmarks/kernels.py [--programs 256 512] [--pixels 64 128] [--channels 32] [--warps 4 8]
 
 Shapes are those of WRN-40-2 (one group and eight, batch 128) and of WRN-28-10. Inputs change from call to call, so that
 they come from memory and not from the cache. The options divide the kernels of batch-norm otherwise than they are: into
