@@ -1,11 +1,13 @@
 """The commands as a user types them."""
 
 import json
+import shutil
 import subprocess
 import sys
 from typing import NamedTuple
 
 import pytest
+from PIL import Image
 
 import slackaug
 from slackaug import Policy, cli
@@ -78,6 +80,18 @@ def test_show_prints_most_likely_first_with_physical_strengths(run, policy_file)
     assert rows[0][1].strip() == "Rotate"
     assert rows[0][5].strip() == "0 to ±67.5 degrees"
     assert float(rows[0][2]) > float(rows[1][2])
+
+
+def test_a_run_stands_for_its_policy(run, policy_file, tmp_path):
+    folder, image, sheet = tmp_path / "run", tmp_path / "image.png", tmp_path / "sheet.png"
+    folder.mkdir()
+    shutil.copy(policy_file, folder / "policy.json")
+    Image.new("RGB", (40, 30), "red").save(image)
+    assert "Rotate" in run("show", folder).stdout
+    assert run("export", folder, "--to", "python", "-o", tmp_path / "augment.py").returncode == 0
+    assert run("preview", folder, image, "-o", sheet).returncode == 0
+    assert (tmp_path / "augment.py").is_file()
+    assert sheet.is_file()
 
 
 def test_show_the_start_of_a_search(run):

@@ -39,7 +39,7 @@ def find_candidates(policies: Sequence[PolicyLike], baselines: Sequence[str]) ->
         if isinstance(policy, Policy):
             candidates.append(Candidate(f"policy {i}", policy, trial.digest(policy)))
             continue
-        path = policy_file(policy)
+        path = published.policy_file(policy)
         candidates.append(Candidate(label(path), published.load(path), trial.digest(path.read_bytes())))
     check_names(candidates)
     return candidates
@@ -57,11 +57,6 @@ def from_name(name: str) -> Candidate:
     path = Path(name.removeprefix("file:"))
     content = path.read_bytes() if name.startswith("file:") and path.is_file() else f"{name}, {baselines.VERSION}"
     return Candidate(name, name, trial.digest(content))
-
-
-def policy_file(policy: str | os.PathLike[str]) -> Path:
-    path = Path(policy)
-    return path / "policy.json" if path.is_dir() else path
 
 
 def label(path: Path) -> str:

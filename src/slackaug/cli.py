@@ -24,7 +24,10 @@ DATA_HELP = (
     "torchvision:NAME, hf:NAME, imagenet100:ROOT, domainnet:ROOT/DOMAIN or module:callable."
 )
 PolicyArgument = Annotated[
-    list[str], typer.Argument(metavar="POLICY [POLICY]", help="A policy file of any known format, or uniform:SPACE.")
+    list[str],
+    typer.Argument(
+        metavar="POLICY [POLICY]", help="A policy file of any known format, a run's folder, or uniform:SPACE."
+    ),
 ]
 PresetOption = Annotated[
     str | None, typer.Option(help="quick (the default without a GPU), standard (with one), fast or paper.")
@@ -397,7 +400,7 @@ def report(
 
 @app.command()
 def export(
-    policy: Annotated[str, typer.Argument(metavar="POLICY", help="A policy file, or uniform:SPACE.")],
+    policy: Annotated[str, typer.Argument(metavar="POLICY", help="A policy file, a run's folder, or uniform:SPACE.")],
     to: Annotated[str, typer.Option(help="torchvision, timm, albumentations, kornia, or python (torch alone).")],
     out: Annotated[str, typer.Option("-o", "--out", help="File to write, such as augment.py.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
@@ -414,7 +417,7 @@ def export(
 
 @app.command()
 def preview(
-    policy: Annotated[str, typer.Argument(metavar="POLICY", help="A policy file, or uniform:SPACE.")],
+    policy: Annotated[str, typer.Argument(metavar="POLICY", help="A policy file, a run's folder, or uniform:SPACE.")],
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Image files.")],
     out: Annotated[str, typer.Option("-o", "--out", help="File to write.")] = "preview.png",
     seed: Annotated[int, typer.Option(help="Of the random composites, directions and crops.")] = 0,

@@ -41,6 +41,12 @@ def load(path: str | os.PathLike[str], transforms: Mapping[str, Any] | None = No
         raise PolicyError(f"{path}: {error}") from None
 
 
+def policy_file(policy: str | os.PathLike[str]) -> Path:
+    """That of a run, where its folder is given."""
+    path = Path(policy)
+    return path / "policy.json" if path.is_dir() else path
+
+
 def from_document(document: Document, name: str = "", transforms: Mapping[str, Any] | None = None) -> AnyPolicy:
     """The policy that a file's JSON object describes; `name` is what to call it."""
     if "schema_version" in document:
