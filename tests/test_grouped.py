@@ -23,8 +23,8 @@ def one_pass(model: nn.Module, images: torch.Tensor, labels: torch.Tensor):
     model.train()
     n = len(images) // len(labels)
     whole = grouped.Grouped(model, hypergrad.flatten_(model), images.dtype)
-    parameters = whole.parameters(n)
     whole.prepare(n)
+    parameters = whole.parameters(n)
     with grouped.swapped(whole.layers):
         losses = whole.losses(parameters, images, labels)
         return whole.gradients(losses, parameters), losses.detach()
@@ -43,6 +43,26 @@ def test_gradients_losses_and_statistics_are_those_of_single_passes(name, genera
     for (name_, value), other in zip(model.state_dict().items(), twin.state_dict().values(), strict=True):
         torch.testing.assert_close(value, other, rtol=1e-6, atol=1e-9, msg=name_)  # torch keeps 1 - momentum in float32
     assert int(model.state_dict()[next(n for n in model.state_dict() if "tracked" in n)]) == A
+
+
+def test_gradients_in_a_lower_precision_arrive_in_that_of_theta(generator):
+    """resnet18 has convolutions of 64 to 512 channels: the wide ones' gradients come as they are found."""
+    model = models.build("resnet18", 4, (SIZE, SIZE), generator)
+    images = torch.randn(A * B, 3, SIZE, SIZE, generator=generator).bfloat16()
+    labels = torch.randint(4, (B,), generator=generator)
+    whole = grouped.Grouped(model.train(), hypergrad.flatten_(model), torch.bfloat16)
+    found = []
+    for all_alike in (False, True):
+        whole.prepare(A)
+        if all_alike:
+            whole.lowered = {}
+        parameters = whole.parameters(A)
+        assert parameters["blocks.0.conv1.weight"].dtype is torch.float32
+        assert parameters["blocks.7.conv1.weight"].dtype is (torch.float32 if all_alike else torch.bfloat16)
+        with grouped.swapped(whole.layers):
+            found.append(whole.gradients(whole.losses(parameters, images, labels), parameters))
+    assert found[0].dtype is torch.float32
+    assert torch.equal(*found)
 
 
 def test_frozen_parameters_have_no_gradient(generator):

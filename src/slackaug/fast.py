@@ -116,8 +116,8 @@ class Passes:
             pairs = [self.gradient(part, labels) for part in images.split(len(labels))]
             return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
         n_groups = len(images) // len(labels)
-        parameters = self.grouped.parameters(n_groups)
         with self.prepared(n_groups):
+            parameters = self.grouped.parameters(n_groups)
             losses = self.losses(parameters, images, labels)
             return self.grouped.gradients(losses, parameters), losses.detach()
 

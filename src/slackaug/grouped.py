@@ -17,7 +17,7 @@ from torch.nn.functional import conv2d, cross_entropy
 from . import hypergrad, models
 from .additions import add
 from .norms import norm, norm_beside, precise
-from .weight_gradients import Options, weight_gradients
+from .weight_gradients import MAX_CHANNELS, Options, weight_gradients
 
 Backward = Any  # autograd's context
 
@@ -148,6 +148,7 @@ class Grouped:
         self.trainable = hypergrad.trainable(model)
         order = channels_last_order(self.trainable)  # one look-up, not a copy of each tensor
         self.channels_last, self.as_written = order.int(), order.argsort().int()  # half of the bytes to read
+        self.lowered: dict[Tensor, Tensor] = {}  # weights whose gradients come in the pass's precision
         norms = (module for module, kind in self.layers.items() if issubclass(kind, BatchNorm))
         self.norms = [cast(BatchNorm, norm) for norm in norms if norm.track_running_stats]  # what they are in a pass
 
@@ -155,6 +156,7 @@ class Grouped:
         """Tell the layers how many groups come, and give convolutions their weights in the pass's precision."""
         flat = self.theta.to(self.precision).index_select(0, self.channels_last)
         parts = dict(zip(self.trainable, flat.split([p.numel() for p in self.trainable]), strict=True))
+        self.lowered = {}
         for module, kind in self.layers.items():
             module.n_groups = n_groups  # type: ignore[assignment]
             if kind is Convolution:
@@ -165,11 +167,16 @@ class Grouped:
                     if weight in parts
                     else weight.detach().to(self.precision)
                 )
+                if max(n_out, n_in) > MAX_CHANNELS:
+                    self.lowered[weight] = module.lowered
 
     def parameters(self, n_groups: int) -> dict[str, Tensor]:
-        """As leaves (A, ...), without copying them; frozen ones stay so."""
+        """As leaves (A, ...), without copying them; frozen ones stay so.
+
+        A leaf has the precision that its gradient comes in, which for the weights of wide convolutions is the pass's.
+        """
         return {
-            name: p.detach().expand(n_groups, *p.shape).requires_grad_(p.requires_grad)
+            name: self.lowered.get(p, p).detach().expand(n_groups, *p.shape).requires_grad_(p.requires_grad)
             for name, p in self.model.named_parameters()
         }
 
@@ -191,10 +198,10 @@ class Grouped:
         parts = [channels_last(torch.zeros_like(p) if g is None else g).flatten(1) for p, g in pairs]
         whole = self.theta.new_empty(len(losses), len(self.theta))
         places = whole.split([part.shape[1] for part in parts], 1)
-        rows = [
-            (row, own) for place, part in zip(places, parts, strict=True) for row, own in zip(place, part, strict=True)
-        ]
-        torch._foreach_copy_([row for row, _ in rows], [own for _, own in rows])  # twice as fast as torch.cat
+        for dtype in dict.fromkeys(part.dtype for part in parts):
+            same = [(to, of) for to, of in zip(places, parts, strict=True) if of.dtype is dtype]
+            rows = [row for to, of in same for row in zip(to, of, strict=True)]
+            torch._foreach_copy_([to for to, _ in rows], [of for _, of in rows])  # twice as fast as torch.cat
         return whole.index_select(1, self.as_written)
 
 
