@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import struct
 import zipfile
 from contextlib import suppress
@@ -19,6 +20,7 @@ from PIL import Image
 
 import fuzz
 import made_up
+import test_studies
 import tiny
 from slackaug import export, published
 from slackaug.data import DataError, load
@@ -273,3 +275,49 @@ def made(kind, folder):
 @pytest.mark.parametrize("every", [23, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_text_of_any_file_becomes_markup(every, kind, tmp_path):
     assert n_pages(made(kind, tmp_path / "x"), every) > 100 / every
+
+
+# --- folders of runs --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def precious(tmp_path):
+    path = tmp_path / "precious"
+    path.write_text("precious")
+    return path
+
+
+def test_a_report_on_a_strangers_run_changes_nothing_else(command, precious, tmp_path):
+    run = made("run", tmp_path / "x")
+    for name in (".lock", ".report.html.tmp", "report.html"):
+        (run / name).symlink_to(precious)
+    assert command("report", run).returncode == 0
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
+@pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "search.log"])
+def test_a_strangers_run_is_not_written_to_through_links(name, kind, command, precious, tiny_npz, finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
+    (run / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(run / name)
+    else:
+        (run / name).symlink_to(precious if kind == "link" else tmp_path / "nowhere")
+    done = command(*tiny.resume(tiny_npz, run))
+    says = f"{run / name}: is a link, a pipe or a folder, expected a file of the run; remove it"
+    assert (done.returncode, says in done.stderr) == (2, True)
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.usefixtures("quick_search")
+def test_the_log_of_a_strangers_study_is_no_link(command, precious, tiny_npz, tmp_path):
+    out = tmp_path / "study"
+    assert command(*test_studies.words(tiny_npz, out, "--baselines", "none", "--evaluations", 1)).returncode == 0
+    (out / "searches" / "0.log").unlink()
+    (out / "searches" / "0.log").symlink_to(precious)
+    done = command(*test_studies.resume(out))
+    assert (done.returncode, "0.log: is a link, a pipe or a folder" in done.stderr) == (2, True)
+    assert precious.read_text() == "precious"
