@@ -26,7 +26,7 @@ from slackaug import export, published
 from slackaug.data import DataError, load
 from slackaug.data import npz as npz_reader
 from slackaug.policy import Policy
-from slackaug.report import page
+from slackaug.report import history, page
 from slackaug.schema import PolicyError
 
 GIGABYTE = 1024**3
@@ -321,3 +321,37 @@ def test_the_log_of_a_strangers_study_is_no_link(command, precious, tiny_npz, tm
     done = command(*test_studies.resume(out))
     assert (done.returncode, "0.log: is a link, a pipe or a folder" in done.stderr) == (2, True)
     assert precious.read_text() == "precious"
+
+
+NUMBERS = (0, -1, 10**9, 10**18, 10**400, -(10**400), 1e308, -1e308, 5e-324, 0.5)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("line", [0, -1], ids=["pre-training", "policy"])
+@pytest.mark.parametrize("key", ["round", "step", "train_loss", "val_loss"])
+def test_a_page_has_an_end_whatever_the_metrics_say(key, line, tmp_path):
+    run = made("run", tmp_path / "x")
+    lines = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
+    for number in NUMBERS:
+        changed = [*lines[:2], *lines[-2:]]
+        changed[line] = changed[line] | {key: number}
+        (run / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in changed))
+        assert "</html>" in page.render(run)
+
+
+def test_metrics_of_steps_that_no_search_has_are_left_out(tmp_path):
+    run = made("run", tmp_path / "x")
+    steps = history.read(run).steps
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    with (run / "metrics.jsonl").open("a") as file:
+        for change in ({"round": 2}, {"step": 201}, {"step": 0}, {"round": -1}, {"round": 0, "step": 0}):
+            file.write(json.dumps(last | change) + "\n")
+    assert history.read(run).steps == steps
+
+
+def test_rounds_of_different_numbers_of_positions(tmp_path):
+    run = made_up.run(tmp_path / "x", n_rounds=2)
+    path = run / "policies" / "round_02.json"
+    Policy.uniform(Policy.load(path).space, n_composed=2).save(path)
+    with pytest.raises(PolicyError, match="the rounds are policies of different numbers of positions"):
+        page.render(run)
