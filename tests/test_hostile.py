@@ -195,6 +195,15 @@ def test_a_pipe_among_the_images_is_no_reason_to_wait(options, tmp_path):
         load(str(tmp_path / "data"), **options)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["x.csv", "x.npz"])
+@pytest.mark.parametrize("words", [["check"], ["search", "-o", "run"]], ids=["check", "search"])
+def test_a_pipe_for_data_is_no_reason_to_wait(words, name, command, tmp_path):
+    os.mkfifo(tmp_path / name)
+    done = command(words[0], tmp_path / name, *words[1:])
+    assert (done.returncode, f"{name}: a folder, a pipe or a device, not a file" in done.stderr) == (2, True)
+
+
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
