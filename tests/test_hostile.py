@@ -1,5 +1,6 @@
 """Files that mean harm: they can neither run code, nor write or read elsewhere, nor take all memory, nor hang."""
 
+import hashlib
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from PIL import Image
 
@@ -23,6 +25,7 @@ import made_up
 import test_studies
 import tiny
 from slackaug import export, published
+from slackaug.checkpoints import Checkpoints, to_bytes
 from slackaug.data import DataError, load
 from slackaug.data import npz as npz_reader
 from slackaug.policy import Policy
@@ -151,6 +154,19 @@ def test_an_array_that_claims_to_be_huge(shape, tmp_path):
 def test_a_header_that_is_an_expression(tmp_path):
     header = "{'descr': '|u1', 'fortran_order': False, 'shape': (__import__('os').getpid(),), }"
     refused(archive(tmp_path / "x.npz", train_images=npy(header), train_labels=npy(header)), "cannot be read")
+
+
+def test_a_checkpoint_is_not_unpacked(tmp_path):
+    """Torch itself packs nothing, and would read 100 MB of zeros out of 100 kB."""
+    content = to_bytes({"config": "x", "zeros": torch.zeros(25_000_000)})
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for member in old.infolist():
+            new.writestr(member.filename, old.read(member))
+    assert torch.load(io.BytesIO(packed.getvalue()), weights_only=True)["zeros"].numel() == 25_000_000
+    for found, count in ((content, 0), (packed.getvalue(), 1)):
+        (tmp_path / "000000.pt").write_bytes(hashlib.sha256(found).digest() + found)
+        assert len(Checkpoints(tmp_path).load()[1]) == count
 
 
 # --- elsewhere --------------------------------------------------------------------------------------------------------

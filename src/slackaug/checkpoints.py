@@ -9,6 +9,7 @@ else, and what does not change, such as theta_0 during a search, is written once
 import hashlib
 import io
 import math
+import zipfile
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -209,5 +210,9 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(content: bytes) -> Any:
-    """Tensors and plain values only: a file cannot run code."""
+    """Tensors and plain values only: a file cannot run code. Nor does it become larger than it is: torch packs nothing,
+    and reads what somebody else has packed."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > len(content):
+            raise ValueError("unpacks to more than it is")
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
