@@ -299,3 +299,31 @@ def test_full_at_every_write_in_turn(saved, monkeypatch):
     saved.save(state(6))
     assert loaded(saved) == (6, [])
     assert [kind for kind in kinds(saved.folder) if not kind[0].isdigit()] == FILES_OF_TWO[2:]
+
+
+@pytest.mark.timeout(60)
+def test_what_else_lies_in_the_folder_is_neither_read_nor_removed(tmp_path):
+    """A copy that somebody keeps, a folder, and a pipe, which would be waited for."""
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(state(3))
+    (tmp_path / "000000_copy.pt").write_bytes(b"mine")
+    (tmp_path / "000007.pt").mkdir()
+    os.mkfifo(tmp_path / "000008.pt")
+    found, wrong = Checkpoints(tmp_path).load()
+    assert (equal(found, state(3)), wrong) == (True, [])
+    checkpoints.save(state(4))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"000000_copy.pt", "000007.pt", "000008.pt"} <= names
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_the_place_of_a_part_is_not_waited_for(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(state(3))
+    (path,) = tmp_path.glob("theta-*")
+    path.unlink()
+    os.mkfifo(path)
+    found, wrong = Checkpoints(tmp_path).load()
+    assert (found, [str(error) for error in wrong]) == (None, [f"{path}: missing"])
+    checkpoints.save(state(3))
+    assert equal(Checkpoints(tmp_path).load()[0], state(3))

@@ -166,3 +166,22 @@ def test_show_a_space_of_one(run, tmp_path):
     space = SPACES["cifar"]
     Policy.uniform(space.exclude(*space.names[1:])).save(tmp_path / "one.json")
     assert "entropy 100.0% of uniform" in run("show", tmp_path / "one.json").stdout
+
+
+# --- what a command finds when it starts ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("words", "code"), [("show uniform:cifar", 0), ("study --list", 0), ("show nowhere.json", 2)])
+def test_closed_streams_do_not_matter(words, code):
+    line = f"{sys.executable} -m slackaug {words} <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", line], timeout=120).returncode == code
+
+
+def test_too_little_memory_is_one_message(run, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(cli, "app", fail)
+    done = run("show", "uniform:cifar")
+    says = "slackaug: there is not enough memory for this; a smaller --size, or a smaller batch, needs less\n"
+    assert (done.returncode, done.stderr) == (1, says)

@@ -100,6 +100,25 @@ def test_a_cache_on_a_disk_that_is_really_full(disk, tmp_path, monkeypatch):
     assert torch.equal(found.train.images[torch.arange(len(found.train.labels))], alone.train.images)
 
 
+OUTPUTS = {
+    "x.html": ["report", "RUN"],
+    "x.svg": ["figure", "pie", "uniform:cifar"],
+    "y.svg": ["figure", "strips", "uniform:cifar", "--image", "PICTURE"],
+    "x.py": ["export", "uniform:cifar", "--to", "python"],
+    "x.png": ["preview", "uniform:cifar", "PICTURE"],
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_what_is_written_to_a_full_disk_is_not_there(name, command, disk, finished, tmp_path):
+    tiny_picture(tmp_path / "picture.png", 0)
+    places = {"RUN": finished, "PICTURE": tmp_path / "picture.png"}
+    out = disk(8) / name
+    done = command(*(places.get(word, word) for word in OUTPUTS[name]), "-o", out)
+    assert (done.returncode, f"slackaug: {out}: No space left on device" in done.stderr) == (1, True), done.stderr
+    assert [*out.parent.iterdir()] == []
+
+
 def tiny_picture(path, seed):
     Image.effect_noise((32, 32), 20 + seed).convert("RGB").save(path)
 

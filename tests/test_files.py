@@ -1,5 +1,6 @@
 """A file is whole or not there."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -49,3 +50,15 @@ def test_what_a_killed_process_left_is_no_part_of_it(tmp_path):
     write_atomically(tmp_path / "x", b"all")
     assert (tmp_path / "x").read_bytes() == b"all"
     assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("put", [lambda path, other: path.symlink_to(other), lambda path, _: os.mkfifo(path)])
+def test_what_leads_elsewhere_is_not_written_to(put, tmp_path):
+    """In a folder that somebody else made, the name of a file to be may be a link to one of yours."""
+    other = tmp_path / "precious"
+    other.write_bytes(b"precious")
+    put(tmp_path / temporary_name("x"), other)
+    write_atomically(tmp_path / "x", b"all")
+    assert not (tmp_path / "x").is_symlink()
+    assert tiny.contents(tmp_path) == {"x": b"all", "precious": b"precious"}

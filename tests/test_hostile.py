@@ -1,9 +1,11 @@
 """Files that mean harm: they can neither run code, nor write or read elsewhere, nor take all memory, nor hang."""
 
+import hashlib
 import io
 import json
 import os
 import pickle
+import shutil
 import struct
 import zipfile
 from contextlib import suppress
@@ -14,17 +16,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from PIL import Image
 
 import fuzz
 import made_up
+import test_studies
 import tiny
 from slackaug import export, published
+from slackaug.checkpoints import Checkpoints, to_bytes
 from slackaug.data import DataError, load
 from slackaug.data import npz as npz_reader
 from slackaug.policy import Policy
-from slackaug.report import page
+from slackaug.report import history, page
 from slackaug.schema import PolicyError
 
 GIGABYTE = 1024**3
@@ -151,6 +156,19 @@ def test_a_header_that_is_an_expression(tmp_path):
     refused(archive(tmp_path / "x.npz", train_images=npy(header), train_labels=npy(header)), "cannot be read")
 
 
+def test_a_checkpoint_is_not_unpacked(tmp_path):
+    """Torch itself packs nothing, and would read 100 MB of zeros out of 100 kB."""
+    content = to_bytes({"config": "x", "zeros": torch.zeros(25_000_000)})
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for member in old.infolist():
+            new.writestr(member.filename, old.read(member))
+    assert torch.load(io.BytesIO(packed.getvalue()), weights_only=True)["zeros"].numel() == 25_000_000
+    for found, count in ((content, 0), (packed.getvalue(), 1)):
+        (tmp_path / "000000.pt").write_bytes(hashlib.sha256(found).digest() + found)
+        assert len(Checkpoints(tmp_path).load()[1]) == count
+
+
 # --- elsewhere --------------------------------------------------------------------------------------------------------
 
 
@@ -191,6 +209,15 @@ def test_a_pipe_among_the_images_is_no_reason_to_wait(options, tmp_path):
     options = {key: tmp_path / value for key, value in options.items()}
     with pytest.raises(DataError, match=r"cat/pipe\.png: a folder, a pipe or a device, not a file"):
         load(str(tmp_path / "data"), **options)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["x.csv", "x.npz"])
+@pytest.mark.parametrize("words", [["check"], ["search", "-o", "run"]], ids=["check", "search"])
+def test_a_pipe_for_data_is_no_reason_to_wait(words, name, command, tmp_path):
+    os.mkfifo(tmp_path / name)
+    done = command(words[0], tmp_path / name, *words[1:])
+    assert (done.returncode, f"{name}: a folder, a pipe or a device, not a file" in done.stderr) == (2, True)
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
@@ -273,3 +300,83 @@ def made(kind, folder):
 @pytest.mark.parametrize("every", [23, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_text_of_any_file_becomes_markup(every, kind, tmp_path):
     assert n_pages(made(kind, tmp_path / "x"), every) > 100 / every
+
+
+# --- folders of runs --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def precious(tmp_path):
+    path = tmp_path / "precious"
+    path.write_text("precious")
+    return path
+
+
+def test_a_report_on_a_strangers_run_changes_nothing_else(command, precious, tmp_path):
+    run = made("run", tmp_path / "x")
+    for name in (".lock", ".report.html.tmp", "report.html"):
+        (run / name).symlink_to(precious)
+    assert command("report", run).returncode == 0
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
+@pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "search.log"])
+def test_a_strangers_run_is_not_written_to_through_links(name, kind, command, precious, tiny_npz, finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
+    (run / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(run / name)
+    else:
+        (run / name).symlink_to(precious if kind == "link" else tmp_path / "nowhere")
+    done = command(*tiny.resume(tiny_npz, run))
+    says = f"{run / name}: is a link, a pipe or a folder, expected a file of the run; remove it"
+    assert (done.returncode, says in done.stderr) == (2, True)
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.usefixtures("quick_search")
+def test_the_log_of_a_strangers_study_is_no_link(command, precious, tiny_npz, tmp_path):
+    out = tmp_path / "study"
+    assert command(*test_studies.words(tiny_npz, out, "--baselines", "none", "--evaluations", 1)).returncode == 0
+    (out / "searches" / "0.log").unlink()
+    (out / "searches" / "0.log").symlink_to(precious)
+    done = command(*test_studies.resume(out))
+    assert (done.returncode, "0.log: is a link, a pipe or a folder" in done.stderr) == (2, True)
+    assert precious.read_text() == "precious"
+
+
+NUMBERS = (0, -1, 10**9, 10**18, 10**400, -(10**400), 1e308, -1e308, 5e-324, 0.5)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("line", [0, -1], ids=["pre-training", "policy"])
+@pytest.mark.parametrize("key", ["round", "step", "train_loss", "val_loss"])
+def test_a_page_has_an_end_whatever_the_metrics_say(key, line, tmp_path):
+    run = made("run", tmp_path / "x")
+    lines = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
+    for number in NUMBERS:
+        changed = [*lines[:2], *lines[-2:]]
+        changed[line] = changed[line] | {key: number}
+        (run / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in changed))
+        assert "</html>" in page.render(run)
+
+
+def test_metrics_of_steps_that_no_search_has_are_left_out(tmp_path):
+    run = made("run", tmp_path / "x")
+    steps = history.read(run).steps
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    with (run / "metrics.jsonl").open("a") as file:
+        for change in ({"round": 2}, {"step": 201}, {"step": 0}, {"round": -1}, {"round": 0, "step": 0}):
+            file.write(json.dumps(last | change) + "\n")
+    assert history.read(run).steps == steps
+
+
+def test_rounds_of_different_numbers_of_positions(tmp_path):
+    run = made_up.run(tmp_path / "x", n_rounds=2)
+    path = run / "policies" / "round_02.json"
+    Policy.uniform(Policy.load(path).space, n_composed=2).save(path)
+    with pytest.raises(PolicyError, match="the rounds are policies of different numbers of positions"):
+        page.render(run)

@@ -373,3 +373,12 @@ def test_one_policy_without_an_interval(tmp_path):
     found = outcome.read(tmp_path)
     assert found.tone == "open"  # the sentence is not about a policy of the table
     assert outcome.intervals_chart(found).marks[0].width == 0
+
+
+def test_a_report_replaces_nothing_but_reports(command, tmp_path):
+    run = made_up.run(tmp_path / "run", n_rounds=1)
+    before = tiny.contents(run)
+    done = command("report", run, "-o", run / "config.yaml")
+    says = f"{run / 'config.yaml'}: expected a name that ends in .html or .htm"
+    assert (done.returncode, says in done.stderr) == (2, True)
+    assert tiny.contents(run) == before

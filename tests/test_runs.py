@@ -4,6 +4,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import pickle
 import shlex
@@ -358,7 +359,11 @@ def test_no_checkpoint_can_be_read(command, tiny_npz, finished, tmp_path):
     assert tiny.contents(out) == before
 
 
-STRANGE = [{"stage": "pre-training"}, {"search": {}}, {"engine": 7}, {"theta_0": None}]
+STRANGE = [
+    {"stage": "pre-training"}, {"search": {}}, {"engine": 7}, {"theta_0": None},
+    {"metrics_size": "x"}, {"metrics_size": -1}, {"metrics_size": None},
+    {"seconds": "x"}, {"seconds": None}, {"seconds": math.nan}, {"seconds": math.inf}, {"seconds": -1.0},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("change", STRANGE, ids=str)
@@ -370,6 +375,20 @@ def test_a_whole_checkpoint_that_is_no_search_s_is_one_message(change, command, 
     done = command(*tiny.resume(tiny_npz, out))
     assert done.returncode == 2
     assert f"{out}: its checkpoint is not one of this slackaug's searches; start anew" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["x", None, 10**400])
+def test_a_checkpoint_of_a_round_that_is_none(value, command, tiny_npz, finished, tmp_path):
+    """A round of 10^400 is after the last one."""
+    out = copy(finished, tmp_path / "run")
+    for path in checkpoints(out):
+        state = read(path)
+        state["search"]["round"] = value
+        content = torch_bytes(state)
+        path.write_bytes(hashlib.sha256(content).digest() + content)
+    done = command(*tiny.resume(tiny_npz, out))
+    assert ("its checkpoint is not one of this slackaug's searches" in done.stderr) == (done.returncode == 2)
+    assert "Traceback" not in done.stderr
 
 
 class Malicious:

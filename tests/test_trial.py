@@ -21,6 +21,7 @@ from slackaug.fit import FitConfig, predict
 from slackaug.learn import Diverged
 from slackaug.policy import Policy
 from slackaug.recipes import DataConfig
+from slackaug.runs import RunError
 from slackaug.trial import Protocol, Trial, digest, read_result, run
 
 N_STEPS = 12
@@ -227,6 +228,15 @@ def test_a_damaged_checkpoint_costs_only_itself(whole, tiny_npz, tmp_path, caplo
     assert shares[0] == 6 / N_STEPS
     assert f"slackaug: {newest}: damaged, going back to the one before it" in caplog.messages
     assert same(one, whole)
+
+
+@pytest.mark.parametrize("change", [{"seconds": None}, {"seconds": "x"}, {"fit": 7}, {"fit": {"done": 2}}], ids=str)
+def test_a_whole_checkpoint_that_is_no_training_s_is_one_message(change, left):
+    checkpoints = Checkpoints(left.checkpoint_folder)
+    state, _ = checkpoints.load()
+    checkpoints.save(state | change)
+    with pytest.raises(RunError, match="its checkpoint is not one of this slackaug's trainings; remove that folder"):
+        run(left, nothing)
 
 
 def test_a_checkpoint_of_other_settings_is_not_used(left):

@@ -9,6 +9,7 @@ else, and what does not change, such as theta_0 during a search, is written once
 import hashlib
 import io
 import math
+import zipfile
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -30,7 +31,7 @@ PARTS: dict[Where, str] = {  # where a state has what is as large as the model; 
     ("fit", "model"): "theta",
     ("fit", "momentum"): "momentum",
 }
-SMALL_FILES = "[0-9]*.pt"
+SMALL_FILES = f"{'[0-9]' * 6}.pt"  # not a copy that somebody keeps under a longer name
 PART_FILES = tuple(f"{name}-{'[0-9a-f]' * NAMED_BY}.pt" for name in sorted(set(PARTS.values())))
 
 
@@ -47,7 +48,7 @@ class Checkpoints:
 
     def paths(self) -> list[Path]:
         """From the oldest to the newest."""
-        return sorted(self.folder.glob(SMALL_FILES))
+        return sorted(path for path in self.folder.glob(SMALL_FILES) if path.is_file())
 
     def save(self, state: dict[str, Any]) -> None:
         self.folder.mkdir(exist_ok=True)  # not those above it: a folder that has vanished is to be noticed
@@ -68,7 +69,7 @@ class Checkpoints:
         content = to_bytes(to_vectors(value))
         digest = hashlib.sha256(content).hexdigest()
         path = self.folder / f"{part_name(where)}-{digest[:NAMED_BY]}.pt"
-        if not path.exists() or path.read_bytes() != content:
+        if not path.is_file() or path.read_bytes() != content:
             write_atomically(path, content)
         return path.name, digest
 
@@ -129,11 +130,9 @@ def is_part(entry: Any) -> bool:
 
 
 def read_part(path: Path, digest: str) -> Any:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise Damaged(f"{path}: missing") from None
-    return checked(path, content, digest, from_vectors)
+    if not path.is_file():
+        raise Damaged(f"{path}: missing")
+    return checked(path, path.read_bytes(), digest, from_vectors)
 
 
 def checked(path: Path, content: bytes, digest: str, understand: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -211,5 +210,9 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(content: bytes) -> Any:
-    """Tensors and plain values only: a file cannot run code."""
+    """Tensors and plain values only: a file cannot run code. Nor does it become larger than it is: torch packs nothing,
+    and reads what somebody else has packed."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > len(content):
+            raise ValueError("unpacks to more than it is")
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)

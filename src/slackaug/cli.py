@@ -466,6 +466,8 @@ def main() -> None:
     """Run a command; a known error is one message on stderr, with no traceback unless --debug is given."""
     debug = "--debug" in sys.argv  # anywhere on the line
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # closed by whoever started this
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows question marks
@@ -479,5 +481,9 @@ def main() -> None:
         if debug:
             raise
         fail(describe(error), exit_code(error))
+    except MemoryError as error:
+        if debug:
+            raise
+        fail("there is not enough memory for this; a smaller --size, or a smaller batch, needs less", exit_code(error))
     except KeyboardInterrupt as error:
         fail("interrupted", exit_code(error))

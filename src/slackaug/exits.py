@@ -1,8 +1,11 @@
 """How a command ends: its exit code, the signals that stop it, and the errors that go with them."""
 
+import errno
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)  # a disk that is full, read-only or failing
 
 
 class Stopped(RuntimeError):
@@ -29,6 +32,8 @@ def exit_code(error: BaseException) -> int:
         return 128 + error.signal_number
     if isinstance(error, KeyboardInterrupt):
         return 128 + signal.SIGINT
+    if isinstance(error, OSError) and error.errno in BROKEN:
+        return 1
     return 2 if isinstance(error, ValueError | OSError) else 1
 
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,12 +45,23 @@ def replace_by(temporary: Path, path: Path, content: bytes) -> None:
 def alone(path: Path) -> Iterator[IO[bytes]]:
     """A file, to be written by this process and thread alone; others wait, and then have a new one of that name."""
     while True:
+        if leads_elsewhere(path) and not path.is_dir():
+            path.unlink(missing_ok=True)  # not ours, whoever has put it there
         with path.open("ab") as file:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)
             if is_called(file, path):
                 yield file
                 return
+
+
+def leads_elsewhere(path: Path) -> bool:
+    """Whether a name is a link, a pipe or the like, in a folder that somebody else made: to write there changes or
+    waits for something else."""
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
+    except OSError:  # there is nothing of that name
+        return False
 
 
 def is_called(file: IO[bytes], path: Path) -> bool:

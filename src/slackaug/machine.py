@@ -6,6 +6,7 @@ import re
 import torch
 
 BESIDE_A_GPU = 4  # threads: the processor draws and sends ahead, and more of them would only wait, at full speed
+MAX_THREADS = 1024
 
 
 def default_device() -> str:
@@ -14,8 +15,8 @@ def default_device() -> str:
 
 def machine(device: str | None, threads: int | None, *, is_here: bool = True) -> tuple[str, int | None]:
     """The device and the number of threads, which is set here; a device elsewhere cannot be tried."""
-    if threads is not None and threads < 1:
-        raise ValueError(f"--threads {threads}: expected at least 1")
+    if threads is not None and not 1 <= threads <= MAX_THREADS:
+        raise ValueError(f"--threads {threads}: expected at least 1 and at most {MAX_THREADS}")
     device = device or default_device()
     use_threads(device, threads)
     if not is_here:

@@ -1,5 +1,6 @@
 """A run that was left is taken up again, from its newest checkpoint."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ def restore(work: Work, run: Run | None, learner: Learner) -> float:
             saved, remarks = run.load_checkpoint()
             for remark in remarks:
                 work.say(remark)
+            if saved is not None and not is_of_a_search(saved):
+                raise NotOurs(work.folder)
             run.cut_metrics(0 if saved is None else saved["metrics_size"])
     states = None if run is None else [None] * learner.config.n_ranks if saved is None else learn.unpack(saved)
     own = work.ensemble.scatter_states(states)
@@ -63,16 +66,32 @@ def restore(work: Work, run: Run | None, learner: Learner) -> float:
         return 0.0
     try:
         learner.set_state(own)
-    except (LookupError, TypeError, AttributeError):  # whole, but not what this version writes
-        raise RunError(f"{work.folder}: its checkpoint is not one of this slackaug's searches; {START_ANEW}") from None
+        share, is_finished = learner.share_done(), learner.is_finished
+    except (LookupError, TypeError, AttributeError, ArithmeticError):  # whole, but not what this version writes
+        raise NotOurs(work.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
-    if not learner.is_finished:
-        left = seconds * (1 - learner.share_done()) / max(learner.share_done(), 1e-9)
-        work.say(f"going on after {learner.share_done():.0%} of the search; about {duration(left)} left")
+    if not is_finished:
+        left = seconds * (1 - share) / max(share, 1e-9)
+        work.say(f"going on after {share:.0%} of the search; about {duration(left)} left")
         changed = None if run is None else other_rounding(work.folder)
         if changed is not None:
             work.say(changed)
     return seconds
+
+
+class NotOurs(RunError):
+    """A checkpoint is whole, and still not what this version writes."""
+
+    def __init__(self, folder: Path):
+        super().__init__(f"{folder}: its checkpoint is not one of this slackaug's searches; {START_ANEW}")
+
+
+def is_of_a_search(saved: dict[str, Any]) -> bool:
+    """Whether it says how much of the metrics it has seen, and how long the work took."""
+    match saved:
+        case {"metrics_size": int(size), "seconds": int() | float() as seconds}:
+            return size >= 0 and 0 <= seconds < math.inf
+    return False
 
 
 def read_config(folder: Path) -> RunConfig:

@@ -18,7 +18,7 @@ import torch
 
 from . import __version__
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
-from .files import temporary_name, write_atomically
+from .files import leads_elsewhere, temporary_name, write_atomically
 
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", "policy.json", "policies/round_*.json",
@@ -29,6 +29,7 @@ BEFORE_A_RUN = {
     ".lock",
     temporary_name("config.yaml"),
 }  # left by a process that dies before it has written anything
+LOGS = ("search.log", "metrics.jsonl")
 START_ANEW = "start anew with --overwrite, or choose another -o"
 
 
@@ -38,7 +39,8 @@ class RunError(ValueError):
 
 def lock(path: Path) -> IO[str]:
     """Hold a folder; the lock goes with the process, even a killed one."""
-    file = (path / ".lock").open("w")
+    refuse_links(path, ".lock")
+    file = (path / ".lock").open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -47,9 +49,16 @@ def lock(path: Path) -> IO[str]:
     return file
 
 
+def refuse_links(path: Path, *names: str) -> None:
+    """What is written to without being replaced must be a file: a link would change what it points to."""
+    for name in names:
+        if leads_elsewhere(path / name):
+            raise RunError(f"{path / name}: is a link, a pipe or a folder, expected a file of the run; remove it")
+
+
 def is_held(path: Path) -> bool:
     """Whether a process, perhaps this one, is working on a folder."""
-    if not (path / ".lock").is_file():
+    if not (path / ".lock").is_file() or leads_elsewhere(path / ".lock"):
         return False
     try:
         lock(path).close()
@@ -88,6 +97,7 @@ class Run:
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.loggers: list[Callable[[dict[str, Any]], None]] = []  # see the metrics, too
         self.followers: list[Callable[[], None]] = []  # are called when a round has ended and more are to come
+        refuse_links(path, *LOGS)
         self.lock = lock(path)
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from . import api, comparison, configuration
+from . import api, comparison, configuration, runs
 from .backends import POLL_SECONDS, STOPPED
 from .comparison import Work
 from .exits import Stopped, signals
@@ -61,6 +61,7 @@ def searches(study: Study, folder: Path, device: str, threads: int | None) -> li
 def search(one: Search, report: Report) -> None:
     """Begin or go on with a search; a finished one is left alone."""
     one.folder.parent.mkdir(parents=True, exist_ok=True)
+    runs.refuse_links(one.folder.parent, one.log.name)
     if one.n_ranks > 1:
         search_ensemble(one)
         return

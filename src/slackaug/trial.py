@@ -35,6 +35,7 @@ from .policy import Policy
 from .prior import DeepAA, PBASchedule, SubPolicies
 from .progress import Reading
 from .recipes import DataConfig
+from .runs import RunError
 from .spaces import get_space
 
 CHECKPOINT_SECONDS = 120.0
@@ -241,8 +242,13 @@ def take_up(trial: Trial, fit: Fit, checkpoints: Checkpoints) -> float:
         log.warning("slackaug: %s, going back to %s", error, "the start" if state is None else "the one before it")
     if state is None or state["config"] != trial.key:  # none, or of other settings
         return 0.0
-    fit.set_state(state["fit"])
-    return float(state["seconds"])
+    try:
+        fit.set_state(state["fit"])
+        return float(state["seconds"])
+    except (LookupError, TypeError, AttributeError, ValueError):  # whole, but not what this version writes
+        raise RunError(
+            f"{checkpoints.folder}: its checkpoint is not one of this slackaug's trainings; remove that folder"
+        ) from None
 
 
 def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: float) -> None:

@@ -194,7 +194,7 @@ def locked(folder: Path) -> Iterator[int]:
     images they were given, whose rows must not be given to others meanwhile.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
+    with (folder / ".lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

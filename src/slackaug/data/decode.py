@@ -26,6 +26,7 @@ SUFFIXES = (".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".bmp", "
             ".pnm", ".tif", ".tiff", ".webp", ".avif", ".jp2", ".j2k")  # fmt: skip
 MAX_PIXELS = 100_000_000  # larger than any camera's picture: a file that claims more is a decompression bomb
 ORIENTATION = 0x0112  # the EXIF tag; 5 to 8 swap width and height
+NO_FILE = "a folder, a pipe or a device, not a file"
 
 
 @cache
@@ -42,7 +43,7 @@ def opened(path: Path | str) -> Iterator[Image.Image]:
         warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata; the size is checked here
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for somebody who writes to it
-                raise DataError("a folder, a pipe or a device, not a file")
+                raise DataError(NO_FILE)
             with Image.open(path, formats=known_formats()) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise DataError(f"{image.width} x {image.height} pixels, the limit is {MAX_PIXELS:,}")

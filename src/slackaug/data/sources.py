@@ -8,6 +8,7 @@ from ..schema import unknown
 from . import layouts, packages, shapes
 from .custom import custom
 from .dataset import Dataset, with_margin
+from .decode import NO_FILE
 from .digits import digits
 from .folder import folder, list_folder
 from .listing import Listing
@@ -78,7 +79,7 @@ def find_listing(source: str) -> Listing | None:
         return None
     if path.is_dir():
         return list_folder(source)
-    return list_table(source) if path.suffix.lower() == ".csv" else None
+    return list_table(source) if path.suffix.lower() == ".csv" and path.is_file() else None
 
 
 def find(source: str) -> Callable[[Options], Dataset]:
@@ -95,6 +96,8 @@ def find(source: str) -> Callable[[Options], Dataset]:
         return lambda options: folder(source, options)
     if path.is_file() and reader is not None:
         return lambda options: reader(source, options)
+    if reader is not None and path.exists():
+        raise DataError(f"{path}: {NO_FILE}")
     if source and path.exists():
         raise DataError(
             f"{path}: expected a folder, an npz file or a csv file, got a file that ends in {path.suffix!r}"

@@ -9,6 +9,7 @@ from PIL import Image, ImageOps
 
 from .. import show
 from ..data import DataError, decode
+from ..files import write_atomically
 from ..policy import Policy
 from ..schema import PolicyError
 from . import figures, history, pictures, plots, samples
@@ -67,10 +68,12 @@ def find_policy(source: str) -> Policy:
 
 
 def save(scene: Scene, path: Path, identity: str) -> None:
+    buffer = io.BytesIO()
     if path.suffix.lower() == ".svg":
-        path.write_text(render(scene, identity) + "\n", encoding="utf-8")
+        buffer.write((render(scene, identity) + "\n").encode())
     else:
-        plots.save(scene, path, path.suffix.lower().removeprefix("."))
+        plots.save(scene, buffer, path.suffix.lower().removeprefix("."))
+    write_atomically(path, buffer.getvalue())
 
 
 # --- strips -----------------------------------------------------------------------------------------------------------
@@ -80,10 +83,12 @@ def save_strips(source: str, path: Path, images: Sequence[str]) -> None:
     policy = find_policy(source)
     chosen = [read_image(image) for image in images] if images else images_of_run(source)
     sheet = figures.strips_sheet(policy, chosen, in_pixels=not images)
+    buffer = io.BytesIO()
     if path.suffix.lower() == ".svg":
-        path.write_text(embedded(sheet, f"Each transformation of {source}") + "\n", encoding="utf-8")
+        buffer.write((embedded(sheet, f"Each transformation of {source}") + "\n").encode())
     else:
-        sheet.save(path)
+        sheet.save(buffer, path.suffix.removeprefix("."))
+    write_atomically(path, buffer.getvalue())
 
 
 def read_image(path: str) -> Image.Image:

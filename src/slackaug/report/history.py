@@ -15,6 +15,8 @@ from ..schema import PolicyError
 from ..spaces import get_space
 
 MAX_STEPS = 2000  # that are held, beside the ends of rounds; a curve has a tenth of that
+MAX_ROUND = 1_000_000
+MAX_STEP = 10**12  # of the pre-training
 
 
 class Step(NamedTuple):
@@ -101,7 +103,7 @@ def read(run: Path | str) -> History:
     config = read_config(run / "config.yaml")
     policies = read_policies(run)
     start = start_policy(config, policies)
-    steps = read_steps(run / "metrics.jsonl", start)
+    steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
     policy = policies[-1] if policies else Policy.load(run / "policy.json") if (run / "policy.json").is_file() else None
     rate = read_rate(run / "calibration.json")
     return History(run, config, start, steps, policies[: config.search.n_rounds], policy, rate)
@@ -134,6 +136,8 @@ def read_policies(run: Path) -> list[Policy]:
         policies.append(Policy.load(found[len(policies) + 1]))
     if policies and any(policy.space.names != policies[0].space.names for policy in policies):
         raise PolicyError(f"{run / 'policies'}: the rounds are policies over different spaces")
+    if policies and any(policy.pi.shape != policies[0].pi.shape for policy in policies):
+        raise PolicyError(f"{run / 'policies'}: the rounds are policies of different numbers of positions")
     return policies
 
 
@@ -164,6 +168,14 @@ def read_steps(path: Path, start: Policy) -> list[Step]:
                 steps.append(step)
             last = step
     return steps if last is None or last is steps[-1] else [*steps, last]
+
+
+def is_planned(step: Step, config: recipes.RunConfig) -> bool:
+    """Whether a search has such a step: an axis to the round 10^18 has no end."""
+    search = config.search
+    if step.round == 0:
+        return 1 <= step.step <= MAX_STEP
+    return 1 <= step.round <= min(search.n_rounds, MAX_ROUND) and 1 <= step.step <= search.n_steps
 
 
 def read_step(line: str, start: Policy) -> Step | None:

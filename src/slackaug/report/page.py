@@ -26,6 +26,7 @@ from .svg import palette
 
 NAME = "report.html"
 REFRESH_SECONDS = 10
+SUFFIXES = (".html", ".htm")
 SETTINGS = ("config.yaml", "study.yaml")
 
 
@@ -47,6 +48,8 @@ def write(
     running = runs.is_held(folder) if is_running is None else is_running
     if path.is_dir():
         raise RunError(f"{path}: is a folder, expected a file for the report, such as {path / NAME}")
+    if path.suffix.lower() not in SUFFIXES:  # it is replaced unasked: a slip must not cost config.yaml
+        raise RunError(f"{path}: expected a name that ends in {' or '.join(SUFFIXES)}")
     text = render(folder, data=data, samples=samples, is_running=running)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
