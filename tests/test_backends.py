@@ -237,7 +237,7 @@ def test_a_cluster_that_cannot_be_reached_is_found_out_at_once():
 
 
 def test_an_address_without_a_port_is_refused():
-    with pytest.raises(ValueError, match="expected HOST:PORT"):
+    with pytest.raises(ValueError, match=r"expected HOST:PORT of a Ray cluster, such as 10\.0\.0\.5:6379, or auto"):
         backends.check_reachable("cluster")
 
 

@@ -46,7 +46,9 @@ WORKS = {
 }
 
 
-@pytest.mark.parametrize(("name", "n"), [("search", 6), ("evaluation", 3), ("study", 1)])
+@pytest.mark.parametrize(
+    ("name", "n"), [("search", 14), ("evaluation", 8), ("evaluation with two jobs", 3), ("study", 4)]
+)
 def test_killed_at_random_moments(name, n, tiny_npz, tmp_path):
     assert crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=1).kills == n
 
@@ -99,7 +101,7 @@ def lost_nothing(out: Path) -> None:
             n_done = N_PICTURES - int(rest[1]) + int(rest[0])
 
 
-@pytest.mark.parametrize("n", [3, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [10, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_cache_that_is_killed_while_it_is_built(n, pictures, tmp_path):
     found = crash.torment(build(pictures), crash.build_cache, tmp_path, n, seed=n)
     assert found.kills == n

@@ -81,7 +81,7 @@ def test_own_loaders_may_return_arrays_or_a_dataset(monkeypatch):
     assert len(load("mine:four", size=9).test.labels) == 8
     dataset = load("mine:all")
     assert (dataset.name, dataset.flip, dataset.class_names) == ("own", False, ("a", "b"))
-    refused("mine:all", "not resized", size=9)
+    refused("mine:all", r"its images are \(4, 4\); a Dataset is not resized, resize in mine:all", size=9)
 
 
 def own_dataset():
@@ -220,7 +220,7 @@ def test_hf(monkeypatch):
 
 def test_hf_refuses(monkeypatch):
     hub(monkeypatch, {"train": 20}, "fine", "coarse")
-    refused("hf:me/pets", "say which: hf:me/pets@fine, hf:me/pets@coarse")
+    refused("hf:me/pets", "several columns of labels; say which: hf:me/pets@fine, hf:me/pets@coarse")
     refused("hf:you/pets", "failed with AssertionError")
     hub(monkeypatch, {"train": 20})
     refused("hf:me/pets", "one of type ClassLabel, found")

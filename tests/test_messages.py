@@ -4,18 +4,27 @@ Most are tested beside what raises them. Here are the others, and a look at the 
 """
 
 import ast
+import io
 import re
-from itertools import pairwise
+import sys
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import slackaug
 import tiny
-from slackaug import elementary
+from slackaug import elementary, foreign
+from slackaug.checkpoints import from_bytes
+from slackaug.data import Split, cache, packages
+from slackaug.data.dataset import rebuild
+from slackaug.data.options import Options
 from slackaug.policy import Policy
+from slackaug.report import samples
 from slackaug.spaces import get_space
 
 ROOT = Path(__file__).parents[1]
@@ -129,8 +138,19 @@ def test_bad_words(says, command, tiny_npz, tmp_path, monkeypatch):
 # --- Python -----------------------------------------------------------------------------------------------------------
 
 
+DIGITS = slackaug.data.load("digits")
+
+
 def fog(images, value):
     return images
+
+
+def packed():
+    """What torch would read, but deflated."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(100_000))
+    return buffer.getvalue()
 
 
 IN_PYTHON = {
@@ -143,11 +163,49 @@ IN_PYTHON = {
     "module 'slackaug' has no attribute 'serach'": lambda: slackaug.serach,
     "module 'slackaug.data' has no attribute 'laod'": lambda: slackaug.data.laod,
     "a transformation needs a name, got ''": lambda: elementary.custom("", fog),
+    "input_size (99, 99) exceeds its images, which are (16, 16)": lambda: rebuild(replace(DIGITS, input_size=(99, 99))),
+    "expected images (B, 3, H, W) uint8, got (2, 3, 4, 4) torch.float32": lambda: rebuild(
+        replace(DIGITS, train=Split(torch.zeros(2, 3, 4, 4), torch.zeros(2, dtype=torch.int64)))
+    ),
+    "example 0: expected an image, got str": lambda: packages.stack("hf:x", [("text", 0)], Options()),
+    "unpacks to more than it is": lambda: from_bytes(packed()),
     "expected transformations, such as custom('Fog', fog), got": lambda: get_space("cifar").add(fog),
     "expected an image with pixels, got": lambda: slackaug.SlackAugment(Policy.uniform("cifar"))(
         Image.new("RGB", (0, 4))
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("1 / 0", r"lame is installed but cannot be imported \(division by zero\); does it fit this torch\?"),
+        ("import nowhere_at_all", r"lame is installed but cannot be imported \(No module named 'nowhere_at_all'\)"),
+    ],
+)
+def test_an_optional_package_that_is_broken(code, says, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "lame", raising=False)
+    (tmp_path / "lame.py").write_text(code)
+    with pytest.raises(foreign.ForeignError, match=says):
+        foreign.extra("lame", "lame")
+
+
+def test_samples_of_images_that_are_not_alike(tmp_path):
+    for name, size in (("cat", 4), ("dog", 5)):
+        pictures(tmp_path, names=[name], size=(size, size))
+    found = {name: [samples.File(tmp_path / name / "0.png", tmp_path)] for name in ("cat", "dog")}
+    with pytest.raises(slackaug.data.DataError, match="data: images of several sizes"):
+        samples.of_files("data", found, Options(), skip_bad=False)
+
+
+def test_files_that_change_while_they_are_read(tmp_path, monkeypatch):
+    root = pictures(tmp_path / "data")
+    odd = cache.Cached(torch.zeros(0), {}, {}, odd_size=(9, 9))
+    monkeypatch.setattr(cache, "fill", lambda *_: odd)
+    says = "its files change while they are read; try again when they are all there"
+    with pytest.raises(slackaug.data.DataError, match=says):
+        slackaug.data.load(str(root), cache=tmp_path / "cache")
 
 
 @pytest.mark.parametrize("says", IN_PYTHON)
@@ -171,13 +229,14 @@ def messages():
 
 
 def test_no_message_is_left_without_a_test():
-    """Two words in a row of each are in a test: that somebody has looked at it, not that the test is good."""
+    """Three words in a row of each are in a test: that somebody has looked at it, not that the test is good."""
     tests = "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py")))
     tests = re.sub(r'"\s*\n\s*[fr]?"', "", tests.replace("\\", ""))
 
     def is_tested(piece):
-        words = piece.split()
-        return any(f"{one} {other}" in tests for one, other in pairwise(words))
+        words = [word for word in piece.split() if any(map(str.isalnum, word))]
+        n = min(3, len(words))
+        return any(" ".join(words[i : i + n]) in tests for i in range(len(words) - n + 1))
 
     found = list(messages())
     assert len(found) > 250

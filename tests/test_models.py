@@ -80,7 +80,7 @@ def test_wrn_follows_the_protocol():
     ("name", "message"),
     [
         ("wrn-41-2", "6 n \\+ 4"),
-        ("wrn-40-0", "width positive"),
+        ("wrn-40-0", "22, 28, 40, ...\\), the width positive"),
         ("smal", "did you mean 'small'"),
         ("timm:", "timm is not installed; pip install 'slackaug\\[timm\\]'"),
         ("torchvision:resnet18", "torchvision is not installed"),

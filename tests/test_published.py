@@ -150,6 +150,12 @@ def test_pba_entry_order():
     assert schedule.probability[1, [first, last]].tolist() == [0.3, 0.7]
 
 
+def test_pba_does_not_go_back_in_time():
+    first, second = pba()["updates"][:2]
+    with pytest.raises(PolicyError, match=r"updates\[1\]\[3\]: the schedule goes back from epoch 10 to 4"):
+        from_document(pba(first, [*second[:2], 4, 4, *second[4:]]))
+
+
 def test_pba_follows_the_last_lineage():
     stray = ["7", "6", 4, 5, [0] * 60, [1, 1] * 30]
     schedule = from_document(pba(stray, *pba()["updates"]))

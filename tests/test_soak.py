@@ -16,12 +16,12 @@ N_COMMANDS = 64
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("n_steps", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_nothing_grows(n_steps, tiny_npz, tmp_path):
+@pytest.mark.parametrize(("n_steps", "n_before"), [(10_000, 4), pytest.param(100_000, 1, marks=pytest.mark.slow)])
+def test_nothing_grows(n_steps, n_before, tiny_npz, tmp_path):
+    """Judged after some tenths of the steps, when what is needed once is loaded."""
     found = soak.soak(tmp_path, tiny_npz, n_steps)
     print(found)
-    _, first, *rest = found.samples  # in the first tenth, what is needed once is loaded
-    last = rest[-1]
+    first, last = found.samples[n_before], found.samples[-1]
     assert last.step == n_steps
     assert last.memory < 1.02 * first.memory
     assert {sample.n_files for sample in found.samples} == {first.n_files}

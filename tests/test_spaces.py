@@ -382,7 +382,7 @@ def test_a_composite_for_each_image_or_none(generator):
     images = torch.zeros(8, 3, 5, 5, dtype=torch.uint8)
     parameters = spaces.draw(Policy.uniform("cifar").sample(4, generator), generator, flip=False)
     for execute in (spaces.grouped, spaces.branch_free):
-        with pytest.raises(ValueError, match=r"4 composites for 8 images; Composites\.repeat"):
+        with pytest.raises(ValueError, match=r"4 composites for 8 images; Composites\.repeat shares one among several"):
             execute(images, parameters)
 
 

@@ -244,7 +244,7 @@ BAD_INPUT = {
     "a recipe": (["study", "digit", "-o", "OUT"], "did you mean 'digits'"),
     "no recipe": (["study", "-o", "OUT"], "expected a recipe and -o FOLDER"),
     "no folder": (["study", "digits"], "expected a recipe and -o FOLDER"),
-    "no data": (["study", "quick", "-o", "OUT"], "the study quick needs --data"),
+    "no data": (["study", "quick", "-o", "OUT"], "the study quick needs --data, the images to search on"),
     "a baseline": (["study", "digits", "-o", "OUT", "--baselines", "unifrm"], "did you mean 'uniform'"),
     "a policy": (["study", "digits", "-o", "OUT", "-p", "x.json"], "-p x.json: expected NAME=FILE"),
     "no policy": (["study", "digits", "-o", "OUT", "-p", "a=nowhere.json"], "nowhere.json: cannot be read"),
@@ -325,7 +325,10 @@ def test_a_users_own_network_is_named_on_the_command_line_only(command, done, tm
     text = (out / "study.yaml").read_text()
     (out / "study.yaml").write_text(text.replace("model: small", "model: tiny:arrays"))
     found = command(*resume(out))
-    assert (found.returncode, "give --model tiny:arrays with --resume" in found.stderr) == (2, True)
+    assert (
+        found.returncode,
+        "the network of this study is tiny:arrays; give --model tiny:arrays with --resume" in found.stderr,
+    ) == (2, True)
 
 
 def test_duplicates_are_reported(command, tmp_path):

@@ -85,7 +85,7 @@ def test_refuses_what_a_policy_would_tear_apart(augment, image, kind):
 
 
 def test_refuses_none_or_two_images(augment, image):
-    with pytest.raises(TypeError, match="found 0"):
+    with pytest.raises(TypeError, match="expected exactly one image in a sample, found 0"):
         augment({"label": 3})
     with pytest.raises(TypeError, match="found 2"):
         augment(tv_tensors.Image(image), tv_tensors.Image(image))
