@@ -588,6 +588,8 @@ BAD_INPUT = {
     "a policy": (["-p", "nowhere.json"], "nowhere.json: cannot be read (No such file"),
     "no policy": (["-p", __file__], "test_comparison.py"),
     "a baseline twice": (["--baselines", "none,uniform,none"], "given more than once: none"),
+    "a baseline without a name": (["--baselines", ","], "--baselines: a name between commas is missing"),
+    "very many seeds": (["--baselines", "none", "--seeds", "99999999999"], "expected at most 10000"),
     "no seeds": (["--baselines", "none", "--seeds", "0"], "--seeds 0: expected at least 1"),
     "magnitudes": (["--baselines", "none", "--magnitudes", "all"], "expected own, uniform or both"),
     "a grid": (["--baselines", "randaugment", "--randaugment-grid", "1-2"], "such as 1,2x5,9,14"),

@@ -302,6 +302,12 @@ def test_the_ranks_must_have_the_same_data(tiny_npz, tmp_path):
         api.begin(work, recipes.quick(data), data, overwrite=False)
 
 
+def test_a_number_of_processes_that_is_none(command, tiny_npz, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "x")
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run"))
+    assert (done.returncode, "WORLD_SIZE=x: expected a number, as torchrun sets it" in done.stderr) == (2, True)
+
+
 def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")

@@ -34,6 +34,8 @@ def find_candidates(policies: Sequence[PolicyLike], baselines: Sequence[str]) ->
     """The baselines, then the policies; each with a name of its own."""
     if not policies and not baselines:
         raise ValueError("nothing to evaluate: give a policy (-p FILE) or baselines (--baselines none,uniform)")
+    if "" in baselines:
+        raise ValueError("--baselines: a name between commas is missing; expected names such as none,uniform")
     candidates = [from_name(name) for name in baselines]
     for i, policy in enumerate(policies):
         if isinstance(policy, Policy):

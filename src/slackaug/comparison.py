@@ -28,6 +28,8 @@ from .runs import RunError
 from .spaces import get_space
 from .trial import Protocol, Trial
 
+MAX_SEEDS = 10_000
+
 
 def evaluate(
     data: str | os.PathLike[str],
@@ -69,6 +71,8 @@ def evaluate(
         raise TypeError("policies, baselines and set take lists, such as ['uniform', 'trivialaugment-wide']")
     if seeds < 1:
         raise ValueError(f"--seeds {seeds}: expected at least 1")
+    if seeds > MAX_SEEDS:
+        raise ValueError(f"--seeds {seeds}: expected at most {MAX_SEEDS}")
     device, threads = machine(device, threads, is_here=address is None)
     candidates = with_magnitudes(find_candidates(policies, baselines), magnitudes)
     grid = find_grid(candidates, randaugment_grid)

@@ -240,7 +240,10 @@ ALONE = Ensemble()
 @contextmanager
 def join(device: str) -> Iterator[Ensemble]:
     """The ensemble that torchrun started this process for; any other process is alone."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    n_ranks = os.environ.get("WORLD_SIZE", "1")
+    if not n_ranks.isdecimal():
+        raise ValueError(f"WORLD_SIZE={n_ranks}: expected a number, as torchrun sets it; unset it for a search alone")
+    if int(n_ranks) == 1:
         yield ALONE
         return
     ensemble = Ensemble.connect(device)
