@@ -21,6 +21,7 @@ from .progress import duration
 from .recipes import DataConfig, RunConfig
 from .resuming import go_on
 from .runs import Run, RunError
+from .slack import SearchConfig
 
 LEAST_BATCH = 8  # that a search makes do with by itself
 
@@ -157,11 +158,26 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
         f"mirror flips are {'on' if flip else 'off'} ({'--no-flip' if flip else '--flip'} changes that); "
         f"space {config.space}, network {config.model}, preset {config.preset}{row}, on {work.device}"
     )
+    work.say(describe(config.search))
+    if config.balanced:
+        work.say("the validation loss counts all classes alike (--balanced)")
     if config.n_ranks > 1:
         work.say(
             f"an ensemble of {config.n_ranks} models, one in each process, learns one policy; "
             "the losses that are shown and stored are those of rank 0"
         )
+
+
+def describe(search: SearchConfig) -> str:
+    """The numbers that decide a search, and those that it will find by itself."""
+    rate = f"re-training at rate {search.model_lr:g}"
+    if search.calibrate:
+        rate = f"the rate of re-training is found by trial, from {search.model_lr:g} on"
+    speed = f"the policy's rate is {search.policy_lr:g}, its KL weight {search.kl_weight:g}"
+    if search.kl_budget is not None:
+        speed = f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position"
+    steps = f"{search.n_rounds} rounds of {search.n_retrain} + {search.n_unrolled} steps"
+    return f"{steps}, {search.n_composites} x {search.batch} images in each; {rate}; {speed}"
 
 
 def fitting(
