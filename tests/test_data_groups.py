@@ -187,3 +187,6 @@ def test_a_balanced_search_validates_with_all_classes_alike():
     assert sorted(plain.val.labels.bincount().tolist()) == [3, 6, 15, 30]
     assert balanced.val.labels.bincount().tolist() == [30] * 4
     assert torch.equal(balanced.train.labels, plain.train.labels)  # training is as ever
+    assert len(balanced.val.images.store) == 54  # none is in memory twice
+    index = torch.arange(len(balanced.val.labels))
+    assert torch.equal(balanced.val.images[index], plain.val.subset(splits.balanced(plain.val.labels)).images)
