@@ -114,8 +114,8 @@ def search(
             source = DataConfig(
                 source=data, size=size, margin=margin, skip_bad=skip_bad, group_by=group_by, cache=place
             )
-            if try_margin:
-                source = replace(source, margin=better_margin(work, source, given, config, set))
+            tried = try_both(work, source, given, config, set) if try_margin else None
+            source = replace(source, margin=margin if tried is None else tried.margin)
             dataset = read_data(work, source)
             source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
@@ -125,22 +125,24 @@ def search(
         if dry_run:
             work.say(settings.dump(chosen))
             return None
-        return begin(work, chosen, dataset, overwrite=overwrite)
+        return begin(work, chosen, dataset, tried, overwrite=overwrite)
 
 
-def better_margin(
+def try_both(
     work: Work,
     source: DataConfig,
     given: dict[str, Any],
     config: str | os.PathLike[str] | None,
     assignments: Sequence[str],
-) -> bool:
+) -> margins.Choice:
+    """Pre-training with and without a margin."""
+
     def learner_of(margin: bool) -> Learner:
         dataset = read_data(work, replace(source, margin=margin))
         chosen = configure(dataset, given, config, assignments, work.ensemble.n_ranks)
         return Learner(chosen, dataset, work.device, work.ensemble, work.engine)
 
-    return margins.better(learner_of, work.say)
+    return margins.compare(learner_of, work.say)
 
 
 def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
@@ -196,7 +198,9 @@ def fitting(
         config = settings.update(config, settings.parse_assignment(smaller))
 
 
-def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -> SearchResult:
+def begin(
+    work: Work, config: RunConfig, dataset: Dataset, tried: margins.Choice | None, *, overwrite: bool
+) -> SearchResult:
     """A new run."""
     if len({*work.ensemble.all(dataset.fingerprint)}) > 1:
         raise DataError(f"{work.data}: is not the same data for all processes of the ensemble")
@@ -207,4 +211,6 @@ def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -
     with holding(work, config, lambda: Run.create(work.folder, settings.dump(config), overwrite=overwrite)) as run:
         if run is not None:
             run.write("env.json", json.dumps(runs.environment(), indent=1))
+            if tried is not None:
+                run.write("preparation.json", json.dumps(tried.to_json(), indent=1))
         return conduct(work, run, learner, dataset, 0.0)
