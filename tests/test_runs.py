@@ -57,7 +57,9 @@ def test_resumed_with_other_threads_says_that_bits_may_differ(command, tiny_npz,
     out = tmp_path / "run"
     tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", ("policy", 1, 6))
     began = json.loads((out / "env.json").read_text())
+    n_threads = torch.get_num_threads()
     done = command(*tiny.resume(tiny_npz, out, "--threads", began["threads"] + 1))
+    torch.set_num_threads(n_threads)  # the command ran in this process, whose later tests compare bits
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert f"this run began with {began['threads']} threads and goes on with {began['threads'] + 1} threads" in said
