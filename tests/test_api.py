@@ -191,6 +191,28 @@ def test_what_is_said_first(command, tiny_npz, tmp_path):
     out = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--dry-run", "--no-flip")).stdout
     assert "24 training images of 8 x 8 pixels, 3 classes; 6 test images, which the search does not see" in out
     assert "mirror flips are off (--flip changes that); space cifar, network small, preset" in out
+    assert "2 rounds of 3 + 3 steps, 2 x 4 images in each" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            [],
+            "the rate of re-training is found by trial, from 0.1 on; a round moves the policy by a KL",
+        ),
+        (
+            ["--set", "search.model_lr=0.2"],
+            "re-training at rate 0.2; a round moves the policy by a KL divergence of 0.016 per",
+        ),
+        (["--set", "search.policy_lr=0.5"], "from 0.1 on; the policy's rate is 0.5, its KL weight 0.02"),
+        (["--balanced"], "the validation loss counts all classes alike"),
+    ],
+)
+def test_every_choice_is_said(given, says, command, tiny_npz, tmp_path):
+    out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *given).stdout
+    assert "5 rounds of 40 + 60 steps, 8 x 32 images in each" in out
+    assert says in out
 
 
 def test_the_stored_configuration_reproduces_the_run(command, tiny_npz, finished, tmp_path):

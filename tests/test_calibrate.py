@@ -13,7 +13,7 @@ from slackaug import learn, prepare, settings
 from slackaug.calibrate import Calibration, Trial, mixed_batches, val_loss
 from slackaug.configuration import configure
 from slackaug.data import Split, load
-from slackaug.learner import Learner
+from slackaug.learner import Learner, Progress
 from slackaug.recipes import quick
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -53,6 +53,13 @@ def test_rates(losses, tried, taken):
     assert found.model_lr == pytest.approx(taken)
     assert Calibration.from_dict(json.loads(json.dumps(found.to_dict()))).model_lr == found.model_lr
     json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_it_is_not_said_that_a_rate_fits_where_none_does():
+    rates = [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.003125]
+    assert "the highest tried that leaves" in outcome({0.1: 1.0, 0.2: 1.2}).describe()
+    text = outcome(dict.fromkeys(rates, 9.0) | {0.025: 7.0}).describe()
+    assert text.startswith("re-training at rate 0.025, which comes nearest: none tried leaves the validation loss")
 
 
 def tiny_learner(data, **changes) -> Learner:
@@ -173,6 +180,40 @@ def test_what_is_given_is_not_found(assignments, calibrate, has_budget, tiny_npz
     found = configure(load(str(tiny_npz)), {"preset": "quick"}, None, assignments).search
     assert found.calibrate is calibrate
     assert (found.kl_budget is not None) is has_budget
+
+
+@pytest.mark.parametrize(
+    ("assignments", "calibrate", "has_budget"),
+    [
+        ([], True, True),
+        (["search.model_lr=0.2"], False, True),
+        (["search.policy_lr=0.5"], True, False),
+        (["search.model_lr=0.2", "search.calibrate=true"], True, True),
+    ],
+)
+def test_what_is_given_counts_after_the_file_of_a_run(assignments, calibrate, has_budget, tiny_npz, tmp_path):
+    """That file has all settings: those of the presets, and rates that are not used."""
+    data = load(str(tiny_npz))
+    (tmp_path / "config.yaml").write_text(settings.dump(quick(data)))
+    found = configure(data, {}, tmp_path / "config.yaml", assignments).search
+    assert found.calibrate is calibrate
+    assert (found.kl_budget is not None) is has_budget
+
+
+def test_without_re_training_there_is_nothing_to_try(tiny_npz):
+    data = load(str(tiny_npz))
+    with pytest.raises(ValueError, match="no rate of re-training can be found by trial"):
+        configure(data, {"preset": "quick"}, None, ["search.n_retrain=0", "search.n_rounds=1"])
+    given = ["search.n_retrain=0", "search.n_rounds=1", "search.model_lr=0.1"]
+    assert configure(data, {"preset": "quick"}, None, given).search.n_retrain == 0
+
+
+def test_the_advice_after_a_divergence_starts_from_the_rate_that_was_found(tiny_npz):
+    learner = tiny_learner(load(str(tiny_npz)))
+    learner.calibration = outcome({0.1: 1.0, 0.2: 0.9, 0.4: 0.9, 0.8: 0.9})
+    progress = Progress("policy", 1, 1, 6, 0.5, torch.tensor(math.nan), None, learner.phi)
+    with pytest.raises(learn.Diverged, match=r"--set search.model_lr=0.2$"):
+        learn.check_finite(learner, None, progress, [progress.train_loss])
 
 
 def test_a_diverging_trial_is_no_error(tiny_npz):

@@ -114,12 +114,43 @@ def test_copies_conflicts_and_mirror_images(pets):
     assert any("speaks for --no-flip" in remark for remark in found["remarks"])
 
 
+def test_copies_among_training_images(tmp_path):
+    """Without a test set they would be held out, too."""
+    for k, name in enumerate(("a", "b")):
+        for i in range(4):
+            picture(tmp_path / name / f"{i}.png", 10 * k + i)
+    (tmp_path / "a" / "copy.png").write_bytes((tmp_path / "a" / "3.png").read_bytes())
+    found = check.check(tmp_path, cost=False).as_dict()
+    assert found["duplicates_in_training"] == ["a/copy.png = a/3.png"]
+    assert any("1 training images are exact copies of others" in remark for remark in found["remarks"])
+
+
+@pytest.mark.parametrize(("source", "size"), [("imagenet100:{}", "256"), ("domainnet:{}/clipart", "224")])
+def test_published_sets_have_their_own_size(source, size, tmp_path):
+    for k, name in enumerate(("a", "b")):
+        for i in range(3):
+            for part in ("train", "val", "clipart"):
+                picture(tmp_path / part / name / f"{part}{i}.jpg", 10 * k + i, width=30 + i)
+    source = source.format(tmp_path)
+    found = check.check(source, cost=False)
+    assert found.problems == []
+    assert found.proposal.command == f"slackaug search {source} -o runs/NAME"
+    assert size in found.proposal.preparation
+    assert found.proposal.space == "domainnet"
+    assert check.check(source, size=16, cost=False).proposal.command.endswith("--size 16")
+
+
+def test_the_command_can_be_given_to_a_shell(pets):
+    place = pets.rename(pets.parent / "my pets & co")
+    assert check.check(place, cost=False).proposal.command == f"slackaug search '{place}' -o runs/NAME"
+
+
 def test_a_symmetric_image_is_not_its_own_mirror_image(tmp_path):
     for name, level in (("a", 3), ("b", 9)):
         for i in range(2):
             (tmp_path / name).mkdir(exist_ok=True)
             Image.new("L", (6, 6), level + 20 * i).save(tmp_path / name / f"{i}.png")
-    assert check.check(tmp_path, cost=False).survey.copies == ([], [], [])
+    assert check.check(tmp_path, cost=False).survey.copies == ([], [], [], [])
 
 
 def test_kinds_of_files(pets):
@@ -197,6 +228,14 @@ def test_the_cost_on_a_cpu_goes_with_images(pets, monkeypatch):
     search = (5 * (40 * 8 * 12 + 60 * 9 * 12) + 3 * 40 * 8 * 12) / 1000
     pretraining = 500 * 12 / 1000
     assert costs["quick"] == pytest.approx(search + pretraining, rel=0.1)
+
+
+def test_the_cost_is_that_of_what_is_left_to_train_on(tmp_path):
+    for k, name in enumerate(("a", "b")):
+        for i in range(10):
+            picture(tmp_path / name / f"{i}.png", 10 * k + i)
+    found = surveys.survey(str(tmp_path), Options())
+    assert len(check.stand_in_for(found, None, margin=False).train.labels) == 16  # 20 % are held out
 
 
 def test_bad_input_is_refused_as_by_a_search(tmp_path, command):

@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from rich.console import Console
 from scipy import stats
 
 import slackaug
 import tiny
 from slackaug import baselines, candidates, cli, comparison, recipes, runs, trial
-from slackaug.data import load
+from slackaug.data import DataError, load
 from slackaug.policy import Policy
 from slackaug.runs import RunError
 from slackaug.spaces import get_space
@@ -676,6 +677,25 @@ def test_a_new_definition_of_a_baseline_is_another_candidate(monkeypatch):
     before = candidates.from_name("uniform").digest
     monkeypatch.setattr(baselines, "VERSION", baselines.VERSION + 1)
     assert candidates.from_name("uniform").digest != before
+
+
+def test_the_groups_of_a_run_are_not_those_of_other_data(tiny_npz, tmp_path, command):
+    for i in range(32):
+        path = tmp_path / "films" / "ab"[i % 2] / f"film{i // 4}_{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
+    run, groups = tmp_path / "run", r"film\d+"
+    slackaug.search(tmp_path / "films", run, set=tiny.assignments(), group_by=groups)
+    for source, group_by in ((tmp_path / "films", groups), (tiny_npz, None)):
+        out = tmp_path / f"evaluated {source.name}"
+        words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", "-o", out]
+        found = command("evaluate", source, "-p", run, *words)
+        assert found.returncode == 0
+        assert ("this is other data, and has none unless they are given" in found.stdout) == (group_by is None)
+        assert json.loads((out / "eval" / "results.json").read_text())["protocol"]["data"]["group_by"] == group_by
+    Image.new("RGB", (8, 8)).save(tmp_path / "films" / "a" / "no group.png")
+    with pytest.raises(DataError, match="finds nothing in 1 of 33 paths"):
+        slackaug.evaluate(tmp_path / "films", [run], baselines=["none"], group_by=groups, out=tmp_path / "x")
 
 
 def test_the_size_of_a_run_is_not_that_of_other_data(tiny_npz, tmp_path):

@@ -227,6 +227,17 @@ def test_changed_new_and_removed_files_are_noticed(pictures, tmp_path):
     assert torch.equal(before.train.images[torch.arange(5)], first)  # who reads is not disturbed
 
 
+def test_a_csv_has_the_same_files_from_anywhere(pictures, tmp_path, monkeypatch):
+    names = sorted(path.relative_to(pictures) for path in pictures.rglob("*.png"))
+    (pictures / "x.csv").write_text("\n".join(["path,label", *(f"{name},{name.parent.name}" for name in names)]))
+    monkeypatch.chdir(pictures)
+    load("x.csv", cache=tmp_path / "cache")
+    for source in (pictures / "x.csv", Path("..") / pictures.name / "x.csv"):
+        watched = Watched()
+        load(str(source), cache=tmp_path / "cache", progress=watched)
+        assert [*watched.done] == ["verifying decoded images"]
+
+
 def test_bad_files_are_listed_left_out_and_tried_again(pictures, tmp_path):
     (pictures / "cat" / "0.png").write_bytes(b"")
     (pictures / "dog" / "zz.png").write_bytes(b"not an image")
@@ -279,7 +290,7 @@ def test_processes_that_cannot_start_are_said(pictures, tmp_path, monkeypatch, c
 def test_a_full_disk_is_said_before_and_during(pictures, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(cache, "SPARE_BYTES", 10**18)
-        with pytest.raises(DataError, match=r"GB are free there; choose another place.*--cache"):
+        with pytest.raises(DataError, match=r"GB are free there, of which .* GB are left to others.*--cache"):
             load(str(pictures), cache=tmp_path / "cache")
     full = tmp_path / "full"
     folder = cache.folder_for(full, pictures, 10, 12, Options())

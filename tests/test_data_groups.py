@@ -62,6 +62,8 @@ def test_without_groups_patients_are_mixed(patients):
     [
         ("(patient", r"neither a column of the data nor a regular expression"),
         ("person", r"finds nothing in 48 of 48 paths: healthy/patient01_0.png"),
+        (r"(patient01)?_", r"finds nothing in 44 of 48 paths"),
+        (r"(x?)patient", r"finds nothing in 48 of 48 paths"),
         (r"patient\d+_\d", r"every image is a group of its own"),
         ("patient", r"all images are of one group"),
         ("healthy|ill", r"no test set, and too few groups to hold one out"),
@@ -92,7 +94,7 @@ def test_a_class_in_one_group_cannot_be_on_both_sides(patients):
         site = f"{part} clinic" if label == "ill" else who
         text.append(f"{path},{label},{site},{part}")
     (patients / "z.csv").write_text("\n".join(["path,label,site,split", *text]))
-    with pytest.raises(DataError, match=r"no images to (learn on|validate with) of ill, for all .* in one group"):
+    with pytest.raises(DataError, match=r"no images to (learn on|validate with) of ill, for groups stay on one side"):
         load(str(patients / "z.csv"), group_by="site").halves(0)
 
 
@@ -115,6 +117,36 @@ def test_groups_whole_and_classes_near_their_share(sizes, seed, fraction):
     for label in labels.unique():
         wanted, largest = fraction * (labels == label).sum(), max(n for n, own in sizes if own == label)
         assert abs((labels[second] == label).sum() - wanted) <= largest  # groups of one class each: off by one at most
+
+
+def test_groups_of_different_sizes_have_other_halves_for_other_seeds():
+    groups = torch.arange(3, 33).repeat_interleave(torch.arange(3, 33)) - 3
+    labels = torch.arange(len(groups)) % 3
+    found = {tuple(splits.grouped_halves(labels, groups, seed)[0].tolist()) for seed in range(8)}
+    assert len(found) == 8
+    assert all(abs(2 * len(first) - len(groups)) < 12 for first in found)
+
+
+def test_a_class_of_few_groups_is_on_both_sides_of_every_split():
+    """Groups of two classes, in which the first has three: one to learn on, one to validate with, one to be tested."""
+    sizes = [(0, 9), (0, 1), (0, 1), *((1, 8 + k) for k in range(9))]
+    labels = torch.cat([torch.full((n,), label) for label, n in sizes])
+    groups = torch.cat([torch.full((n,), g) for g, (_, n) in enumerate(sizes)])
+    train, test = splits.grouped_hold_out(labels, groups)
+    assert {*labels[test].tolist()} == {0, 1}
+    for seed in range(8):
+        for half in splits.grouped_halves(labels[train], groups[train], seed):
+            assert {*labels[train][half].tolist()} == {0, 1}
+
+
+def test_a_class_that_cannot_be_held_out_is_named(patients):
+    lines = (patients / "x.csv").read_text().split()
+    rare = [line.replace(",ill,", ",rare,") for line in lines if line.endswith((",p0", ",p2"))]
+    others = [line for line in lines if not line.endswith((",p0", ",p2"))]
+    (patients / "y.csv").write_text("\n".join([*others, *rare]))
+    data = load(str(patients / "y.csv"), group_by="patient")
+    assert "classes that are not tested, for too little of them can be held out: rare" in data.notes
+    data.halves(0)  # two groups are enough to learn on and to validate with
 
 
 def test_a_search_takes_groups_and_goes_on_with_them(patients, tmp_path, quick_search):
@@ -155,3 +187,6 @@ def test_a_balanced_search_validates_with_all_classes_alike():
     assert sorted(plain.val.labels.bincount().tolist()) == [3, 6, 15, 30]
     assert balanced.val.labels.bincount().tolist() == [30] * 4
     assert torch.equal(balanced.train.labels, plain.train.labels)  # training is as ever
+    assert len(balanced.val.images.store) == 54  # none is in memory twice
+    index = torch.arange(len(balanced.val.labels))
+    assert torch.equal(balanced.val.images[index], plain.val.subset(splits.balanced(plain.val.labels)).images)

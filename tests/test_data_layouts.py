@@ -47,6 +47,11 @@ def test_imagenet100_has_the_papers_row(imagenet):
     assert recipes.paper_row(dataset) == "imagenet100"
 
 
+def test_folders_of_classes_that_are_not_in_the_list_do_not_matter(imagenet):
+    (imagenet / "train" / "n09999999").mkdir()  # unpacked later, or never
+    assert load(f"imagenet100:{imagenet}", size=8).n_classes == 3
+
+
 def test_imagenet100_at_another_size(imagenet):
     assert load(f"imagenet100:{imagenet}", size=16).train.images.shape[1:] == (3, 16, 16)
     dataset = load(f"imagenet100:{imagenet}", size=14, margin=True)
@@ -150,6 +155,24 @@ def test_lists_that_are_none(domainnet):
         DataError, match=r"clipart_train.txt: expected lines such as .*line 28: 'clipart/ant 3'; line 29"
     ):
         load(f"domainnet:{domainnet}/clipart")
+
+
+def test_a_file_that_is_listed_twice_counts_once(domainnet):
+    """It would be trained on and tested on, otherwise."""
+    path = domainnet / "clipart_train.txt"
+    once = load(f"domainnet:{domainnet}/clipart", size=8)
+    path.write_text(path.read_text() * 2)
+    twice = load(f"domainnet:{domainnet}/clipart", size=8)
+    assert twice.fingerprint == once.fingerprint
+    assert any("lines name a file that an earlier line names" in note for note in twice.notes)
+
+
+def test_a_folder_with_an_at_sign_in_its_name(domainnet, tmp_path):
+    (tmp_path / "me@home").mkdir()
+    (tmp_path / "me@home" / "dn").symlink_to(domainnet, target_is_directory=True)
+    for kind in ("", "@official"):
+        dataset = load(f"domainnet:{tmp_path}/me@home/dn/clipart{kind}", size=8)
+        assert recipes.paper_row(dataset) == "domainnet-clipart"
 
 
 def test_files_that_lists_name_must_be_there(domainnet):

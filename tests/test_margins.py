@@ -1,5 +1,8 @@
 """The choice of input preparation."""
 
+import json
+import math
+
 import numpy as np
 import pytest
 
@@ -24,12 +27,17 @@ class Stub:
         return self.loss
 
 
-@pytest.mark.parametrize(("whole", "with_margin", "expected"), [(1.0, 0.9, True), (0.9, 1.0, False), (1.0, 1.0, False)])
+@pytest.mark.parametrize(
+    ("whole", "with_margin", "expected"),
+    [(1.0, 0.9, True), (0.9, 1.0, False), (1.0, 1.0, False), (math.nan, 1.0, True), (1.0, math.nan, False)],
+)
 def test_the_lower_loss_wins(whole, with_margin, expected):
     said = []
-    assert margins.better(lambda margin: Stub(with_margin if margin else whole), said.append) is expected
+    found = margins.compare(lambda margin: Stub(with_margin if margin else whole), said.append)
+    assert found.margin is expected
     assert f"whole images {whole:.3f}, windows of images with a margin {with_margin:.3f}" in said[-1]
     assert said[-1].endswith(margins.TEXTS[expected])
+    json.dumps(found.to_json(), allow_nan=False)
 
 
 @pytest.fixture
@@ -43,11 +51,22 @@ def large(tmp_path):
 
 def test_the_run_knows_what_was_chosen(large, tmp_path, monkeypatch):
     for wanted in (False, True):
-        monkeypatch.setattr(margins, "better", lambda learner_of, say, wanted=wanted: learner_of(wanted) and wanted)
+        losses = {wanted: 1.5, not wanted: 2.5}
+
+        def compare(learner_of, say, wanted=wanted, losses=losses):
+            learner_of(wanted)
+            return margins.Choice(losses)
+
+        monkeypatch.setattr(margins, "compare", compare)
         out = tmp_path / str(wanted)
         slackaug.search(large, out, size=70, try_margin=True, set=tiny.assignments())
-        stored = read_config(out)
-        assert stored.data.margin is wanted
+        assert read_config(out).data.margin is wanted
+        stored = json.loads((out / "preparation.json").read_text())
+        assert stored == {
+            "margin": wanted,
+            "val_loss_of_whole_images": losses[False],
+            "val_loss_with_margin": losses[True],
+        }
 
 
 def test_it_needs_a_size_and_no_margin(large, tmp_path, command):

@@ -58,7 +58,9 @@ def test_resumed_with_other_threads_says_that_bits_may_differ(command, tiny_npz,
     out = tmp_path / "run"
     tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", ("policy", 1, 6))
     began = json.loads((out / "env.json").read_text())
+    n_threads = torch.get_num_threads()
     done = command(*tiny.resume(tiny_npz, out, "--threads", began["threads"] + 1))
+    torch.set_num_threads(n_threads)  # the command ran in this process, whose later tests compare bits
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert f"this run began with {began['threads']} threads and goes on with {began['threads'] + 1} threads" in said
@@ -452,6 +454,7 @@ def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, 
     stale = [
         out / "policies" / "round_07.json",
         out / "calibration.json",
+        out / "preparation.json",
         out / "report.html",
         out / "eval" / "results.csv",
         out / ".env.json.tmp",

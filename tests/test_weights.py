@@ -58,6 +58,19 @@ def test_a_file_without_a_last_layer(trained, tmp_path):
     assert "last layer, which is new: 10 classes" in weights.load(network(), path)
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64, torch.float8_e4m3fn])
+def test_other_precisions_are_taken(kind, trained, tmp_path):
+    values = trained[0].state_dict()["layers.0.weight"].to(kind)
+    model = network()
+    weights.load(model, save(trained[0], tmp_path / "x.safetensors", **{"layers.0.weight": values}))
+    assert torch.equal(model.state_dict()["layers.0.weight"], values.float())
+
+
+def test_a_last_layer_that_is_none(trained, tmp_path):
+    path = save(trained[0], tmp_path / "x.safetensors", **{"head.weight": torch.tensor(1.0)})
+    assert "but for its last layer, which is new: 10 classes" in weights.load(network(), path)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -68,6 +81,12 @@ def test_a_file_without_a_last_layer(trained, tmp_path):
             r"do not fit: layers.0.weight \(16, 3, 5, 5\), expected \(16, 3, 3",
         ),
         ({"layers.0.weight": torch.full((16, 3, 3, 3), torch.nan)}, r"no numbers in layers.0.weight"),
+        ({"layers.0.weight": torch.full((16, 3, 3, 3), 1e300, dtype=torch.float64)}, r"no numbers in layers.0.weight"),
+        (
+            {"layers.0.weight": torch.ones(16, 3, 3, 3, dtype=torch.int32)},
+            r"another kind .*: layers.0.weight",
+        ),
+        ({"layers.0.weight": torch.ones(16, 3, 3, 3, dtype=torch.complex64)}, r"another kind than the network's"),
     ],
     ids=str,
 )

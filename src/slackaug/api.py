@@ -21,6 +21,7 @@ from .progress import duration
 from .recipes import DataConfig, RunConfig
 from .resuming import go_on
 from .runs import Run, RunError
+from .slack import SearchConfig
 
 LEAST_BATCH = 8  # that a search makes do with by itself
 
@@ -113,8 +114,8 @@ def search(
             source = DataConfig(
                 source=data, size=size, margin=margin, skip_bad=skip_bad, group_by=group_by, cache=place
             )
-            if try_margin:
-                source = replace(source, margin=better_margin(work, source, given, config, set))
+            tried = try_both(work, source, given, config, set) if try_margin else None
+            source = replace(source, margin=margin if tried is None else tried.margin)
             dataset = read_data(work, source)
             source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
@@ -124,22 +125,24 @@ def search(
         if dry_run:
             work.say(settings.dump(chosen))
             return None
-        return begin(work, chosen, dataset, overwrite=overwrite)
+        return begin(work, chosen, dataset, tried, overwrite=overwrite)
 
 
-def better_margin(
+def try_both(
     work: Work,
     source: DataConfig,
     given: dict[str, Any],
     config: str | os.PathLike[str] | None,
     assignments: Sequence[str],
-) -> bool:
+) -> margins.Choice:
+    """Pre-training with and without a margin."""
+
     def learner_of(margin: bool) -> Learner:
         dataset = read_data(work, replace(source, margin=margin))
         chosen = configure(dataset, given, config, assignments, work.ensemble.n_ranks)
         return Learner(chosen, dataset, work.device, work.ensemble, work.engine)
 
-    return margins.better(learner_of, work.say)
+    return margins.compare(learner_of, work.say)
 
 
 def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
@@ -157,11 +160,26 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
         f"mirror flips are {'on' if flip else 'off'} ({'--no-flip' if flip else '--flip'} changes that); "
         f"space {config.space}, network {config.model}, preset {config.preset}{row}, on {work.device}"
     )
+    work.say(describe(config.search))
+    if config.balanced:
+        work.say("the validation loss counts all classes alike (--balanced)")
     if config.n_ranks > 1:
         work.say(
             f"an ensemble of {config.n_ranks} models, one in each process, learns one policy; "
             "the losses that are shown and stored are those of rank 0"
         )
+
+
+def describe(search: SearchConfig) -> str:
+    """The numbers that decide a search, and those that it will find by itself."""
+    rate = f"re-training at rate {search.model_lr:g}"
+    if search.calibrate:
+        rate = f"the rate of re-training is found by trial, from {search.model_lr:g} on"
+    speed = f"the policy's rate is {search.policy_lr:g}, its KL weight {search.kl_weight:g}"
+    if search.kl_budget is not None:
+        speed = f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position"
+    steps = f"{search.n_rounds} rounds of {search.n_retrain} + {search.n_unrolled} steps"
+    return f"{steps}, {search.n_composites} x {search.batch} images in each; {rate}; {speed}"
 
 
 def fitting(
@@ -180,7 +198,9 @@ def fitting(
         config = settings.update(config, settings.parse_assignment(smaller))
 
 
-def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -> SearchResult:
+def begin(
+    work: Work, config: RunConfig, dataset: Dataset, tried: margins.Choice | None, *, overwrite: bool
+) -> SearchResult:
     """A new run."""
     if len({*work.ensemble.all(dataset.fingerprint)}) > 1:
         raise DataError(f"{work.data}: is not the same data for all processes of the ensemble")
@@ -191,4 +211,6 @@ def begin(work: Work, config: RunConfig, dataset: Dataset, *, overwrite: bool) -
     with holding(work, config, lambda: Run.create(work.folder, settings.dump(config), overwrite=overwrite)) as run:
         if run is not None:
             run.write("env.json", json.dumps(runs.environment(), indent=1))
+            if tried is not None:
+                run.write("preparation.json", json.dumps(tried.to_json(), indent=1))
         return conduct(work, run, learner, dataset, 0.0)

@@ -59,10 +59,11 @@ class Calibration(NamedTuple):
 
     def describe(self) -> str:
         tried = ", ".join(f"{trial.model_lr:g}: {trial.val_loss:.3f}" for trial in self.trials)
-        return (
-            f"re-training at rate {self.model_lr:g}: the highest tried that leaves the validation loss about where "
-            f"pre-training left it, {self.before:.3f} ({tried})"
-        )
+        found = f"re-training at rate {self.model_lr:g}"
+        where = f"where pre-training left it, {self.before:.3f} ({tried})"
+        if any(map(self.is_similar, self.trials)):
+            return f"{found}: the highest tried that leaves the validation loss about {where}"
+        return f"{found}, which comes nearest: none tried leaves the validation loss about {where}"
 
     def to_json(self) -> dict[str, Any]:
         """For people; a loss that is not a number is null."""

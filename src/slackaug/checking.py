@@ -1,6 +1,7 @@
 """`slackaug check`: what a data set is, what must be mended, what a search would do and cost. Writes nothing."""
 
 import os
+import shlex
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from .data import Dataset, Split
 from .data.dataset import with_margin
 from .data.options import Options, listing, printable
 from .data.rows import Rows
+from .data.sources import own_preparation
 from .data.splits import HOLD_OUT
 from .data.survey import N_EXAMPLES, Survey, survey
 from .machine import machine
@@ -73,6 +75,7 @@ class Findings(NamedTuple):
             "misnamed": found.misnamed,
             "animated": found.animated,
             "duplicates_across_splits": found.copies.across,
+            "duplicates_in_training": found.copies.within,
             "same_image_different_labels": found.copies.conflicts,
             "mirror_images_with_other_labels": found.copies.mirrored,
             "flip_question": FLIP_QUESTION,
@@ -100,11 +103,15 @@ def check(
     device, threads = machine(device, threads)
     source = os.fspath(data)
     found = survey(source, Options(size=size, margin=margin, skip_bad=skip_bad, progress=Reading(console)))
+    own = own_preparation(source) if size is None else None
+    size, margin = own or (size, margin)
     problems = find_problems(found, size, skip_bad=skip_bad)
     if not found.sizes or len(found.classes) < 2:
         return Findings(found, problems, remarks(found), None, [])
     stand_in = stand_in_for(found, size, margin=margin)
     proposal = propose(source, found, stand_in, size, margin=margin, skip_bad=skip_bad, model=model)
+    if own is not None:
+        proposal = proposal._replace(command=command(source, None, margin=False, skip_bad=skip_bad or bool(found.bad)))
     costs = measure(stand_in, model, device) if cost else []
     return Findings(found, problems, remarks(found), proposal, costs)
 
@@ -141,7 +148,7 @@ def remarks(found: Survey) -> list[str]:
     untested = [name for name, parts in found.classes.items() if "test" not in parts]
     has_test = found.count("test") > 0
     ratio = imbalance(found)
-    across, conflicts, mirrored = found.copies
+    across, conflicts, mirrored, within = found.copies
     said = [
         (not has_test, f"no test set: a stratified {HOLD_OUT:.0%} will be held out"),
         (has_test and untested, f"classes that are not tested: {listing(untested)}"),
@@ -154,6 +161,8 @@ def remarks(found: Survey) -> list[str]:
                          f"{examples(found.animated)}"),
         (across, f"{len(across)} test images are exact copies of training images, so that accuracies will look better "
                  f"than they are: {examples(across)}"),
+        (within, f"{len(within)} training images are exact copies of others, and a split may have an image on both "
+                 f"sides; remove them, or keep them together with --group-by: {examples(within)}"),
         (conflicts, f"{len(conflicts)} images occur with different labels: {examples(conflicts)}"),
         (mirrored, f"{len(mirrored)} images are mirror images of one with another label, which speaks for --no-flip: "
                    f"{examples(mirrored)}"),
@@ -183,8 +192,11 @@ def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
     height, width = (side, side) if side else next(iter(found.sizes))
     noise = torch.randint(0, 256, (N_STAND_IN, 3, height, width), generator=torch.Generator(), dtype=torch.uint8)
 
+    kept = {"train": 1.0 if found.count("test") else 1 - HOLD_OUT}
+
     def split(part: str) -> Split:
-        counts = torch.tensor([max(parts.get(part, 0), 2) for parts in found.classes.values()])
+        share = kept.get(part, 1.0)
+        counts = torch.tensor([max(round(share * parts.get(part, 0)), 2) for parts in found.classes.values()])
         labels = torch.arange(len(counts)).repeat_interleave(counts)
         return Split(Rows(noise, torch.arange(len(labels)) % N_STAND_IN), labels)
 
@@ -206,12 +218,14 @@ def propose(
     preset = recipes.default_preset()
     config = recipes.preset(preset, stand_in, model)
     wanted = size if size is not None else proposed_size(found) if len(found.sizes) > 1 else None
+    text = command(source, wanted, margin=margin, skip_bad=skip_bad or bool(found.bad))
+    return Proposal(wanted, preparation(found, wanted, margin=margin), config.space, config.model, preset, text)
+
+
+def command(source: str, size: int | None, *, margin: bool, skip_bad: bool) -> str:
     words = ["slackaug", "search", source, "-o", "runs/NAME"]
-    words += [] if wanted is None else ["--size", str(wanted)]
-    words += ["--margin"] * margin + ["--skip-bad"] * bool(found.bad or skip_bad)
-    return Proposal(
-        wanted, preparation(found, wanted, margin=margin), config.space, config.model, preset, " ".join(words)
-    )
+    words += [] if size is None else ["--size", str(size)]
+    return shlex.join(words + ["--margin"] * margin + ["--skip-bad"] * skip_bad)
 
 
 def preparation(found: Survey, size: int | None, *, margin: bool) -> str:

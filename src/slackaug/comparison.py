@@ -16,7 +16,7 @@ from . import configuration, results, resuming, runs, settings, trial
 from . import weights as start
 from .backends import Backend, Job, get_backend
 from .candidates import Candidate, PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
-from .data import Dataset, count_duplicates
+from .data import DataError, Dataset, count_duplicates
 from .exits import Stopped
 from .machine import machine
 from .policy import Policy
@@ -95,6 +95,11 @@ def evaluate(
     protocol = make_protocol(replace(source, fingerprint=dataset.fingerprint), dataset, chosen, chosen.model)
     models = None if save_models is None else Path(save_models)
     work = Work(protocol, folder, models, device, threads, where, console)
+    if stored is not None and stored.data.group_by is not None and source.group_by is None:
+        work.say(
+            f"the policy's run had groups (--group-by {stored.data.group_by}); this is other data, and has none unless "
+            "they are given"
+        )
     check_candidates(work, dataset, [*candidates, *grid])
     with work.writing(), runs.held(folder):
         begin(folder, protocol, overwrite=overwrite)
@@ -204,9 +209,14 @@ def load_as(stored: RunConfig | None, source: DataConfig, reading: Reading) -> t
     if stored is not None:
         group_by = source.group_by or stored.data.group_by
         same = replace(source, size=stored.data.size, margin=stored.data.margin, group_by=group_by)
-        dataset = trial.dataset(same, reading)
-        if dataset.fingerprint == stored.data.fingerprint:
-            return same, dataset
+        try:
+            dataset = trial.dataset(same, reading)
+        except DataError:
+            if group_by == source.group_by:
+                raise
+        else:  # other data may have no such groups
+            if dataset.fingerprint == stored.data.fingerprint:
+                return same, dataset
     return source, trial.dataset(source, reading)
 
 

@@ -23,12 +23,15 @@ def configure(
     changes.pop("data", None)  # a stored configuration says which data it was for; the command says which it is for now
     if "model" not in given and is_foreign(str(changes.get("model", ""))):
         raise settings.SettingError(f"{config}: a file may not name code to run; give --model {changes['model']} too")
+    assigned: dict[str, Any] = {}
     for text in assignments:
         assignment = settings.parse_assignment(text)
         if "data" in assignment:
             raise settings.SettingError(f"--set {text}: the data is given by DATA, --size and --skip-bad")
-        changes = merge(changes, assignment)
-    changes = merge({"n_ranks": n_ranks, "search": not_found_by_itself(changes)}, merge(changes, given))
+        assigned = merge(assigned, assignment)
+    for later in (assigned, given):
+        changes = merge(with_rates(changes), with_rates(later))
+    changes = merge({"n_ranks": n_ranks}, changes)
     name = changes.get("preset") or recipes.default_preset()
     model = settings.checked(changes.get("model"), str | None, "model")
     chosen = settings.update(
@@ -43,12 +46,14 @@ def configure(
     return chosen
 
 
-def not_found_by_itself(changes: dict[str, Any]) -> dict[str, Any]:
-    """Who gives a rate of the search does not want it to be found."""
+def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
+    """Who gives a rate of the search does not want it to be found, unless the same file or command asks for that, too:
+    a run's file has both, and what is given after it counts."""
     given = changes.get("search")
     given = given if isinstance(given, dict) else {}
     off: dict[str, Any] = {"calibrate": False} if "model_lr" in given else {}
-    return off | ({"kl_budget": None} if given.keys() & {"policy_lr", "kl_weight"} else {})
+    off |= {"kl_budget": None} if given.keys() & {"policy_lr", "kl_weight"} else {}
+    return merge({"search": off}, changes) if off else changes
 
 
 def merge(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def check_finite(learner: Learner, run: Run | None, progress: Progress, values: 
     if not any(learner.ensemble.agree(not is_finite)):
         return
     config = learner.config
-    lr = {"search.model_lr": config.search.model_lr} if progress.round else {"pretrain.lr": config.pretrain.lr}
+    lr = {"search.model_lr": learner.search_config.model_lr} if progress.round else {"pretrain.lr": config.pretrain.lr}
     where = f"round {progress.round}, step {progress.step}" if progress.round else f"step {progress.step}"
     is_kept = run is not None and run.checkpoints.paths()
     kept = "the last checkpoint is from before" if is_kept else "there was no checkpoint yet"

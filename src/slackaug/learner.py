@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from . import calibrate, engines, models, prepare, rng, slack, weights
 from .calibrate import Calibration, Trial
 from .data import Dataset, Split, splits
+from .data.rows import repeated
 from .engine import Plain, alone
 from .ensemble import ALONE, Ensemble
 from .policy import Policy
@@ -56,7 +57,8 @@ class Learner:
         self.n_tried = 0  # steps of its trials
         train, val = data.halves(config.seed)
         if config.balanced:
-            val = val.subset(splits.balanced(val.labels))
+            index = splits.balanced(val.labels)
+            val = Split(repeated(val.images, index), val.labels[index])
         self.train, self.val = to_device(train, device), to_device(val, device)
         self.phi = start_policy(config, data)
         self.model = models.build(

@@ -22,7 +22,8 @@ from .files import leads_elsewhere, temporary_name, write_atomically
 
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", "policy.json", "policies/round_*.json",
-    "calibration.json", "report.html", "eval/results.json", "eval/results.csv", "tensorboard/events.*",
+    "calibration.json", "preparation.json", "report.html", "eval/results.json", "eval/results.csv",
+    "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
 BEFORE_A_RUN = {

@@ -54,6 +54,11 @@ class SearchConfig:
             raise ValueError(f"search.kl_budget must be between 0 and 1, or null for none, got {self.kl_budget}")
         if not (self.learn_pi or self.learn_mu):
             raise ValueError("search.learn_pi and search.learn_mu are both false: there is nothing to learn")
+        if self.calibrate and self.n_retrain == 0:
+            raise ValueError(
+                "search.n_retrain = 0: no rate of re-training can be found by trial; give one, such as "
+                f"search.model_lr={self.model_lr:g}"
+            )
         if self.cold_start and self.n_retrain == 0 and self.n_rounds > 1:
             raise ValueError(
                 "search.n_retrain = 0 with a cold start and more than one round: theta would never be re-trained with "

@@ -54,14 +54,23 @@ def load(model: nn.Module, path: str | Path) -> str:
     if shapes:
         raise WeightsError(f"--weights {path}: shapes that do not fit: {shown(shapes, '; ')}")
     is_new = any(name not in found or found[name].shape != own[name].shape for name in head)
-    values = {name: value for name, value in found.items() if not (is_new and name in head)}
-    bad = [name for name, value in values.items() if value.is_floating_point() and not torch.isfinite(value).all()]
+    kept = [name for name in found if not (is_new and name in head)]
+    kinds = [
+        f"{name} ({found[name].dtype})"
+        for name in kept
+        if name not in counters and found[name].is_floating_point() != own[name].is_floating_point()
+    ]
+    if kinds:
+        raise WeightsError(f"--weights {path}: values of another kind than the network's: {shown(kinds)}")
+    values = {name: found[name].to(own[name].dtype) for name in kept}  # which may be too small for them
+    bad = [name for name, value in values.items() if not torch.isfinite(value).all()]
     if bad:
         raise WeightsError(f"--weights {path}: values that are no numbers in {shown(bad)}")
     model.load_state_dict(values, strict=False)
     if not is_new:
         return f"the network starts from {path}"
-    there = next((f", of which the file has {found[name].shape[0]}" for name in head if name in found), "")
+    old = [found[name].shape[0] for name in head if name in found and found[name].ndim]
+    there = f", of which the file has {old[0]}" if old else ""
     n_classes = own[head[0]].shape[0]
     return f"the network starts from {path}, but for its last layer, which is new: {n_classes} classes{there}"
 

@@ -101,6 +101,8 @@ class Filling:
         self.lock = lock
         self.images, self.index = folder / "images.u8", folder / "index.bin"
         self.root, self.paths = os.fspath(root), [os.fspath(path) for path in paths]
+        if self.root == ".":  # which paths do not begin with, but must, to be the same files from anywhere
+            self.paths = [os.path.join(self.root, path) for path in self.paths]
         self.progress: Progress = options.progress or silent
         self.height, self.width = shape
         self.n_bytes = 3 * self.height * self.width
@@ -172,8 +174,8 @@ class Filling:
         if needed + SPARE_BYTES > free:
             raise DataError(
                 f"{self.images.parent}: {n:,} images of {self.width} x {self.height} pixels take "
-                f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free there; choose another place for decoded "
-                "images with --cache DIR, or a smaller --size"
+                f"{needed / 1e9:.2f} GB, and {free / 1e9:.2f} GB are free there, of which {SPARE_BYTES / 1e9:.2f} GB "
+                "are left to others; choose another place for decoded images with --cache DIR, or a smaller --size"
             )
 
     def mapped(self) -> Tensor:

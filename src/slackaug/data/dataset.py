@@ -104,6 +104,10 @@ def build(
         held_out, rest = find_test_set(name, train.labels, groups)
         notes.append(held_out_note(len(held_out), len(train.labels), groups))
         test, train = train.subset(held_out), train.subset(rest)
+        counts = test.labels.bincount(minlength=len(class_names)).tolist()
+        untested = [label for label, count in zip(class_names, counts, strict=True) if not count]
+        if untested:
+            notes.append(f"classes that are not tested, for too little of them can be held out: {listing(untested)}")
         groups = None if groups is None else groups[rest]
     if train.images.shape[1:] != test.images.shape[1:]:
         sizes = [f"{s.images.shape[3]} x {s.images.shape[2]}" for s in (train, test)]
@@ -193,8 +197,8 @@ def check_sides(name: str, labels: Tensor, class_names: Sequence[str], side: str
     missing = [label for label, count in zip(class_names, counts, strict=True) if not count]
     if missing:
         raise DataError(
-            f"{name}: no images to {side} of {listing(missing)}, for all of them are in one group, which stays on one "
-            "side of a split; a class needs images of several groups (--group-by)"
+            f"{name}: no images to {side} of {listing(missing)}, for groups stay on one side of a split, and too few "
+            "of them have such a class; it needs images of several groups (--group-by)"
         )
 
 

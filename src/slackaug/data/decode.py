@@ -18,13 +18,12 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from .options import DataError, Options
-from .pixels import Array, fit, to_8_bits
+from .pixels import MAX_PIXELS, Array, fit, to_8_bits
 
 # No EPS, PDF and the like: opening those runs other programs.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF", "JPEG2000")
 SUFFIXES = (".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".bmp", ".dib", ".gif", ".ppm", ".pgm", ".pbm",
             ".pnm", ".tif", ".tiff", ".webp", ".avif", ".jp2", ".j2k")  # fmt: skip
-MAX_PIXELS = 100_000_000  # larger than any camera's picture: a file that claims more is a decompression bomb
 ORIENTATION = 0x0112  # the EXIF tag; 5 to 8 swap width and height
 NO_FILE = "a folder, a pipe or a device, not a file"
 

@@ -5,6 +5,7 @@ A layout that could put test images into training is refused: parts without clas
 
 import os
 from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 
 from .dataset import Dataset
@@ -101,8 +102,9 @@ def holds_classes(path: Path) -> bool:
     return bool(folders(path)) and not any(is_image(file) for file in path.iterdir())
 
 
-def items_in(root: Path, split: str, notes: list[str]) -> list[Item]:
-    classes = folders(root)
+def items_in(root: Path, split: str, notes: list[str], only: Container[str] | None = None) -> list[Item]:
+    """The images of the class folders in a folder, or of some of these alone."""
+    classes = [path for path in folders(root) if only is None or path.name in only]
     stray = [path for path in root.iterdir() if is_image(path)]
     if stray and not classes:
         raise DataError(

@@ -43,10 +43,11 @@ def by_path(found: Listing, group_by: str) -> list[Item]:
     for item in found.items:
         name = relative(item.path, found.root)
         match = pattern.search(name)
-        if match is None:
+        group = match and (match[1] if pattern.groups else match[0])
+        if group:
+            items.append(item._replace(group=group))
+        else:  # brackets may be empty, or have no part in what matches
             without.append(name)
-        else:
-            items.append(item._replace(group=match[1] if pattern.groups else match[0]))
     if without:
         raise DataError(
             f"{found.name}: --group-by {group_by}: finds nothing in {len(without)} of {len(found.items)} paths: "

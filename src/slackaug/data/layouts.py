@@ -27,6 +27,7 @@ REDUCED = ("real", "quickdraw")
 N_REDUCED = 50_000  # training images of these
 N_CLASSES = {"imagenet100": 100, "domainnet": 345}
 CLASS_LIST = "imagenet100.txt"
+OFFICIAL = "@official"
 
 
 def imagenet100(location: str, options: Options) -> Dataset:
@@ -34,7 +35,12 @@ def imagenet100(location: str, options: Options) -> Dataset:
 
 
 def domainnet(location: str, options: Options) -> Dataset:
-    return stored(list_domainnet(location), options, margin=domain_of(location)[1] in WITH_MARGIN)
+    return stored(list_domainnet(location), options, margin=has_margin("domainnet", location))
+
+
+def has_margin(scheme: str, location: str) -> bool:
+    """Whether the paper takes random windows of 224 out of its images, or all of each."""
+    return scheme == "imagenet100" or domain_of(location)[1] in WITH_MARGIN
 
 
 def stored(found: Listing, options: Options, *, margin: bool) -> Dataset:
@@ -61,7 +67,7 @@ def list_imagenet100(location: str) -> Listing:
         missing = [label for label in wanted if label not in there]
         if missing:
             raise DataError(f"{name}: no folder in {root / part} for {listing(missing)}, which {CLASS_LIST} names")
-        items += [item for item in items_in(root / part, split, []) if item.label in {*wanted}]
+        items += items_in(root / part, split, [], only={*wanted})
     refuse_outside(name, root, items)
     return checked(Listing(name, root, items, ["val is the test set"]))
 
@@ -90,14 +96,13 @@ def layout_of_imagenet() -> str:
 
 def domain_of(location: str) -> tuple[Path, str, bool]:
     """The folder of all domains, the domain, and whether its official split is wanted."""
-    place, _, kind = location.partition("@")
-    path = Path(place)
-    if path.name not in DOMAINS or kind not in ("", "official"):
+    path = Path(location.removesuffix(OFFICIAL))
+    if path.name not in DOMAINS:
         raise DataError(
             f"domainnet:{location}: expected domainnet:ROOT/DOMAIN or domainnet:ROOT/DOMAIN@official, with a domain of "
             f"{', '.join(DOMAINS)}"
         )
-    return path.parent, path.name, kind == "official"
+    return path.parent, path.name, location.endswith(OFFICIAL)
 
 
 def list_domainnet(location: str) -> Listing:
@@ -105,8 +110,11 @@ def list_domainnet(location: str) -> Listing:
     name = f"domainnet:{location}"
     lists = {part: root / f"{domain}_{part}.txt" for part in ("train", "test")}
     if all(path.is_file() for path in lists.values()):
-        items = [item for part, path in lists.items() for item in listed(root, domain, path, part)]
+        named = [item for part, path in lists.items() for item in listed(root, domain, path, part)]
+        items = [*dict.fromkeys(named)]  # a split would have one file on both sides
         notes = [f"the files of {lists['train'].name} and {lists['test'].name}"]
+        if len(items) < len(named):
+            notes.append(f"{len(named) - len(items)} lines name a file that an earlier line names, and do not count")
     elif is_official:
         raise DataError(f"{name}: the official split needs {lists['train']} and {lists['test']}")
     elif (root / domain).is_dir():

@@ -9,6 +9,7 @@ from PIL import Image
 from .options import DataError, Options
 
 Array = NDArray[Any]
+MAX_PIXELS = 100_000_000  # larger than any camera's picture: a file that claims more is a decompression bomb
 
 
 def to_8_bits(array: Array, where: str) -> Array:
@@ -40,5 +41,10 @@ def fit(image: Image.Image, options: Options) -> Image.Image:
         return image.resize((size, size), Image.Resampling.BICUBIC)
     shorter = min(image.size)
     width, height = (size * side // shorter for side in image.size)
+    if width * height > MAX_PIXELS:  # a line of few pixels would take gigabytes
+        raise DataError(
+            f"{image.width} x {image.height} pixels become {width} x {height} with a margin, the limit is "
+            f"{MAX_PIXELS:,} pixels; too thin for --margin"
+        )
     left, top = round((width - size) / 2), round((height - size) / 2)
     return image.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + size, top + size))

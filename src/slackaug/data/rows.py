@@ -111,6 +111,11 @@ def select(images: Images, index: Tensor) -> Images:
     return images.select(index) if isinstance(images, Rows) else images[index]
 
 
+def repeated(images: Images, index: Tensor) -> Rows:
+    """Images of which some occur again and again; none is copied, unless all of them find room on a GPU."""
+    return images.select(index) if isinstance(images, Rows) else Rows(images, index)
+
+
 def chunks(images: Images) -> Iterator[Tensor]:
     """All images in order, some 64 MB at a time."""
     per_image = images.shape[1:].numel()

@@ -82,6 +82,12 @@ def find_listing(source: str) -> Listing | None:
     return list_table(source) if path.suffix.lower() == ".csv" and path.is_file() else None
 
 
+def own_preparation(source: str) -> tuple[int, bool] | None:
+    """The size of a source that has one where none is given, and whether there is a margin around it."""
+    scheme, _, rest = source.partition(":")
+    return (layouts.SIZE, layouts.has_margin(scheme, rest)) if scheme in PUBLISHED and rest else None
+
+
 def find(source: str) -> Callable[[Options], Dataset]:
     """The loader of a source. An embedded name wins over a folder of that name: write ./digits for the folder."""
     if source in DATASETS:

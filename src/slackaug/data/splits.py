@@ -50,24 +50,37 @@ def train_on(labels: Tensor, n_train: int, seed: int = HOLD_OUT_SEED) -> tuple[T
     return torch.cat(train).sort().values, torch.cat(test).sort().values
 
 
-def by_group(labels: Tensor, groups: Tensor, fraction: float, seed: int, purpose: str) -> tuple[Tensor, Tensor]:
+def by_group(
+    labels: Tensor, groups: Tensor, fraction: float, seed: int, purpose: str, wanted: tuple[int, int] = (1, 1)
+) -> tuple[Tensor, Tensor]:
     """Two sides, about `fraction` of each class on the second; no group is on both.
 
-    Large groups first, each goes where it brings the classes nearer to their shares; equal ones in a random order.
+    Each group goes where it brings the classes nearer to their shares, or, where few groups of a class are left, to the
+    side that has fewer of them than `wanted`. Large groups go first, which leaves small ones to even things out, but in
+    a random order up to a factor of two: by size alone, groups of different sizes would be split alike for every seed.
     """
     stream = rng.generator(seed, purpose)
     n_groups, n_classes = int(groups.max()) + 1, int(labels.max()) + 1
     counts = torch.zeros(n_groups, n_classes, dtype=torch.float64)  # (G, C)
     counts.index_put_((groups, labels), torch.ones(len(labels), dtype=torch.float64), accumulate=True)
-    total = counts.sum(0)
-    left = torch.stack([(1 - fraction) * total, fraction * total])  # (2, C), what each side still wants
+    total, there = counts.sum(0), counts > 0
+    left = torch.stack([(1 - fraction) * total, fraction * total])  # (2, C), images that each side still wants
+    to_come = there.sum(0)  # (C,) groups
+    first = to_come.clamp(max=wanted[0])
+    short = torch.stack([first, (to_come - first).clamp(max=wanted[1])])  # (2, C), groups that each side still needs
     shuffled = torch.randperm(n_groups, generator=stream)
-    order = shuffled[counts[shuffled].sum(1).argsort(descending=True, stable=True)]
+    order = shuffled[counts[shuffled].sum(1).clamp(min=1).log2().floor().argsort(descending=True, stable=True)]
+    either = torch.randint(2, (n_groups,), generator=stream)  # where a group goes that fits on both sides alike
     is_second = torch.zeros(n_groups, dtype=torch.bool)
     for g in order.tolist():
         off = ((left - counts[g]).square() - left.square()) / total.clamp(min=1)  # (2, C), change of the distance
-        side = int(off[1].sum() < off[0].sum())
+        is_urgent = there[g] & (to_come <= short.sum(0))
+        needs = (is_urgent & (short > 0)).sum(1).tolist()
+        on_first, on_second = ((-need, change) for need, change in zip(needs, off.sum(1).tolist(), strict=True))
+        side = int(either[g]) if on_first == on_second else int(on_second < on_first)
         left[side] -= counts[g]
+        short[side] -= (there[g] & (short[side] > 0)).long()
+        to_come -= there[g].long()
         is_second[g] = bool(side)
     chosen = is_second[groups]
     return (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
@@ -79,8 +92,8 @@ def grouped_halves(labels: Tensor, groups: Tensor, seed: int) -> tuple[Tensor, T
 
 
 def grouped_hold_out(labels: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """As `hold_out`, with every group on one side."""
-    return by_group(labels, groups, HOLD_OUT, HOLD_OUT_SEED, "hold-out")
+    """As `hold_out`, with every group on one side; two groups of each class stay in train, for its halves."""
+    return by_group(labels, groups, HOLD_OUT, HOLD_OUT_SEED, "hold-out", wanted=(2, 1))
 
 
 def balanced(labels: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ class Copies(NamedTuple):
     across: list[str]  # test images that are equal to a training image
     conflicts: list[str]  # equal images with different labels
     mirrored: list[str]  # images that are the mirror image of one with another label
+    within: list[str]  # training images that are equal to an earlier one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,10 +152,11 @@ def find_copies(seen: Iterable[Seen]) -> Copies:
     by_digest: dict[str, list[Seen]] = defaultdict(list)
     for image in seen:
         by_digest[image.digest].append(image)
-    across, conflicts, mirrored = [], [], []
+    across, conflicts, mirrored, within = [], [], [], []
     for same in by_digest.values():
         train = [image for image in same if image.part == "train"]
         across += [f"{image.name} = {train[0].name}" for image in same if image.part == "test" and train]
+        within += [f"{image.name} = {train[0].name}" for image in train[1:]]
         other = next((image for image in same if image.label != same[0].label), None)
         if other is not None:
             conflicts.append(f"{same[0].name} ({same[0].label}) = {other.name} ({other.label})")
@@ -163,4 +165,4 @@ def find_copies(seen: Iterable[Seen]) -> Copies:
             twin = next((candidate for candidate in reflected if candidate.label != image.label), None)
             if twin is not None:
                 mirrored.append(f"{image.name} ({image.label}) mirrors {twin.name} ({twin.label})")
-    return Copies(across, conflicts, mirrored)
+    return Copies(across, conflicts, mirrored, within)
