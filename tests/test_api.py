@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import conducting, configuration, learn, recipes
+from slackaug import api, conducting, configuration, engines, learn, recipes
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -234,6 +235,60 @@ def test_merge_leaves_its_arguments_alone():
     first = {"a": {"x": 1, "y": 2}, "b": 1}
     assert configuration.merge(first, {"a": {"y": 3}, "b": {"z": 4}}) == {"a": {"x": 1, "y": 3}, "b": {"z": 4}}
     assert first == {"a": {"x": 1, "y": 2}, "b": 1}
+
+
+# --- what fits on a GPU -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_gpu(monkeypatch):
+    """One on which a number of images fits."""
+
+    def make(n_images):
+        def search_seconds(config, *_):
+            search = config.search
+            if search.n_composites * search.batch > n_images:
+                what = f"{search.n_composites} x {search.batch} images"
+                raise engines.OutOfMemory(what, "search.batch", search.batch)
+            return 1.0
+
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
+        monkeypatch.setattr(learn, "search_seconds", search_seconds)
+
+    return make
+
+
+def fitted(preset, assignments=(), **options):
+    data, said = slackaug.data.load("digits"), []
+    work = SimpleNamespace(device="cuda", engine="fast", say=said.append)
+    config = configuration.configure(data, {"preset": preset}, None, assignments)
+    chosen, _ = api.fitting(work, data, config, is_given=False, assignments=assignments, **options)
+    return chosen.search.batch, chosen.search.n_composites, said
+
+
+@pytest.mark.parametrize(
+    ("n_images", "batch", "n_composites"), [(1024, 128, 8), (400, 32, 8), (100, 16, 4), (32, 16, 2)]
+)
+def test_a_search_takes_batches_and_composites_that_fit(n_images, batch, n_composites, small_gpu):
+    small_gpu(n_images)
+    found = fitted("standard")
+    assert found[:2] == (batch, n_composites)
+    assert len(found[2]) == (128 // batch).bit_length() - 1 + (8 // n_composites).bit_length() - 1
+    if found[2]:
+        assert found[2][0] == "8 x 128 images do not fit on the GPU; going on with search.batch=64"
+    if n_composites < 8:
+        assert "8 x 16 images do not fit on the GPU; going on with search.n_composites=4" in found[2]
+
+
+@pytest.mark.parametrize(
+    ("preset", "assignments", "n_images"),
+    [("standard", (), 20), ("standard", ("search.batch=128",), 1000), ("paper", (), 1000),
+     ("standard", ("search.n_composites=8",), 100)],
+)  # fmt: skip
+def test_what_is_given_or_the_papers_is_not_made_smaller(preset, assignments, n_images, small_gpu):
+    small_gpu(n_images)
+    with pytest.raises(engines.OutOfMemory, match=r"try half of it: --set search\.batch="):
+        fitted(preset, assignments)
 
 
 OWN_MODEL = """

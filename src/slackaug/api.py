@@ -23,7 +23,7 @@ from .resuming import go_on
 from .runs import Run, RunError
 from .slack import SearchConfig
 
-LEAST_BATCH = 8  # that a search makes do with by itself
+LEAST_BATCH, LEAST_COMPOSITES = 16, 2  # that a search makes do with by itself
 
 
 def search(
@@ -190,12 +190,20 @@ def fitting(
         try:
             return config, learn.search_seconds(config, dataset, work.device, work.engine)
         except OutOfMemory as error:
-            is_fixed = is_given or any(text.startswith(f"{error.setting}=") for text in assignments)
-            if is_fixed or config.preset == "paper" or error.batch < LEAST_BATCH:
+            found = smaller(config, error)
+            is_fixed = is_given or any(text.partition("=")[0] == found.partition("=")[0] for text in assignments)
+            if not found or is_fixed or config.preset == "paper":
                 raise
-            smaller = f"{error.setting}={error.batch}"
-            work.say(f"{error.what} do not fit on the GPU; going on with {smaller}")
-        config = settings.update(config, settings.parse_assignment(smaller))
+            work.say(f"{error.what} do not fit on the GPU; going on with {found}")
+        config = settings.update(config, settings.parse_assignment(found))
+
+
+def smaller(config: RunConfig, error: OutOfMemory) -> str:
+    """The setting with which less has to fit: half of the batch, and of a search's composites when that is small."""
+    if error.batch >= LEAST_BATCH:
+        return f"{error.setting}={error.batch}"
+    n = config.search.n_composites // 2
+    return f"search.n_composites={n}" if error.setting == "search.batch" and n >= LEAST_COMPOSITES else ""
 
 
 def begin(
