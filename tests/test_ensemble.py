@@ -299,7 +299,7 @@ def test_the_ranks_must_have_the_same_data(tiny_npz, tmp_path):
     ranks = SimpleNamespace(all=lambda value: [value, "another"], n_ranks=2)
     work = conducting.Work(str(tiny_npz), tmp_path / "run", "cpu", None, None, False, Console(quiet=True), ranks)
     with pytest.raises(ValueError, match="is not the same data for all processes of the ensemble"):
-        api.begin(work, recipes.quick(data), data, overwrite=False)
+        api.begin(work, recipes.quick(data), data, None, overwrite=False)
 
 
 def test_a_number_of_processes_that_is_none(command, tiny_npz, tmp_path, monkeypatch):
