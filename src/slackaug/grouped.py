@@ -91,15 +91,18 @@ class BatchNorm(nn.BatchNorm2d):
 
     def forward(self, x: Tensor, shift: Tensor | None = None) -> Tensor:
         """`shift` (A, C) is meant to have been added to x: it is taken out again, so only the means tell of it."""
-        out, self.seen = norm(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
-        self.n_seen, self.shift = x.numel() // self.seen[:, 0].numel(), shift
+        out, seen = norm(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
+        self.keep(seen, x, shift)
         return out
 
     def beside(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The output, and x for a way around this layer."""
-        out, self.seen, around = norm_beside(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
-        self.n_seen, self.shift = x.numel() // self.seen[:, 0].numel(), None
+        out, seen, around = norm_beside(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
+        self.keep(seen, x, None)
         return out, around
+
+    def keep(self, seen: Tensor, x: Tensor, shift: Tensor | None) -> None:
+        self.seen, self.n_seen, self.shift = seen, x.numel() // seen[:, 0].numel(), shift
 
 
 class NormReLU(BatchNorm):

@@ -44,18 +44,15 @@ def back_by_kernel(
 
 
 @back_by_kernel.register_fake
-def _(
-    grad: Tensor,
-    x: Tensor,
-    moments: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    plus: Tensor | None,
-    eps: float,
-    relu: bool,
-) -> tuple[Tensor, Tensor]:
+def _(grad: Tensor, x: Tensor, moments: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     of_parameters = x.new_empty(2, len(moments), x.shape[1], dtype=torch.float32)
     return torch.empty_like(x, memory_format=torch.channels_last), of_parameters
+
+
+def gradients(ctx: Any, grad: Tensor, around: Tensor | None) -> tuple[Any, ...]:
+    """Of x, weight and bias; `around` is what comes back to x along another way."""
+    grad_x, of_parameters = back_by_kernel(grad, *ctx.saved_tensors, around, ctx.eps, ctx.relu)
+    return grad_x, of_parameters[1], of_parameters[0], None, None
 
 
 class Norm(torch.autograd.Function):
@@ -74,8 +71,7 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Any, ...]:
-        grad_x, of_parameters = back_by_kernel(grad, *ctx.saved_tensors, None, ctx.eps, ctx.relu)
-        return grad_x, of_parameters[1], of_parameters[0], None, None
+        return gradients(ctx, grad, None)
 
 
 class NormBeside(torch.autograd.Function):
@@ -91,8 +87,7 @@ class NormBeside(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor, around: Tensor) -> tuple[Any, ...]:
-        grad_x, of_parameters = back_by_kernel(grad, *ctx.saved_tensors, around, ctx.eps, ctx.relu)
-        return grad_x, of_parameters[1], of_parameters[0], None, None
+        return gradients(ctx, grad, around)
 
 
 def is_suited(x: Tensor, weight: Tensor) -> bool:

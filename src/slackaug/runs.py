@@ -31,6 +31,7 @@ BEFORE_A_RUN = {
     temporary_name("config.yaml"),
 }  # left by a process that dies before it has written anything
 LOGS = ("search.log", "metrics.jsonl")
+ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
 START_ANEW = "start anew with --overwrite, or choose another -o"
 
 
@@ -213,9 +214,6 @@ def environment() -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "threads": torch.get_num_threads(),
     }
-
-
-ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
 
 
 def other_rounding(folder: Path) -> str | None:
