@@ -1,39 +1,50 @@
-"""Variance, signal and direction of estimators of the policy's gradient, at one theta at the end of a re-training.
+"""Variance, signal and direction of estimators of the policy's gradient, at thetas at the end of re-trainings.
 
-    PYTHONPATH=src python benchmarks/gradient_noise.py DATA [--model wrn-40-2] [--draws 64] [--out FILE.json]
+    PYTHONPATH=src python benchmarks/gradient_noise.py record DATA OUT.npz [--seed 0] [--thetas 2] [--draws 128]
+    PYTHONPATH=src python benchmarks/gradient_noise.py table OUT.npz [OUT.npz ...]
 
-The network is pre-trained and then re-trained with shared composites, as a search does it; there, each estimator draws
-the gradient of pi many times, always with 1,024 training images (128 x 8). The variance is the trace of the covariance
-of one draw; signal^2 is the squared norm of the mean, less what the variance adds to it; "draws for 1" is variance over
-signal^2, the draws that a mean needs until noise and signal are alike; the cosine is that of the mean with the mean of
-the first estimator, the paper's.
+`record` pre-trains a network, re-trains it with shared composites as a search does it, and holds theta there. Each
+estimator then draws composites and rewards them, many times, always with 1,024 training images (128 x 8) in a draw, and
+along several validation gradients v: of 128 images, of 1,024, and of all. What was drawn and its rewards are kept, so
+that `table` can ask of the same draws what a baseline or a regression makes of them.
 
-Axes: A composites, B images, P parameters, K positions, N transformations, R draws.
+For each way to estimate the gradient of pi, `table` gives, as means over thetas: the noise of one draw (the trace of
+its covariance); signal^2, the squared norm of the mean over draws, less what the noise adds to it; common^2, what the
+signals of two thetas share (the mean inner product of their gradients, free of noise); "draws for 1", noise over
+common^2, the draws that a mean needs until noise and what is common are alike; and the cosine of the mean with that of
+the paper's estimator, all v.
+
+Axes: R draws, A composites, V validation gradients, P parameters, K positions, N transformations, T thetas.
 """
 
 import argparse
-import json
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call, jvp
 from torch.nn.functional import cross_entropy
 
-from slackaug import hypergrad, recipes, rng, slack
+from slackaug import hypergrad, recipes, rng, slack, spaces
 from slackaug.data import Split, load
 from slackaug.engine import Plain
+from slackaug.fast import Fast, Passes
 from slackaug.learner import Learner
 from slackaug.policy import Policy
-from slackaug.spaces import Composites, augment
+from slackaug.spaces import Composites, Parameters
 
 N_IMAGES = 1024  # training images of a draw
-VAL_BATCH = 128
+V_IMAGES = (128, 1024, None)  # None: all
 CLIP = 5.0
+
+
+# --- what is drawn ----------------------------------------------------------------------------------------------------
 
 
 class Place:
@@ -41,185 +52,275 @@ class Place:
 
     def __init__(self, engine: Plain, phi: Policy, seed: int):
         self.engine, self.phi, self.model = engine, phi, engine.model
+        self.device = engine.theta.device
         self.stream = rng.generator(seed, "gradient noise")
         self.names = [name for name, p in self.model.named_parameters() if p.requires_grad]
+        self.passes = (
+            engine.passes
+            if isinstance(engine, Fast)
+            else Passes(self.model, engine.theta, engine.normalise, torch.float32, compiled=False)
+        )
+        self.v_all = self.val_gradient_of_all()
 
     def batch(self, split: Split, n: int) -> tuple[Tensor, Tensor]:
         index = torch.randint(len(split.labels), (n,), generator=self.stream)
-        return split.take(index.to(split.labels.device))
+        images, labels = split.take(index.to(self.device))
+        return self.engine.preparation.test(images), labels
 
     def augmented(self, images: Tensor, tau: Composites) -> Tensor:
-        """Each image under its own composite, normalised."""
-        engine = self.engine
-        out = augment(images, tau, self.stream, flip=engine.flip, fill=engine.fill)
-        return engine.normalise(out)
+        """Each image under its own composite."""
+        u, flip = spaces.chance(len(images), len(self.phi.pi), self.stream, flip=self.engine.flip)
+        op, magnitude, active, space = tau
+        tau = Composites(op.to(self.device), magnitude.to(self.device), active.to(self.device), space)
+        parameters = Parameters(tau, u.to(self.device), flip.to(self.device))
+        return self.passes.augment(images, parameters, self.engine.fill)
 
-    def val_gradient(self, n: int) -> Tensor:
-        """v (P,), each tensor clipped."""
-        images, labels = self.batch(self.engine.val, n)
-        self.model.train()
+    def val_gradient(self, images: Tensor, labels: Tensor) -> Tensor:
         with hypergrad.unchanged_buffers(self.model):
-            loss = cross_entropy(self.model(self.engine.normalise(images)), labels)
-            v = hypergrad.gradient(loss, self.model)
-        return hypergrad.clip_each(v, self.engine.sizes, CLIP)
+            return self.passes.gradient(images, labels)[0]
 
-    def score(self, tau: Composites, weight: Tensor) -> Tensor:
-        """-mean_a w_a grad log p(tau_a), for pi: (K, N)."""
-        phi = replace(self.phi, pi=self.phi.pi.detach().requires_grad_())
-        objective = hypergrad.score_objective(phi.log_prob(tau), weight.cpu().to(phi.pi), 1.0, 1 / len(weight))
-        (gradient,) = torch.autograd.grad(objective, phi.pi)
-        return gradient
+    def val_gradient_of_all(self) -> Tensor:
+        val = self.engine.val
+        parts = torch.randperm(len(val.labels), generator=self.stream).to(self.device).split(N_IMAGES)
+        whole = [part for part in parts if len(part) == len(parts[0])]  # batch-norm sees batches of one size
+        found = []
+        for part in whole:
+            images, labels = val.take(part)
+            found.append(self.val_gradient(self.engine.preparation.test(images), labels))
+        return torch.stack(found).mean(0)
+
+    def validation_gradients(self) -> Tensor:
+        """(V, P), each tensor of each clipped."""
+        drawn = [self.v_all if n is None else self.val_gradient(*self.batch(self.engine.val, n)) for n in V_IMAGES]
+        return torch.stack([hypergrad.clip_each(v, self.engine.sizes, CLIP) for v in drawn])
 
 
-Estimator = Callable[[Place], tuple[Composites, Tensor]]  # what was drawn, and its weights w
+Estimator = Callable[[Place, Tensor], tuple[Composites, Tensor]]  # from v (V, P): what was drawn, its rewards (A, V)
 
 
-def shared(n_composites: int, val_batch: int = VAL_BATCH) -> Estimator:
+def shared(n_composites: int) -> Estimator:
     """The paper's: every composite is applied to a whole batch, which has its own statistics."""
 
-    def estimate(place: Place) -> tuple[Composites, Tensor]:
+    def estimate(place: Place, v: Tensor) -> tuple[Composites, Tensor]:
         tau = place.phi.sample(n_composites, place.stream)
         images, labels = place.batch(place.engine.train, N_IMAGES // n_composites)
-        v = place.val_gradient(val_batch)
-        repeated = place.augmented(images.repeat(n_composites, 1, 1, 1), tau.repeat(len(labels)))
-        place.model.train()
-        weights = []
+        images = place.augmented(images.repeat(n_composites, 1, 1, 1), tau.repeat(len(labels)))
         with hypergrad.unchanged_buffers(place.model):
-            for part in repeated.split(len(labels)):
-                g = hypergrad.gradient(cross_entropy(place.model(part), labels), place.model)
-                weights.append(hypergrad.clip(g, CLIP) @ v)
-        return tau, torch.stack(weights)
+            g, _ = place.passes.gradients(images, labels)
+        return tau, hypergrad.clip(g, CLIP) @ v.T
 
     return estimate
 
 
-def per_image(*, frozen: bool, val_batch: int = VAL_BATCH) -> Estimator:
+def per_image(*, frozen: bool) -> Estimator:
     """A composite of its own for each image; <v, g_i> of all of them by one pass of forward mode along v."""
 
-    def estimate(place: Place) -> tuple[Composites, Tensor]:
+    def estimate(place: Place, v: Tensor) -> tuple[Composites, Tensor]:
         tau = place.phi.sample(N_IMAGES, place.stream)
         images, labels = place.batch(place.engine.train, N_IMAGES)
-        v = place.val_gradient(val_batch)
-        x = place.augmented(images, tau)
+        x = place.engine.normalise(place.augmented(images, tau))
         parameters = dict(place.model.named_parameters())
-        primal = {name: parameters[name].detach() for name in place.names}
-        parts = v.split(place.engine.sizes)
-        tangent = {name: part.view_as(primal[name]) for name, part in zip(place.names, parts, strict=True)}
+        theta = {name: parameters[name].detach() for name in place.names}
         place.model.train(not frozen)  # frozen: batch-norm with its running statistics
 
         def losses(theta: dict[str, Tensor]) -> Tensor:
-            buffers = {
-                name: value.clone() for name, value in place.model.named_buffers()
-            }  # to be changed in train mode
+            buffers = {name: value.clone() for name, value in place.model.named_buffers()}  # changed in train mode
             return cross_entropy(functional_call(place.model, (theta, buffers), (x,)), labels, reduction="none")
 
+        along = []
         with torch.no_grad():
-            _, along = jvp(losses, (primal,), (tangent,))
-        return tau, along
-
-    return estimate
-
-
-def with_baseline(estimator: Estimator) -> Estimator:
-    """w_a less the mean of the others."""
-
-    def estimate(place: Place) -> tuple[Composites, Tensor]:
-        tau, weight = estimator(place)
-        return tau, (weight - weight.mean()) * (len(weight) / (len(weight) - 1))
+            for one in v:
+                parts = zip(place.names, one.split(place.engine.sizes), strict=True)
+                tangent = {name: part.view_as(theta[name]) for name, part in parts}
+                along.append(jvp(losses, (theta,), (tangent,))[1])
+        return tau, torch.stack(along, 1)
 
     return estimate
 
 
 ESTIMATORS: dict[str, Estimator] = {
-    "8 shared composites x 128": shared(8),
-    "16 shared composites x 64": shared(16),
-    "32 shared composites x 32": shared(32),
-    "8 shared, val batch 1,024": shared(8, val_batch=1024),
-    "8 shared, baseline": with_baseline(shared(8)),
-    "per image, train-mode statistics": per_image(frozen=False),
-    "per image, frozen statistics": per_image(frozen=True),
-    "per image, frozen, baseline": with_baseline(per_image(frozen=True)),
-    "per image, frozen, val batch 1,024": per_image(frozen=True, val_batch=1024),
+    "8 shared": shared(8),
+    "16 shared": shared(16),
+    "32 shared": shared(32),
+    "64 shared": shared(64),
+    "each, frozen": per_image(frozen=True),
+    "each, train mode": per_image(frozen=False),
 }
 
 
-class Found(NamedTuple):
-    name: str
-    variance: float
-    signal2: float
-    seconds: float  # of a draw
-    mean: list[float]  # (K * N,)
-    reward: dict[str, float]  # mean w of the composites with a transformation, less the mean of all
-
-
-def measure(name: str, place: Place, n_draws: int) -> Found:
-    draws, start = [], time.perf_counter()
-    total, count = torch.zeros(2, len(place.phi.space), dtype=torch.float64)
-    for _ in range(n_draws):
-        tau, weight = ESTIMATORS[name](place)
-        weight = weight.detach().cpu().double()
-        draws.append(place.score(tau, weight).flatten())
-        off = (weight - weight.mean())[:, None].expand(tau.op.shape)
-        total.index_add_(0, tau.op.flatten(), off.flatten())
-        count.index_add_(0, tau.op.flatten(), torch.ones(tau.op.numel(), dtype=torch.float64))
-    seconds = (time.perf_counter() - start) / n_draws
-    gradients = torch.stack(draws)  # (R, K * N)
-    mean, variance = gradients.mean(0), gradients.var(0).sum().item()
-    reward = dict(zip(place.phi.space.names, (total / count.clamp(min=1)).tolist(), strict=True))
-    return Found(name, variance, mean.square().sum().item() - variance / n_draws, seconds, mean.tolist(), reward)
-
-
-def prepare(arguments: argparse.Namespace) -> Place:
+def record(arguments: argparse.Namespace) -> None:
     data = load(arguments.data)
     base = recipes.paper(data, arguments.model)
-    pretrain = replace(base.pretrain, epochs=arguments.epochs)
-    config = replace(base, seed=arguments.seed, pretrain=pretrain, search=replace(base.search, n_rounds=1))
+    search = replace(base.search, model_lr=arguments.model_lr or base.search.model_lr)
+    if arguments.retrain:
+        search = replace(search, n_retrain=arguments.retrain)
+    config = replace(base, seed=arguments.seed, pretrain=replace(base.pretrain, epochs=arguments.epochs), search=search)
     learner = Learner(config, data, arguments.device)
+    start = time.perf_counter()
     for _ in learner.pretrain():
         pass
+    print(f"pre-trained in {time.perf_counter() - start:.0f} s, validation loss {learner.val_loss():.3f}", flush=True)
     learner.begin_search()
-    engine, state = learner.engine, learner.state
+    engine, kept = learner.engine, {"names": np.array(learner.phi.space.names)}
     assert engine is not None
-    assert state is not None
-    for _ in range(arguments.retrain or config.search.n_retrain):
-        state, _ = engine.execute(slack.take_step, state, config.search)
-    return Place(engine, learner.phi, arguments.seed)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True  # forward mode knows no autocast
+    for number in range(arguments.thetas):
+        engine.cold_start()
+        state = slack.start(learner.phi, engine)
+        for _ in range(config.search.n_retrain):
+            state, _ = engine.execute(slack.take_step, state, config.search)
+        print(f"theta {number}: validation loss {learner.val_loss():.3f}", flush=True)
+        place = Place(engine, learner.phi, 1000 * arguments.seed + number)
+        seconds = dict.fromkeys(arguments.only, 0.0)
+        for _ in range(arguments.draws):
+            v = place.validation_gradients()
+            for name in arguments.only:
+                start = time.perf_counter()
+                tau, reward = ESTIMATORS[name](place, v)
+                op, reward = tau.op.cpu().numpy().astype(np.int8), reward.float().cpu().numpy()
+                seconds[name] += time.perf_counter() - start
+                kept.setdefault(f"{number}/{name}/op", []).append(op)
+                kept.setdefault(f"{number}/{name}/reward", []).append(reward)
+                kept.setdefault(f"{number}/{name}/magnitude", []).append(tau.magnitude.cpu().numpy().astype(np.float16))
+        print({name: f"{1000 * s / arguments.draws:.0f} ms" for name, s in seconds.items()}, flush=True)
+        np.savez_compressed(arguments.out, **{key: np.stack(value) for key, value in kept.items()})
 
 
-def table(results: list[Found]) -> str:
-    first = torch.tensor(results[0].mean)
-    lines = [
-        "| estimator | variance | signal^2 | draws for 1 | cosine with the paper's | ms a draw |",
-        "|---|---|---|---|---|---|",
-    ]
-    for one in results:
-        cosine = torch.cosine_similarity(first, torch.tensor(one.mean), dim=0).item()
-        needed = f"{one.variance / one.signal2:.0f}" if one.signal2 > 0 else "no signal"
-        spread = f"{one.variance:.2e} | {one.signal2:.2e} | {needed}"
-        lines.append(f"| {one.name} | {spread} | {cosine:.2f} | {1000 * one.seconds:.0f} |")
-    return "\n".join(lines)
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+class Drawn(NamedTuple):
+    """By one estimator at one theta."""
+
+    op: np.ndarray  # (R, A, K)
+    reward: np.ndarray  # (R, A, V)
+
+
+Way = Callable[[np.ndarray, np.ndarray, int], np.ndarray]  # op (R, A, K), reward (R, A), N: draws of the gradient
+
+
+def score(op: np.ndarray, reward: np.ndarray, n: int) -> np.ndarray:
+    """(R, K, N): mean_a w_a grad log p(tau_a) at the uniform policy, an ascent direction."""
+    return (reward[..., None, None] * (one_hot(op, n) - 1 / n)).mean(1)
+
+
+def with_baseline(op: np.ndarray, reward: np.ndarray, n: int) -> np.ndarray:
+    """w_a less the mean of the others."""
+    a = reward.shape[1]
+    return score(op, (reward - reward.mean(1, keepdims=True)) * a / (a - 1), n)
+
+
+def additive(op: np.ndarray, reward: np.ndarray, n: int, ridge: float = 1.0) -> np.ndarray:
+    """(K, N): the effect of each transformation at each position, draws centred, by least squares."""
+    x = one_hot(op, n).reshape(*op.shape[:2], -1)
+    x = (x - x.mean(1, keepdims=True)).reshape(-1, x.shape[-1])
+    y = (reward - reward.mean(1, keepdims=True)).reshape(-1)
+    effect = np.linalg.solve(x.T @ x + ridge * np.eye(x.shape[1]), x.T @ y).reshape(op.shape[2], n)
+    return effect - effect.mean(1, keepdims=True)
+
+
+def predict(effect: np.ndarray, op: np.ndarray) -> np.ndarray:
+    return sum(effect[k][op[..., k]] for k in range(op.shape[2]))
+
+
+def one_hot(op: np.ndarray, n: int) -> np.ndarray:
+    return np.eye(n)[op]
+
+
+WAYS: dict[str, Way] = {"": score, ", baseline": with_baseline}
+
+
+class Found(NamedTuple):
+    noise: float
+    signal2: float
+    common2: float
+    mean: np.ndarray  # (K, N)
+
+
+def judge(draws: list[np.ndarray]) -> Found:
+    """Of draws (R, K, N) at each of T thetas."""
+    means = [d.mean(0) for d in draws]
+    noises = [d.var(0, ddof=1).sum() for d in draws]
+    signals = [(m**2).sum() - noise / len(d) for m, noise, d in zip(means, noises, draws, strict=True)]
+    shared_by = [(a * b).sum() for a, b in itertools.combinations(means, 2)]
+    common = float(np.mean(shared_by)) if shared_by else float("nan")
+    return Found(float(np.mean(noises)), float(np.mean(signals)), common, np.mean(means, 0))
+
+
+def explained(drawn: list[Drawn], v: int, n: int) -> float:
+    """The share of the rewards' variance within a draw that an additive model, fitted on other draws, explains."""
+    shares = []
+    for op, reward in drawn:
+        half, w = len(op) // 2, reward[..., v]
+        effect = additive(op[:half], w[:half], n)
+        left = centred(w[half:]) - centred(predict(effect, op[half:]))
+        shares.append(1 - left.var() / centred(w[half:]).var())
+    return float(np.mean(shares))
+
+
+def centred(values: np.ndarray) -> np.ndarray:
+    return values - values.mean(1, keepdims=True)
+
+
+def read(paths: list[Path]) -> tuple[list[str], dict[str, list[Drawn]]]:
+    drawn: dict[str, list[Drawn]] = {}
+    names: list[str] = []
+    for path in paths:
+        with np.load(path) as file:
+            names = file["names"].tolist()
+            for key in file.files:
+                if key.endswith("/reward"):
+                    name = key.split("/")[1]
+                    op = file[key.replace("/reward", "/op")].astype(int)
+                    drawn.setdefault(name, []).append(Drawn(op, file[key].astype(np.float64)))
+    return names, drawn
+
+
+def table(paths: list[Path]) -> None:
+    names, drawn = read(paths)
+    n = len(names)
+    reference = judge([with_baseline(d.op, d.reward[..., -1], n) for d in drawn["8 shared"]]).mean
+    print("| estimator | v of | noise | signal^2 | common^2 | draws for 1 | cosine with 8 shared | explained |")
+    print("|---|---|---|---|---|---|---|---|")
+    rewards = {}
+    for name, at_thetas in drawn.items():
+        for v, n_images in enumerate(V_IMAGES):
+            for said, way in WAYS.items():
+                found = judge([way(d.op, d.reward[..., v], n) for d in at_thetas])
+                cosine = (found.mean * reference).sum() / np.linalg.norm(found.mean) / np.linalg.norm(reference)
+                needed = f"{found.noise / found.common2:.0f}" if found.common2 > 0 else "no signal"
+                numbers = f"{found.noise:.2e} | {found.signal2:.2e} | {found.common2:.2e} | {needed} | {cosine:.2f}"
+                print(f"| {name}{said} | {n_images or 'all'} | {numbers} | {explained(at_thetas, v, n):.2f} |")
+            if n_images is None:
+                rewards[name] = found.mean.mean(0) * n / np.mean([centred(d.reward[..., v]).std() for d in at_thetas])
+    print("\nEffect of each transformation, v of all, in standard deviations of a reward:\n")
+    print("| |" + "|".join(rewards) + "|")
+    print("|---|" + "---|" * len(rewards))
+    for i in np.argsort(-rewards["8 shared"]):
+        print(f"| {names[i]} | " + " | ".join(f"{row[i]:+.2f}" for row in rewards.values()) + " |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--model", default="wrn-40-2")
-    parser.add_argument("--epochs", type=int, default=40, help="of pre-training")
-    parser.add_argument("--retrain", type=int, help="steps of re-training, if not the paper's")
-    parser.add_argument("--draws", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--only", nargs="+", default=list(ESTIMATORS))
-    parser.add_argument("--out", type=Path)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("record")
+    one.add_argument("data")
+    one.add_argument("out", type=Path)
+    one.add_argument("--model")
+    one.add_argument("--model-lr", type=float, help="of re-training, if not the paper's")
+    one.add_argument("--epochs", type=int, default=40, help="of pre-training")
+    one.add_argument("--retrain", type=int, help="steps of re-training, if not the paper's")
+    one.add_argument("--thetas", type=int, default=2)
+    one.add_argument("--draws", type=int, default=128)
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    one.add_argument("--only", nargs="+", default=list(ESTIMATORS), choices=list(ESTIMATORS))
+    commands.add_parser("table").add_argument("files", type=Path, nargs="+")
     arguments = parser.parse_args()
-    place = prepare(arguments)
-    results = []
-    for name in arguments.only:
-        results.append(measure(name, place, arguments.draws))
-        print(json.dumps(results[-1]._asdict() | {"mean": None}), flush=True)
-        if arguments.out is not None:
-            arguments.out.write_text(json.dumps([one._asdict() for one in results]))
-    print(table(results))
+    if arguments.command == "record":
+        record(arguments)
+    else:
+        table(arguments.files)
 
 
 if __name__ == "__main__":
