@@ -1,12 +1,12 @@
 """Variance, signal and direction of estimators of the policy's gradient, at thetas at the end of re-trainings.
 
-    PYTHONPATH=src python benchmarks/gradient_noise.py record DATA OUT.npz [--seed 0] [--thetas 2] [--draws 128]
+    PYTHONPATH=src python benchmarks/gradient_noise.py record DATA OUT.npz [--seeds 0 1] [--draws 64]
     PYTHONPATH=src python benchmarks/gradient_noise.py table OUT.npz [OUT.npz ...]
 
-`record` pre-trains a network, re-trains it with shared composites as a search does it, and holds theta there. Each
-estimator then draws composites and rewards them, many times, always with 1,024 training images (128 x 8) in a draw, and
-along several validation gradients v: of 128 images, of 1,024, and of all. What was drawn and its rewards are kept, so
-that `table` can ask of the same draws what a baseline or a regression makes of them.
+For each seed, `record` pre-trains a network on a split of its own, re-trains it with shared composites as a search does
+it, and holds theta there. Each estimator then draws composites and rewards them, many times, always with 1,024 training
+images (128 x 8) in a draw, and along several validation gradients v: of 128 images, of 1,024, and of all. What was
+drawn and its rewards are kept, so that `table` can ask of the same draws what a baseline makes of them.
 
 For each way to estimate the gradient of pi, `table` gives, as means over thetas: the noise of one draw (the trace of
 its covariance); signal^2, the squared norm of the mean over draws, less what the noise adds to it; common^2, what the
@@ -154,23 +154,10 @@ def record(arguments: argparse.Namespace) -> None:
     search = replace(base.search, model_lr=arguments.model_lr or base.search.model_lr)
     if arguments.retrain:
         search = replace(search, n_retrain=arguments.retrain)
-    config = replace(base, seed=arguments.seed, pretrain=replace(base.pretrain, epochs=arguments.epochs), search=search)
-    learner = Learner(config, data, arguments.device)
-    start = time.perf_counter()
-    for _ in learner.pretrain():
-        pass
-    print(f"pre-trained in {time.perf_counter() - start:.0f} s, validation loss {learner.val_loss():.3f}", flush=True)
-    learner.begin_search()
-    engine, kept = learner.engine, {"names": np.array(learner.phi.space.names)}
-    assert engine is not None
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True  # forward mode knows no autocast
-    for number in range(arguments.thetas):
-        engine.cold_start()
-        state = slack.start(learner.phi, engine)
-        for _ in range(config.search.n_retrain):
-            state, _ = engine.execute(slack.take_step, state, config.search)
-        print(f"theta {number}: validation loss {learner.val_loss():.3f}", flush=True)
-        place = Place(engine, learner.phi, 1000 * arguments.seed + number)
+    base = replace(base, pretrain=replace(base.pretrain, epochs=arguments.epochs), search=search)
+    kept: dict[str, list[np.ndarray]] = {}
+    for seed in arguments.seeds:
+        place = prepare(Learner(replace(base, seed=seed), data, arguments.device))
         seconds = dict.fromkeys(arguments.only, 0.0)
         for _ in range(arguments.draws):
             v = place.validation_gradients()
@@ -179,11 +166,29 @@ def record(arguments: argparse.Namespace) -> None:
                 tau, reward = ESTIMATORS[name](place, v)
                 op, reward = tau.op.cpu().numpy().astype(np.int8), reward.float().cpu().numpy()
                 seconds[name] += time.perf_counter() - start
-                kept.setdefault(f"{number}/{name}/op", []).append(op)
-                kept.setdefault(f"{number}/{name}/reward", []).append(reward)
-                kept.setdefault(f"{number}/{name}/magnitude", []).append(tau.magnitude.cpu().numpy().astype(np.float16))
+                kept.setdefault(f"{seed}/{name}/op", []).append(op)
+                kept.setdefault(f"{seed}/{name}/reward", []).append(reward)
         print({name: f"{1000 * s / arguments.draws:.0f} ms" for name, s in seconds.items()}, flush=True)
-        np.savez_compressed(arguments.out, **{key: np.stack(value) for key, value in kept.items()})
+        stacked = {key: np.stack(value) for key, value in kept.items()}
+        np.savez_compressed(arguments.out, names=np.array(place.phi.space.names), **stacked)
+
+
+def prepare(learner: Learner) -> Place:
+    """At the end of a re-training."""
+    start = time.perf_counter()
+    for _ in learner.pretrain():
+        pass
+    before = learner.val_loss()
+    learner.begin_search()
+    engine, state, search = learner.engine, learner.state, learner.config.search
+    assert engine is not None
+    assert state is not None
+    for _ in range(search.n_retrain):
+        state, _ = engine.execute(slack.take_step, state, search)
+    losses = f"validation loss {before:.3f} after pre-training, {learner.val_loss():.3f} after re-training"
+    print(f"seed {learner.config.seed}: {losses}, {time.perf_counter() - start:.0f} s", flush=True)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True  # forward mode knows no autocast
+    return Place(engine, learner.phi, learner.config.seed)
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
@@ -210,6 +215,11 @@ def with_baseline(op: np.ndarray, reward: np.ndarray, n: int) -> np.ndarray:
     return score(op, (reward - reward.mean(1, keepdims=True)) * a / (a - 1), n)
 
 
+def tied(op: np.ndarray, reward: np.ndarray, n: int) -> np.ndarray:
+    """With a baseline, and the mean over the positions for all of them."""
+    return with_baseline(op, reward, n).mean(1, keepdims=True).repeat(op.shape[2], 1)
+
+
 def additive(op: np.ndarray, reward: np.ndarray, n: int, ridge: float = 1.0) -> np.ndarray:
     """(K, N): the effect of each transformation at each position, draws centred, by least squares."""
     x = one_hot(op, n).reshape(*op.shape[:2], -1)
@@ -227,7 +237,7 @@ def one_hot(op: np.ndarray, n: int) -> np.ndarray:
     return np.eye(n)[op]
 
 
-WAYS: dict[str, Way] = {"": score, ", baseline": with_baseline}
+WAYS: dict[str, Way] = {"": score, ", baseline": with_baseline, ", baseline, tied": tied}
 
 
 class Found(NamedTuple):
@@ -310,9 +320,8 @@ def main() -> None:
     one.add_argument("--model-lr", type=float, help="of re-training, if not the paper's")
     one.add_argument("--epochs", type=int, default=40, help="of pre-training")
     one.add_argument("--retrain", type=int, help="steps of re-training, if not the paper's")
-    one.add_argument("--thetas", type=int, default=2)
-    one.add_argument("--draws", type=int, default=128)
-    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    one.add_argument("--draws", type=int, default=64)
     one.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     one.add_argument("--only", nargs="+", default=list(ESTIMATORS), choices=list(ESTIMATORS))
     commands.add_parser("table").add_argument("files", type=Path, nargs="+")

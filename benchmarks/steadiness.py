@@ -1,15 +1,15 @@
 """Estimators of the policy's gradient judged by their outcome: do searches on different splits find the same policy?
 
-    PYTHONPATH=src python benchmarks/steadiness.py DATA [--preset fast] [--seeds 4] [--variants ...] [--out FOLDER]
+    PYTHONPATH=src python benchmarks/steadiness.py DATA --out FOLDER [--preset fast] [--seeds 0 1 2 3] [--variants ...]
 
-For every seed (a split and a network) one pre-training, from which each variant searches. A variant decides on what
-theta is trained, how composites are rewarded, and how the validation gradient v is found:
+For every seed (a split and a network) one pre-training, from which each variant searches; policies that are in FOLDER
+already are not searched for again, so seeds can be added. A variant has settings of the search, and decides on what
+theta is trained and how composites are rewarded:
 
 - theta: "shared", the paper's, all images of a batch under each of A composites; or "mixed", one batch, every image
   under a composite of its own, which is A times as cheap;
 - reward: "shared", <v, g_a> of the composites that theta was trained with; or "each", <v, g_i> of single images with
-  composites of their own, by one pass of forward mode with frozen batch-norm statistics;
-- v: of one batch, of a batch several times as large, or averaged over the last steps.
+  composites of their own, by one pass of forward mode with frozen batch-norm statistics.
 
 Axes: A composites, B images, P parameters, R rewarded images.
 """
@@ -41,25 +41,24 @@ N_REWARDED = 1024  # images: as many as 8 shared composites see
 
 
 class Variant(NamedTuple):
+    divided: int = 1  # so many times as many composites, of so many times fewer images
+    settings: dict[str, bool] = {}  # noqa: RUF012 - of SearchConfig; nobody changes it
+    more_policy: bool = False  # twice the policy steps, and so many fewer of re-training
     mixed: bool = False  # theta
     each: bool = False  # reward
-    val_factor: int = 1  # images of v, in batches
-    val_average: float = 0.0  # share of the past in v
-    more_policy: bool = False  # twice the policy steps, and so many fewer of re-training
-    tied: bool = False  # one distribution for all positions
 
 
 VARIANTS = {
     "shared": Variant(),
-    "shared, tied": Variant(tied=True),
-    "shared, v averaged": Variant(val_average=0.9),
-    "shared, v of 4 batches": Variant(val_factor=4),
-    "shared, more policy steps": Variant(more_policy=True),
-    "shared, more policy steps, v averaged": Variant(more_policy=True, val_average=0.9),
-    "shared theta, each rewarded": Variant(each=True),
-    "shared theta, each rewarded, v averaged": Variant(each=True, val_average=0.9),
-    "mixed theta, each rewarded": Variant(mixed=True, each=True),
-    "mixed theta, each rewarded, v averaged": Variant(mixed=True, each=True, val_average=0.9),
+    "baseline": Variant(settings={"baseline": True}),
+    "baseline, tied": Variant(settings={"baseline": True, "tied": True}),
+    "2 x composites, baseline": Variant(2, {"baseline": True}),
+    "4 x composites, baseline": Variant(4, {"baseline": True}),
+    "4 x composites, baseline, tied": Variant(4, {"baseline": True, "tied": True}),
+    "4 x composites, baseline, tied, more policy steps": Variant(4, {"baseline": True, "tied": True}, more_policy=True),
+    "8 x composites, baseline, tied": Variant(8, {"baseline": True, "tied": True}),
+    "shared theta, each rewarded, tied": Variant(settings={"baseline": True, "tied": True}, each=True),
+    "mixed theta, each rewarded, tied": Variant(settings={"baseline": True, "tied": True}, mixed=True, each=True),
 }
 
 
@@ -69,17 +68,7 @@ class Trying(Fast):
     def __init__(self, variant: Variant, *arguments, **options):
         super().__init__(*arguments, **options)
         self.variant = variant
-        batch = variant.val_factor * self.val_batches.batch
-        self.val_batches = Batches(len(self.val.labels), batch, self.streams["val data"])
         self.reward_batches = Batches(len(self.train.labels), N_REWARDED, rng.generator(0, "rewards"))
-        self.v = torch.zeros_like(self.theta)
-
-    def changed(self) -> list[Tensor]:
-        return [*super().changed(), self.v]
-
-    def cold_start(self) -> None:
-        super().cold_start()
-        self.v.zero_()
 
     def draw_noise(self, state: State, config: SearchConfig, is_unrolled: bool) -> dict[str, Tensor]:
         drawn = super().draw_noise(state, config, is_unrolled)
@@ -127,13 +116,6 @@ class Trying(Fast):
         with torch.no_grad():  # in float32: autocast does not know forward mode
             return tau, jvp(losses, (theta,), (along,))[1]
 
-    def smoothed(self, v: Tensor) -> Tensor:
-        keep = self.variant.val_average
-        if not keep:
-            return v
-        self.v.mul_(keep).add_(v, alpha=1 - keep)
-        return self.v
-
 
 def take_step(state: State, engine: Trying, config: SearchConfig) -> tuple[State, Report]:
     """slack.take_step, with the variant's choices."""
@@ -146,13 +128,11 @@ def take_step(state: State, engine: Trying, config: SearchConfig) -> tuple[State
     state = state._replace(step=state.step + 1)
     if state.step > config.n_retrain:
         v, val_loss = engine.val_gradient()
-        v = engine.smoothed(hypergrad.clip_each(v, engine.sizes, config.val_clip))
+        v = hypergrad.clip_each(v, engine.sizes, config.val_clip)
         tau, weight = engine.rewards(state.phi, v) if variant.each else (tau, hypergrad.alignment(v, g))
-        weight = weight - weight.mean()
+        weight = hypergrad.less_the_others(weight) if config.baseline else weight
         share = replace(config, n_composites=len(weight))
         grad_pi, grad_mu = slack.policy_gradient(state, share, tau, weight)
-        if variant.tied:
-            grad_pi = grad_pi.mean(0, keepdim=True).expand_as(grad_pi)
         state = slack.spend_budget(
             state, engine.scheduled("kl", slack.kl_allowed(state.step, config)), grad_pi, grad_mu
         )
@@ -166,7 +146,7 @@ def make_engine(variant: Variant, learner: Learner, search: SearchConfig) -> Try
     precision = engines.precision() if on_gpu else torch.float32
     streams = rng.streams(learner.config.seed, "search")
     arguments = learner.model, learner.phi, learner.train, learner.val, search.batch, streams, learner.preparation
-    engine = Trying(variant, *arguments, precision=precision, compiled=on_gpu)
+    engine = Trying(variant, *arguments, val_batch=search.val_batch, precision=precision, compiled=on_gpu)
     before = engine.get_state()
     for step in (0, search.n_retrain):
         engine.execute(take_step, slack.start(learner.phi, engine)._replace(step=step), search)
@@ -197,11 +177,18 @@ def rounds(engine: Trying, learner: Learner, search: SearchConfig) -> Iterator[S
         yield state
 
 
-def divided(variant: Variant, search: SearchConfig) -> SearchConfig:
-    if not variant.more_policy:
-        return search
-    n = min(search.n_unrolled, search.n_retrain - 1)
-    return replace(search, n_retrain=search.n_retrain - n, n_unrolled=search.n_unrolled + n)
+def settled(variant: Variant, search: SearchConfig) -> SearchConfig:
+    """Each variant's step has the same number of images, and a round the same number of steps."""
+    n = min(search.n_unrolled, search.n_retrain - 1) if variant.more_policy else 0
+    return replace(
+        search,
+        n_composites=search.n_composites * variant.divided,
+        batch=search.batch // variant.divided,
+        val_batch=search.n_val,
+        n_retrain=search.n_retrain - n,
+        n_unrolled=search.n_unrolled + n,
+        **variant.settings,
+    )
 
 
 def detached(phi: Policy) -> Policy:
@@ -213,56 +200,63 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("--preset", default="fast", choices=["quick", "fast", "standard"])
     parser.add_argument("--model")
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     data = load(arguments.data)
     base = getattr(recipes, arguments.preset)(data, arguments.model)
-    found: dict[str, list[Policy]] = {name: [] for name in arguments.variants}
-    seconds = dict.fromkeys(arguments.variants, 0.0)
+    start_search = replace(base.search, n_composites=8, batch=base.pretrain.batch, baseline=False, tied=False)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for seed in range(arguments.seeds):
+    for seed in arguments.seeds:
         learner = Learner(replace(base, seed=seed), data, arguments.device)
         start = time.perf_counter()
         for _ in learner.pretrain():
             pass
         print(f"seed {seed}: pre-trained in {time.perf_counter() - start:.0f} s", flush=True)
         for name in arguments.variants:
+            path = arguments.out / f"{name.replace(', ', '_').replace(' ', '-')}.{seed}.json"
+            if path.exists():
+                continue
             variant = VARIANTS[name]
-            engine = make_engine(variant, learner, divided(variant, base.search))
+            search = settled(variant, start_search)
+            engine = make_engine(variant, learner, search)
             start = time.perf_counter()
-            search, calibration = calibrated(engine, learner, divided(variant, base.search))
+            search, calibration = calibrated(engine, learner, search)
             policies = [detached(state.phi) for state in rounds(engine, learner, search)]
-            seconds[name] += time.perf_counter() - start
             engine.cold_start()
-            found[name].append(policies[-1])
-            policies[-1].save(arguments.out / f"{name.replace(', ', '_').replace(' ', '-')}.{seed}.json")
+            policies[-1].save(path)
             print(f"  {name}: {time.perf_counter() - start:.0f} s, {calibration.describe()}", flush=True)
-        report(found, seconds, seed + 1, arguments)
+        report(arguments)
 
 
-def report(found: dict[str, list[Policy]], seconds: dict[str, float], n: int, arguments: argparse.Namespace) -> None:
-    if n < 2:
-        return
+def report(arguments: argparse.Namespace) -> None:
+    """Of all policies that there are."""
+    found: dict[str, list[Policy]] = {}
+    for name in VARIANTS:
+        paths = sorted(arguments.out.glob(f"{name.replace(', ', '_').replace(' ', '-')}.*.json"))
+        if len(paths) > 1:
+            found[name] = [Policy.load(path) for path in paths]
     everyone = [policy.probabilities.mean(0) for policies in found.values() for policy in policies]
+    if not everyone:
+        return
     consensus = torch.stack(everyone).mean(0)
     rows = {}
     for name, policies in found.items():
         mean = torch.stack([policy.probabilities.mean(0) for policy in policies]).mean(0)
         rows[name] = stability(policies)._asdict() | {
+            "n": len(policies),
             "with the mean of all variants": torch.corrcoef(torch.stack([mean, consensus]))[0, 1].item(),
-            "seconds a search": seconds[name] / n,
             "mean pi": dict(zip(policies[0].space.names, [round(p, 4) for p in mean.tolist()], strict=True)),
         }
-    (arguments.out / "steadiness.json").write_text(json.dumps({"data": arguments.data, "n": n, "variants": rows}))
-    print("| variant | correlation of pi | without Invert, Solarize | of mu | with the mean of all | s a search |")
+    (arguments.out / "steadiness.json").write_text(json.dumps({"data": arguments.data, "variants": rows}, indent=1))
+    print("| variant | searches | correlation of pi | without Invert, Solarize | of mu | with the mean of all |")
     print("|---|---|---|---|---|---|")
     for name, row in rows.items():
         numbers = [row[key] for key in ("pi", "pi_rest", "mu", "with the mean of all variants")]
         cells = " | ".join("-" if value is None else f"{value:.2f}" for value in numbers)
-        print(f"| {name} | {cells} | {row['seconds a search']:.0f} |", flush=True)
+        print(f"| {name} | {row['n']} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

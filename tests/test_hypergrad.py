@@ -3,6 +3,7 @@
 Axes: A composites, P parameters of the model, K positions, N transformations.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -227,6 +228,27 @@ def test_clip_is_torch_s(max_norm):
         nn.utils.clip_grad_norm_([parameter], max_norm)
         torch.testing.assert_close(clipped, parameter.grad, rtol=2e-3 if max_norm < 1 else 1e-6, atol=0)  # its + 1e-6
         assert clipped.norm() <= max_norm * (1 + 1e-12)
+
+
+def test_a_baseline_leaves_the_expectation_and_takes_noise_out():
+    """Over all triples of composites of one position, with their probabilities."""
+    logits = torch.tensor([0.3, -0.2, 0.5, 0.1], dtype=torch.float64, requires_grad=True)
+    reward = torch.tensor([5.0, 5.5, 4.0, 5.2], dtype=torch.float64)
+    log_p = logits.log_softmax(0)
+    found = {True: [], False: []}
+    chances = []
+    for drawn in itertools.product(range(4), repeat=3):
+        op = torch.tensor(drawn)
+        chances.append(log_p[op].sum().exp().detach())
+        for baseline in found:
+            weight = hypergrad.less_the_others(reward[op]) if baseline else reward[op]
+            objective = hypergrad.score_objective(log_p[op], weight, 1.0, 1 / 3)
+            found[baseline].append(torch.autograd.grad(objective, logits, retain_graph=True)[0])
+    p = torch.stack(chances)[:, None]
+    means = {baseline: (p * torch.stack(draws)).sum(0) for baseline, draws in found.items()}
+    noise = {b: (p * (torch.stack(draws) - means[b]) ** 2).sum().item() for b, draws in found.items()}
+    torch.testing.assert_close(means[True], means[False], rtol=0, atol=1e-12)
+    assert noise[True] < 0.1 * noise[False]
 
 
 def test_clip_leaves_short_gradients_and_zero_alone_and_none_clips_nothing():

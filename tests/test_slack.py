@@ -378,6 +378,46 @@ def test_only_the_gradient_of_phi_is_averaged():
     torch.testing.assert_close(2 * half.mu_momentum, whole.mu_momentum)
 
 
+# --- against noise ----------------------------------------------------------------------------------------------------
+
+
+def test_tied_positions_move_by_the_mean_of_their_gradients():
+    config = replace(CONFIG, n_rounds=1, n_unrolled=1, kl_weight=0.0)
+    free, tied = (run(replace(config, tied=value))[-1] for value in (False, True))
+    assert (free.phi.pi[0] - free.phi.pi[1]).abs().max() > 1e-3
+    torch.testing.assert_close(tied.pi_momentum, free.pi_momentum.mean(0).expand_as(free.pi_momentum))
+    assert torch.equal(tied.mu_momentum, free.mu_momentum)
+
+
+@pytest.mark.parametrize("changes", [{}, {"kl_budget": 0.01}])
+def test_tied_positions_stay_equal(changes):
+    states = run(replace(CONFIG, tied=True, **changes))
+    assert all(torch.equal(state.phi.pi[0], state.phi.pi[1]) for state in states)
+    assert (states[-1].phi.pi - uniform().pi).abs().max() > 1e-3
+
+
+def test_a_baseline_changes_what_a_composite_is_worth_and_not_what_is_reported():
+    config = replace(CONFIG, n_rounds=1, n_unrolled=1, kl_weight=0.0, baseline=True)
+    phi = uniform()
+    engine = make_engine(phi)
+    *_, (state, report) = slack.search(slack.start(phi, engine), engine, config)
+    n, w = config.n_composites, report.weight
+    less = torch.stack([w[a] - w[torch.arange(n) != a].mean() for a in range(n)])
+    (_, plain) = list(
+        slack.search(slack.start(phi, other := make_engine(phi)), other, replace(config, baseline=False))
+    )[-1]
+    torch.testing.assert_close(report.weight, plain.weight)
+    expected, _ = slack.policy_gradient(state._replace(phi=phi), config, report.tau, less)
+    torch.testing.assert_close(state.pi_momentum, expected)
+
+
+def test_v_has_a_batch_of_its_own():
+    streams = {name: rng.generator(0, name) for name in STREAMS}
+    engine = Plain(tiny_net(), uniform(), TRAIN, VAL, 6, streams, val_batch=11)
+    assert (engine.train_batches.batch, engine.val_batches.batch) == (6, 11)
+    assert (SearchConfig(batch=6).n_val, SearchConfig(batch=6, val_batch=11).n_val) == (6, 11)
+
+
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
@@ -408,6 +448,16 @@ def test_clips_must_be_positive(value):
         with pytest.raises(ValueError, match=rf"^search\.{name} must be positive, or null for none, got {value}$"):
             SearchConfig(**{name: value})
     assert SearchConfig(clip=None).clip is None
+
+
+def test_a_batch_of_v_has_images():
+    with pytest.raises(ValueError, match=r"^search\.val_batch must be at least 1, or null for search\.batch, got 0$"):
+        SearchConfig(val_batch=0)
+
+
+def test_a_baseline_needs_other_composites():
+    with pytest.raises(ValueError, match=r"^search\.baseline: one composite has no others to be compared with"):
+        SearchConfig(baseline=True, n_composites=1)
 
 
 def test_something_must_be_learned():

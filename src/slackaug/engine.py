@@ -50,6 +50,7 @@ class Plain:
         streams: dict[str, Generator],
         preparation: Preparation = AS_STORED,
         average: Callable[[Tensor], Tensor] = alone,
+        val_batch: int | None = None,
     ):
         self.model = model
         self.average = average  # of a gradient of phi, over the models of an ensemble
@@ -59,7 +60,7 @@ class Plain:
         self.normalise = Normalise(phi).to(train.images.device)
         self.train, self.val = train, val
         self.train_batches = Batches(len(train.labels), batch, streams["train data"])
-        self.val_batches = Batches(len(val.labels), batch, streams["val data"])
+        self.val_batches = Batches(len(val.labels), val_batch or batch, streams["val data"])
         self.streams = streams
         self.flip, self.fill = phi.flip, phi.fill
         self.preparation = preparation

@@ -66,6 +66,12 @@ def alignment(grad_val: Tensor, grad_train: Tensor) -> Tensor:
     return grad_train @ grad_val  # (A, P) @ (P,) -> (A,)
 
 
+def less_the_others(weight: Tensor) -> Tensor:
+    """w_a less the mean of the other composites' w: leaves the gradient's expectation as it is, and takes noise out."""
+    n = len(weight)
+    return (weight - weight.mean()) * (n / (n - 1))
+
+
 def score_objective(log_prob: Tensor, weight: Tensor, eta: float, share: Tensor | float) -> Tensor:
     """-eta sum_a share_a w_a log p(tau_a); its gradient is G_phi. `share` is 1 / A for composites drawn from p_phi."""
     return -eta * (share * weight * log_prob).sum()

@@ -85,8 +85,8 @@ class Learner:
         """theta_0 is what the model has become."""
         search, streams = self.search_config, self.streams("search")
         average = self.ensemble.average if self.ensemble.n_ranks > 1 else alone
-        arguments = self.model, self.phi, self.train, self.val, search.batch, streams, self.preparation, average
-        return engines.make_engine(self.engine_name, search, *arguments)
+        data = self.train, self.val, search.batch, streams, self.preparation
+        return engines.make_engine(self.engine_name, search, self.model, self.phi, *data, average, search.val_batch)
 
     def begin_search(self) -> None:
         self.engine = self.make_engine()
@@ -128,7 +128,7 @@ class Learner:
     def val_loss(self) -> float:
         """Of the model as it is, without augmentation."""
         data, config = (self.fit.normalise, self.preparation, self.val), self.config
-        loss = calibrate.val_loss(self.model, *data, config.search.batch, config.seed)
+        loss = calibrate.val_loss(self.model, *data, config.search.n_val, config.seed)
         return self.ensemble.average(loss).item()
 
     def search(self) -> Iterator[Progress]:

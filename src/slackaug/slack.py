@@ -22,7 +22,8 @@ class SearchConfig:
     n_retrain: int = 1000  # steps of a round in which only theta moves
     n_unrolled: int = 400  # steps of a round in which phi moves too
     n_composites: int = 8  # A, drawn in each step and applied to the same images
-    batch: int = 128  # B, train and val
+    batch: int = 128  # B
+    val_batch: int | None = None  # null: B
     model_lr: float = 0.4  # eta; cosine to zero over a round
     policy_lr: float = 1.0  # alpha
     kl_weight: float = 0.02  # lambda
@@ -34,6 +35,8 @@ class SearchConfig:
     val_clip: float | None = 5.0  # norm of each tensor of v
     mu_divisor: float = 40.0  # mu's gradient is divided by this
     cold_start: bool = True  # theta returns to theta_0 at each round
+    baseline: bool = False  # w_a is taken less the mean of the others
+    tied: bool = False  # all positions have one pi
     learn_pi: bool = True
     learn_mu: bool = True
 
@@ -41,6 +44,8 @@ class SearchConfig:
         for name in ("n_rounds", "n_unrolled", "n_composites", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"search.{name} must be at least 1, got {getattr(self, name)}")
+        if self.val_batch is not None and self.val_batch < 1:
+            raise ValueError(f"search.val_batch must be at least 1, or null for search.batch, got {self.val_batch}")
         for name in ("n_retrain", "policy_lr", "kl_weight", "weight_decay", "momentum"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"search.{name} must not be negative, got {getattr(self, name)}")
@@ -54,6 +59,8 @@ class SearchConfig:
             raise ValueError(f"search.kl_budget must be between 0 and 1, or null for none, got {self.kl_budget}")
         if not (self.learn_pi or self.learn_mu):
             raise ValueError("search.learn_pi and search.learn_mu are both false: there is nothing to learn")
+        if self.baseline and self.n_composites == 1:
+            raise ValueError("search.baseline: one composite has no others to be compared with; set n_composites")
         if self.calibrate and self.n_retrain == 0:
             raise ValueError(
                 "search.n_retrain = 0: no rate of re-training can be found by trial; give one, such as "
@@ -64,6 +71,11 @@ class SearchConfig:
                 "search.n_retrain = 0 with a cold start and more than one round: theta would never be re-trained with "
                 "the policy; set search.n_retrain, or search.cold_start=false, or search.n_rounds=1"
             )
+
+    @property
+    def n_val(self) -> int:
+        """Images of v."""
+        return self.val_batch or self.batch
 
     @property
     def n_steps(self) -> int:
@@ -157,7 +169,8 @@ def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State
     if state.step > config.n_retrain:  # 9
         grad_val, val_loss = engine.val_gradient()
         weight = hypergrad.alignment(hypergrad.clip_each(grad_val, engine.sizes, config.val_clip), grad_train)
-        grad_pi, grad_mu = policy_gradient(state, config, tau, weight)  # 10
+        seen = hypergrad.less_the_others(weight) if config.baseline else weight
+        grad_pi, grad_mu = policy_gradient(state, config, tau, seen)  # 10
         grads = engine.average(grad_pi), engine.average(grad_mu)
         if config.kl_budget is None:
             state = update_phi(state, config, *grads)  # 11
@@ -187,6 +200,8 @@ def policy_gradient(state: State, config: SearchConfig, tau: Composites, weight:
     if config.kl_budget is None:
         objective = objective + config.kl_weight * phi.kl(state.anchor)
     grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
+    if config.tied:
+        grad_pi = grad_pi.mean(0).expand_as(grad_pi)
     return grad_pi * config.learn_pi, grad_mu * config.learn_mu / config.mu_divisor
 
 
