@@ -42,23 +42,24 @@ N_REWARDED = 1024  # images: as many as 8 shared composites see
 
 class Variant(NamedTuple):
     divided: int = 1  # so many times as many composites, of so many times fewer images
+    v_images: int = 1  # of v, in batches
     settings: dict[str, bool] = {}  # noqa: RUF012 - of SearchConfig; nobody changes it
-    more_policy: bool = False  # twice the policy steps, and so many fewer of re-training
     mixed: bool = False  # theta
     each: bool = False  # reward
 
 
+BASELINE = {"baseline": True}
+TIED = {"baseline": True, "tied": True}
 VARIANTS = {
-    "shared": Variant(),
-    "baseline": Variant(settings={"baseline": True}),
-    "baseline, tied": Variant(settings={"baseline": True, "tied": True}),
-    "2 x composites, baseline": Variant(2, {"baseline": True}),
-    "4 x composites, baseline": Variant(4, {"baseline": True}),
-    "4 x composites, baseline, tied": Variant(4, {"baseline": True, "tied": True}),
-    "4 x composites, baseline, tied, more policy steps": Variant(4, {"baseline": True, "tied": True}, more_policy=True),
-    "8 x composites, baseline, tied": Variant(8, {"baseline": True, "tied": True}),
-    "shared theta, each rewarded, tied": Variant(settings={"baseline": True, "tied": True}, each=True),
-    "mixed theta, each rewarded, tied": Variant(settings={"baseline": True, "tied": True}, mixed=True, each=True),
+    "as the paper": Variant(),
+    "baseline": Variant(settings=BASELINE),
+    "baseline, v of 8 batches": Variant(1, 8, BASELINE),
+    "4 x composites, baseline": Variant(4, 1, BASELINE),
+    "4 x composites, baseline, v of 8 batches": Variant(4, 8, BASELINE),
+    "4 x composites, baseline, v of 8 batches, tied": Variant(4, 8, TIED),
+    "8 x composites, baseline, v of 8 batches, tied": Variant(8, 8, TIED),
+    "each rewarded, v of 8 batches, tied": Variant(1, 8, TIED, each=True),
+    "mixed theta, each rewarded, v of 8 batches, tied": Variant(1, 8, TIED, mixed=True, each=True),
 }
 
 
@@ -178,15 +179,12 @@ def rounds(engine: Trying, learner: Learner, search: SearchConfig) -> Iterator[S
 
 
 def settled(variant: Variant, search: SearchConfig) -> SearchConfig:
-    """Each variant's step has the same number of images, and a round the same number of steps."""
-    n = min(search.n_unrolled, search.n_retrain - 1) if variant.more_policy else 0
+    """Each variant's step has the same number of training images."""
     return replace(
         search,
         n_composites=search.n_composites * variant.divided,
         batch=search.batch // variant.divided,
-        val_batch=search.n_val,
-        n_retrain=search.n_retrain - n,
-        n_unrolled=search.n_unrolled + n,
+        val_batch=search.n_val * variant.v_images,
         **variant.settings,
     )
 
