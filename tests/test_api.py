@@ -212,7 +212,8 @@ def test_what_is_said_first(command, tiny_npz, tmp_path):
 )
 def test_every_choice_is_said(given, says, command, tiny_npz, tmp_path):
     out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *given).stdout
-    assert "5 rounds of 40 + 60 steps, 8 x 32 images in each" in out
+    assert "5 rounds of 40 + 60 steps, 16 x 16 images in each, and 128 of validation; " in out
+    assert "all positions of a composite have one distribution" in out
     assert says in out
 
 
@@ -247,7 +248,7 @@ def small_gpu(monkeypatch):
     def make(n_images):
         def search_seconds(config, *_):
             search = config.search
-            if search.n_composites * search.batch > n_images:
+            if max(search.n_composites * search.batch, search.n_val) > n_images:
                 what = f"{search.n_composites} x {search.batch} images"
                 raise engines.OutOfMemory(what, "search.batch", search.batch)
             return 1.0
@@ -267,23 +268,24 @@ def fitted(preset, assignments=(), **options):
 
 
 @pytest.mark.parametrize(
-    ("n_images", "batch", "n_composites"), [(1024, 128, 8), (400, 32, 8), (100, 16, 4), (32, 16, 2)]
+    ("n_images", "batch", "n_composites"), [(1024, 32, 32), (512, 16, 32), (200, 16, 8), (32, 16, 2)]
 )
 def test_a_search_takes_batches_and_composites_that_fit(n_images, batch, n_composites, small_gpu):
     small_gpu(n_images)
     found = fitted("standard")
     assert found[:2] == (batch, n_composites)
-    assert len(found[2]) == (128 // batch).bit_length() - 1 + (8 // n_composites).bit_length() - 1
+    assert len(found[2]) == (32 // batch).bit_length() - 1 + (32 // n_composites).bit_length() - 1
+    said = "images do not fit on the GPU; going on with"
     if found[2]:
-        assert found[2][0] == "8 x 128 images do not fit on the GPU; going on with search.batch=64"
-    if n_composites < 8:
-        assert "8 x 16 images do not fit on the GPU; going on with search.n_composites=4" in found[2]
+        assert found[2][0] == f"32 x 32 {said} search.batch=16 and search.val_batch=256"
+    if n_composites < 32:
+        assert found[2][1] == f"32 x 16 {said} search.n_composites=16 and search.val_batch=128"
 
 
 @pytest.mark.parametrize(
     ("preset", "assignments", "n_images"),
-    [("standard", (), 20), ("standard", ("search.batch=128",), 1000), ("paper", (), 1000),
-     ("standard", ("search.n_composites=8",), 100)],
+    [("standard", (), 20), ("standard", ("search.batch=32",), 1000), ("paper", (), 1000),
+     ("standard", ("search.n_composites=32",), 100), ("standard", ("search.val_batch=512",), 1000)],
 )  # fmt: skip
 def test_what_is_given_or_the_papers_is_not_made_smaller(preset, assignments, n_images, small_gpu):
     small_gpu(n_images)

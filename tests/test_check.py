@@ -217,7 +217,7 @@ def test_the_cost_on_a_cpu_goes_with_images(pets, monkeypatch):
         n_steps = config.pretrain.epochs * (n_half // min(config.pretrain.batch, n_half))
         step = search.n_composites * min(search.batch, n_half) / 1000
         batch = min(config.pretrain.batch, n_half)
-        return learn.StepSeconds(n_steps, batch / 1000, step, step + min(search.batch, n_half) / 1000)
+        return learn.StepSeconds(n_steps, batch / 1000, step, step + min(search.n_val, n_half) / 1000)
 
     monkeypatch.setattr(learn, "step_seconds", step_seconds)
     monkeypatch.setattr(check, "STEP_FLOPS", 1.0)  # steps of 2 images are measured
@@ -225,7 +225,7 @@ def test_the_cost_on_a_cpu_goes_with_images(pets, monkeypatch):
     costs = {cost.preset: cost.seconds for cost in found.costs}
     assert {*costs} >= {"quick", "paper"}
     # of quick: 12 images in a half, so batches of 12; five rounds and three trials of a rate
-    search = (5 * (40 * 8 * 12 + 60 * 9 * 12) + 3 * 40 * 8 * 12) / 1000
+    search = (5 * (40 * 16 * 12 + 60 * 17 * 12) + 3 * 40 * 16 * 12) / 1000
     pretraining = 500 * 12 / 1000
     assert costs["quick"] == pytest.approx(search + pretraining, rel=0.1)
 

@@ -1,11 +1,12 @@
 """The fast way against the plain one: the same draws, the same numbers within rounding. Here without a graph."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
 
-from slackaug import models, rng, slack
+from slackaug import models, rng, slack, spaces
 from slackaug.data import Split
 from slackaug.data.rows import Rows
 from slackaug.engine import Plain
@@ -118,6 +119,22 @@ def test_images_that_are_read_batch_by_batch_give_the_same():
         thetas.append(fit.theta)
     assert torch.equal(*states)
     assert torch.equal(*thetas)
+
+
+def test_augmentation_stays_compiled_for_many_shapes(monkeypatch):
+    """As a study has them, whose networks and searches have batches of their own."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    torch._dynamo.reset()
+    phi = Policy.uniform(spaces.Space("test*", tuple(PHI.space[name] for name in ("Rotate", "Invert", "Cutout"))))
+    engine = Fast(net(), phi, data(), data(), 4, rng.streams(3, "search"), precision=torch.float32, compiled=True)
+    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
+        for n in range(2, 14):
+            images = torch.randint(0, 255, (n, 3, 8, 8), dtype=torch.uint8)
+            tau = phi.sample(n, rng.generator(n, "policy"))
+            parameters = spaces.draw(tau, rng.generator(n, "transform"), flip=True)
+            out = engine.passes.augment(images, parameters, phi.fill)
+            assert torch.equal(out, spaces.grouped(images, parameters, phi.fill))
+    torch._dynamo.reset()
 
 
 @pytest.mark.slow

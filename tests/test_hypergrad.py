@@ -249,6 +249,7 @@ def test_a_baseline_leaves_the_expectation_and_takes_noise_out():
     noise = {b: (p * (torch.stack(draws) - means[b]) ** 2).sum().item() for b, draws in found.items()}
     torch.testing.assert_close(means[True], means[False], rtol=0, atol=1e-12)
     assert noise[True] < 0.1 * noise[False]
+    assert torch.equal(hypergrad.less_the_others(reward[:1]), reward[:1])  # no others
 
 
 def test_clip_leaves_short_gradients_and_zero_alone_and_none_clips_nothing():

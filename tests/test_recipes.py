@@ -154,7 +154,8 @@ def test_what_tunes_itself_depends_on_the_number_of_images_alone(name, n):
     found = recipes.preset(name, replace(base, train=half)).search
     assert found.calibrate
     assert found.kl_budget == pytest.approx(0.4 / found.n_rounds**2)
-    per_epoch = max(1, n // 2 // found.batch)
+    assert (found.baseline, found.tied) == (True, True)
+    per_epoch = max(1, n // 2 // (32 if name == "quick" else 128))
     bounds = {"quick": (40, 80, 60, 60), "standard": (100, 1000, 100, 400), "fast": (60, 300, 60, 150)}[name]
     assert found.n_retrain == min(max(5 * per_epoch, bounds[0]), bounds[1])
     assert found.n_unrolled == min(max(2 * per_epoch, bounds[2]), bounds[3])
@@ -167,7 +168,8 @@ def test_the_budget_of_ten_rounds_is_the_speed_of_the_paper_s_search():
 
 def test_the_paper_is_not_tuned():
     for row in SEARCH.values():
-        assert (row[0].search.calibrate, row[0].search.kl_budget) == (False, None)
+        s = row[0].search
+        assert (s.calibrate, s.kl_budget, s.baseline, s.tied, s.val_batch) == (False, None, False, False, None)
 
 
 def test_the_network_is_by_the_size_of_the_images():

@@ -455,11 +455,6 @@ def test_a_batch_of_v_has_images():
         SearchConfig(val_batch=0)
 
 
-def test_a_baseline_needs_other_composites():
-    with pytest.raises(ValueError, match=r"^search\.baseline: one composite has no others to be compared with"):
-        SearchConfig(baseline=True, n_composites=1)
-
-
 def test_something_must_be_learned():
     with pytest.raises(ValueError, match=r"^search\.learn_pi and search\.learn_mu are both false"):
         SearchConfig(learn_pi=False, learn_mu=False)

@@ -179,7 +179,9 @@ def describe(search: SearchConfig) -> str:
     if search.kl_budget is not None:
         speed = f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position"
     steps = f"{search.n_rounds} rounds of {search.n_retrain} + {search.n_unrolled} steps"
-    return f"{steps}, {search.n_composites} x {search.batch} images in each; {rate}; {speed}"
+    images = f"{search.n_composites} x {search.batch} images in each, and {search.n_val} of validation"
+    shared = "; all positions of a composite have one distribution" if search.tied else ""
+    return f"{steps}, {images}; {rate}; {speed}{shared}"
 
 
 def fitting(
@@ -191,19 +193,27 @@ def fitting(
             return config, learn.search_seconds(config, dataset, work.device, work.engine)
         except OutOfMemory as error:
             found = smaller(config, error)
-            is_fixed = is_given or any(text.partition("=")[0] == found.partition("=")[0] for text in assignments)
+            is_fixed = is_given or {text.partition("=")[0] for text in assignments} & found.keys()
             if not found or is_fixed or config.preset == "paper":
                 raise
-            work.say(f"{error.what} do not fit on the GPU; going on with {found}")
-        config = settings.update(config, settings.parse_assignment(found))
+            said = " and ".join(f"{setting}={value}" for setting, value in found.items())
+            work.say(f"{error.what} do not fit on the GPU; going on with {said}")
+        for setting, value in found.items():
+            config = settings.update(config, settings.parse_assignment(f"{setting}={value}"))
 
 
-def smaller(config: RunConfig, error: OutOfMemory) -> str:
-    """The setting with which less has to fit: half of the batch, and of a search's composites when that is small."""
+def smaller(config: RunConfig, error: OutOfMemory) -> dict[str, int]:
+    """The settings with which less has to fit: half of the batch, and of a search's composites when that is small."""
+    search = config.search
     if error.batch >= LEAST_BATCH:
-        return f"{error.setting}={error.batch}"
-    n = config.search.n_composites // 2
-    return f"search.n_composites={n}" if error.setting == "search.batch" and n >= LEAST_COMPOSITES else ""
+        found = {error.setting: error.batch}
+    elif error.setting == "search.batch" and search.n_composites // 2 >= LEAST_COMPOSITES:
+        found = {"search.n_composites": search.n_composites // 2}
+    else:
+        return {}
+    if error.setting == "search.batch" and search.val_batch is not None:
+        found["search.val_batch"] = max(search.val_batch // 2, 1)
+    return found
 
 
 def begin(

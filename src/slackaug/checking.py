@@ -265,11 +265,11 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
     per_image = PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)
     batch = min(config.search.batch, max(2, int(STEP_FLOPS / per_image)))
     few = min(config.pretrain.batch, batch * 2)
-    fewer = max(2, config.search.n_val * batch // config.search.batch)
-    search = replace(config.search, batch=batch, val_batch=fewer)
+    n_half = len(stand_in.train.labels) // 2
+    share = min(config.search.batch, n_half) / batch
+    search = replace(config.search, batch=batch, val_batch=max(2, round(min(config.search.n_val, n_half) / share)))
     small = replace(config, pretrain=replace(config.pretrain, batch=few), search=search)
     each = learn.step_seconds(small, stand_in, device)
-    share = min(config.search.batch, len(stand_in.train.labels) // 2) / batch
     each = each._replace(retraining=share * each.retraining, policy=share * each.policy)
     return learn.whole_seconds(each, config.search)
 

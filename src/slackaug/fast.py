@@ -24,7 +24,7 @@ from .slack import Report, SearchConfig, State, Step
 from .spaces import Composites, Parameters
 
 N_REPEATED = 4  # blocks of one class that make it worth compiling the block instead of the whole model
-RECOMPILE_LIMIT = 64  # a block is compiled once for each shape that it meets
+RECOMPILE_LIMIT = 64  # a block is compiled once for each shape that it meets; act_at for each stage of a space, too
 
 
 def repeated_blocks(model: nn.Module) -> list[nn.Module]:
@@ -99,7 +99,9 @@ class Passes:
             return spaces.execute(images, parameters, fill)
         (op, magnitude, active, space), u, flip = parameters
         op, magnitude, active, u = map(columns, (op, magnitude, active, u))
-        return spaces.branch_free(images, Parameters(Composites(op, magnitude, active, space), u, flip), fill, self.act)
+        parameters = Parameters(Composites(op, magnitude, active, space), u, flip)
+        with torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
+            return spaces.branch_free(images, parameters, fill, self.act)
 
     def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """(P,), and the loss."""

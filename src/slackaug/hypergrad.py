@@ -69,7 +69,7 @@ def alignment(grad_val: Tensor, grad_train: Tensor) -> Tensor:
 def less_the_others(weight: Tensor) -> Tensor:
     """w_a less the mean of the other composites' w: leaves the gradient's expectation as it is, and takes noise out."""
     n = len(weight)
-    return (weight - weight.mean()) * (n / (n - 1))
+    return weight if n == 1 else (weight - weight.mean()) * (n / (n - 1))
 
 
 def score_objective(log_prob: Tensor, weight: Tensor, eta: float, share: Tensor | float) -> Tensor:

@@ -59,8 +59,6 @@ class SearchConfig:
             raise ValueError(f"search.kl_budget must be between 0 and 1, or null for none, got {self.kl_budget}")
         if not (self.learn_pi or self.learn_mu):
             raise ValueError("search.learn_pi and search.learn_mu are both false: there is nothing to learn")
-        if self.baseline and self.n_composites == 1:
-            raise ValueError("search.baseline: one composite has no others to be compared with; set n_composites")
         if self.calibrate and self.n_retrain == 0:
             raise ValueError(
                 "search.n_retrain = 0: no rate of re-training can be found by trial; give one, such as "
