@@ -1,7 +1,7 @@
 """Variance, signal and direction of estimators of the policy's gradient, at thetas at the end of re-trainings.
 
     PYTHONPATH=src python benchmarks/gradient_noise.py record DATA OUT.npz [--seeds 0 1] [--draws 64]
-    PYTHONPATH=src python benchmarks/gradient_noise.py table OUT.npz [OUT.npz ...]
+    PYTHONPATH=src python benchmarks/gradient_noise.py table OUT.npz [OUT.npz ...] [--out FILE.json]
 
 For each seed, `record` pre-trains a network on a split of its own, re-trains it with shared composites as a search does
 it, and holds theta there. Each estimator then draws composites and rewards them, many times, always with 1,024 training
@@ -19,6 +19,7 @@ Axes: R draws, A composites, V validation gradients, P parameters, K positions, 
 
 import argparse
 import itertools
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -286,9 +287,9 @@ def read(paths: list[Path]) -> tuple[list[str], dict[str, list[Drawn]]]:
     return names, drawn
 
 
-def table(paths: list[Path]) -> None:
+def table(paths: list[Path], out: Path | None) -> None:
     names, drawn = read(paths)
-    n = len(names)
+    n, rows = len(names), []
     reference = judge([with_baseline(d.op, d.reward[..., -1], n) for d in drawn["8 shared"]]).mean
     print("| estimator | v of | noise | signal^2 | common^2 | draws for 1 | cosine with 8 shared | explained |")
     print("|---|---|---|---|---|---|---|---|")
@@ -301,8 +302,12 @@ def table(paths: list[Path]) -> None:
                 needed = f"{found.noise / found.common2:.0f}" if found.common2 > 0 else "no signal"
                 numbers = f"{found.noise:.2e} | {found.signal2:.2e} | {found.common2:.2e} | {needed} | {cosine:.2f}"
                 print(f"| {name}{said} | {n_images or 'all'} | {numbers} | {explained(at_thetas, v, n):.2f} |")
+                shown = found._asdict() | {"mean": found.mean.tolist(), "cosine": cosine}
+                rows.append({"estimator": name + said, "v": n_images, "thetas": len(at_thetas)} | shown)
             if n_images is None:
                 rewards[name] = found.mean.mean(0) * n / np.mean([centred(d.reward[..., v]).std() for d in at_thetas])
+    if out is not None:
+        out.write_text(json.dumps({"names": names, "rows": rows}))
     print("\nEffect of each transformation, v of all, in standard deviations of a reward:\n")
     print("| |" + "|".join(rewards) + "|")
     print("|---|" + "---|" * len(rewards))
@@ -324,12 +329,14 @@ def main() -> None:
     one.add_argument("--draws", type=int, default=64)
     one.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     one.add_argument("--only", nargs="+", default=list(ESTIMATORS), choices=list(ESTIMATORS))
-    commands.add_parser("table").add_argument("files", type=Path, nargs="+")
+    other = commands.add_parser("table")
+    other.add_argument("files", type=Path, nargs="+")
+    other.add_argument("--out", type=Path, help="the numbers as JSON")
     arguments = parser.parse_args()
     if arguments.command == "record":
         record(arguments)
     else:
-        table(arguments.files)
+        table(arguments.files, arguments.out)
 
 
 if __name__ == "__main__":
