@@ -48,6 +48,14 @@ def test_save_and_load(tmp_path, space):
     assert_same(Policy.load(tmp_path / "policy.json"), policy)
 
 
+def test_a_known_space_comes_back_as_itself_and_a_changed_one_does_not():
+    """So that what was compiled for it is not compiled again."""
+    assert Policy.from_dict(DOCUMENT).space is SPACES["cifar"]
+    changed = Policy.from_dict(DOCUMENT | {"ranges": DOCUMENT["ranges"] | {"Rotate": [0.0, 10.0]}})
+    assert changed.space["Rotate"].span == (0.0, 10.0)
+    assert SPACES["cifar"]["Rotate"].span != (0.0, 10.0)
+
+
 def test_saving_again_changes_nothing(tmp_path):
     """Within rounding of the probabilities; names, bounds and the rest to the letter."""
     policy = learned_policy()

@@ -19,7 +19,7 @@ from . import rng, schema
 from ._version import __version__
 from .elementary import TRANSFORMS, Transform, custom
 from .schema import PolicyError, expect, unknown
-from .spaces import Composites, Space, get_space
+from .spaces import SPACES, Composites, Space, get_space
 
 SCHEMA_VERSION = 1
 MU_START = 0.75
@@ -270,9 +270,11 @@ def read_space(document: Mapping[str, Any], transforms: Mapping[str, Any]) -> Sp
     for name in signed or ():
         expect(name in names, "signed", "names of transformations", name)
     try:
-        return Space(schema.string(document["space"], "space"), tuple(candidates))
+        space = Space(schema.string(document["space"], "space"), tuple(candidates))
     except ValueError as error:
         raise PolicyError(f"transformations: {error}") from None
+    known = SPACES.get(space.name)
+    return known if known == space else space  # one object: what was compiled for it serves this policy, too
 
 
 def read_pi(value: object, n: int) -> Tensor:
