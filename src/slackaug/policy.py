@@ -273,8 +273,8 @@ def read_space(document: Mapping[str, Any], transforms: Mapping[str, Any]) -> Sp
         space = Space(schema.string(document["space"], "space"), tuple(candidates))
     except ValueError as error:
         raise PolicyError(f"transformations: {error}") from None
-    known = SPACES.get(space.name)
-    return known if known == space else space  # one object: what was compiled for it serves this policy, too
+    ours = SPACES.get(space.name)
+    return ours if ours == space else space  # one object: what was compiled for it serves this policy, too
 
 
 def read_pi(value: object, n: int) -> Tensor:
