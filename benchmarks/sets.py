@@ -1,0 +1,132 @@
+"""One preset on several sets: what it costs, how steady it is, and what its policies are worth.
+
+    PYTHONPATH=src python benchmarks/sets.py STUDY [STUDY ...] [--out FILE.json]
+
+Each STUDY is a folder that `slackaug study PRESET --data SET -o STUDY --searches 4 --evaluations 1 --baselines ...`
+left. Differences are paired, one number for each search (docs/results.md, "Intervals hold the truth"); p is that of
+Student's t-test on them, two-sided, and Holm's correction is over the sets, for each baseline by itself.
+"""
+
+import argparse
+import csv
+import itertools
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scipy import stats
+
+from slackaug.intervals import interval
+from slackaug.policy import Policy
+
+LEVEL = 0.05
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Adjusted p-values, in the same order."""
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    scaled = [min(1.0, (len(p) - rank) * p[i]) for rank, i in enumerate(order)]
+    raised = itertools.accumulate(scaled, max)
+    return [value for _, value in sorted(zip(order, raised, strict=True))]
+
+
+def accuracies(study: Path) -> dict[str, dict[int, float]]:
+    """By policy and seed, in points; all searches of a study are one policy, for each has a seed of its own."""
+    found: dict[str, dict[int, float]] = {}
+    with (study / "eval" / "results.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            name = row["policy"].partition(", search")[0]
+            found.setdefault(name, {})[int(row["seed"])] = 100 * float(row["accuracy"])
+    return found
+
+
+def divergences(study: Path) -> list[float]:
+    """KL of each round from the one before it, per position, over its budget."""
+    shares = []
+    for run in sorted((study / "searches").glob("*/policies")):
+        rounds = [Policy.load(path) for path in sorted(run.glob("round_*.json"))]
+        start = Policy.uniform(rounds[0].space)
+        budget = json.loads((study / "study.json").read_text())["study"]["search"]["search"]["kl_budget"]
+        pairs = itertools.pairwise([start, *rounds])
+        shares += [after.kl(before).item() / len(after.pi) / budget for before, after in pairs]
+    return shares
+
+
+def describe(study: Path) -> dict[str, Any]:
+    document = json.loads((study / "study.json").read_text())
+    policies = [Policy.load(path) for path in sorted((study / "searches").glob("*/policy.json"))]
+    mean = sum(policy.probabilities.mean(0) for policy in policies) / len(policies)
+    ratio = {name: round(len(mean) * p.item(), 2) for name, p in zip(policies[0].space.names, mean, strict=True)}
+    found = accuracies(study)
+    differences = {}
+    for name, by_seed in found.items():
+        if name != "slack":
+            each = [found["slack"][seed] - by_seed[seed] for seed in sorted(found["slack"])]
+            differences[name] = {
+                **interval(each)._asdict(),
+                "p": float(stats.ttest_1samp(each, 0.0).pvalue),
+                "each": each,
+            }
+    return {
+        "set": study.name,
+        "model": document["study"]["search"]["model"],
+        "preset": document["study"]["search"]["preset"],
+        "seconds a search": [policy.learned["seconds"] for policy in policies],
+        "model_lr": [json.loads(path.read_text())["model_lr"] for path in
+                     sorted((study / "searches").glob("*/calibration.json"))],
+        "stability": document["stability"],
+        "KL of a round over its budget": divergences(study),
+        "pi over uniform": dict(sorted(ratio.items(), key=lambda item: -item[1])),
+        "accuracy": {name: interval(list(by_seed.values()))._asdict() for name, by_seed in found.items()},
+        "slack less": differences,
+    }  # fmt: skip
+
+
+def plus_minus(found: dict[str, Any], sign: str = "") -> str:
+    return f"{found['mean']:{sign}.2f} ± {found['half_width']:.2f}"
+
+
+def tables(sets: list[dict[str, Any]]) -> None:
+    heads = ["set", "network", "s a search", "rates", "correlation of pi", "without Invert, Solarize", "of mu",
+             "KL / budget", "most and least, times uniform"]  # fmt: skip
+    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+    for one in sets:
+        stability, ratio = one["stability"], [f"{name} {value}" for name, value in one["pi over uniform"].items()]
+        kl = one["KL of a round over its budget"]
+        rates = ", ".join(f"{rate:g}" for rate in one["model_lr"])
+        cells = [one["set"], one["model"], f"{statistics.mean(one['seconds a search']):.0f}", rates,
+                 *(f"{stability[key]:.2f}" for key in ("pi", "pi_rest", "mu")), f"{min(kl):.2f} to {max(kl):.2f}",
+                 f"{', '.join(ratio[:3])}; {', '.join(ratio[-3:])}"]  # fmt: skip
+        print("| " + " | ".join(cells) + " |")
+    names = list(dict.fromkeys(name for one in sets for name in one["accuracy"]))
+    print("\n| set | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
+    for one in sets:
+        cells = [plus_minus(one["accuracy"][name]) if name in one["accuracy"] else "" for name in names]
+        print(f"| {one['set']} | " + " | ".join(cells) + " |")
+    for name in names:
+        having = [one for one in sets if name in one["slack less"]]
+        if not having:
+            continue
+        adjusted = holm([one["slack less"][name]["p"] for one in having])
+        print(f"\n| set | slack less {name} | p | by Holm | |\n|---|---|---|---|---|")
+        for one, p in zip(having, adjusted, strict=True):
+            difference = one["slack less"][name]
+            verdict = ("better" if difference["mean"] > 0 else "worse") if p < LEVEL else "not distinguishable"
+            print(f"| {one['set']} | {plus_minus(difference, '+')} | {difference['p']:.4f} | {p:.4f} | {verdict} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("studies", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, help="the numbers as JSON")
+    arguments = parser.parse_args()
+    sets = [describe(study) for study in arguments.studies]
+    tables(sets)
+    if arguments.out is not None:
+        arguments.out.write_text(json.dumps(sets, indent=1))
+
+
+if __name__ == "__main__":
+    main()
