@@ -56,7 +56,7 @@ def resume(out: object, *more: object) -> list[str]:
 def outcome(out: Path) -> dict:
     """All that must not depend on interruptions, jobs or the machine: accuracies and policies."""
     document = json.loads((out / "study.json").read_text())
-    found = {key: document[key] for key in ("rows", "verdict", "stability", "duplicates")}
+    found = {key: document[key] for key in ("rows", "verdict", "others", "stability", "duplicates")}
     for path in sorted(out.glob("searches/*/policy.json")):
         policy = json.loads(path.read_text())
         policy["learned"].pop("seconds")
@@ -154,8 +154,11 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     )
     over = next(line for line in lines if line.startswith("slack over all evaluations, as the paper counts: "))
     assert over.endswith("(4 evaluations)")
-    assert lines[-2:] == [document["verdict"], f"all results are in {tmp_path / 'study' / 'study.json'}"]
+    said = [document["verdict"], *document["others"], f"all results are in {tmp_path / 'study' / 'study.json'}"]
+    assert lines[-3:] == said
     assert document["verdict"].startswith("SLACK is")
+    assert " than uniform: " in said[0] or " from uniform: " in said[0]
+    assert " than none: " in said[1] or " from none: " in said[1]
     assert document["study"]["n_search"] == 2
     assert outcome(tmp_path / "study") == outcome(done)
 
@@ -206,7 +209,7 @@ def test_one_search_has_no_interval(tiny_npz, tmp_path):
     )  # fmt: skip
     assert "with fewer than two no interval can be given" in found.verdict
     assert found.rows[-1].accuracy.half_width is None
-    assert study_results.remarks(found)[0].startswith("one search says nothing about stability; entropy 2.8")
+    assert study_results.remarks(found)[0].startswith("one search says nothing about stability; entropy 2.")
 
 
 def test_no_baseline(tiny_npz, tmp_path):

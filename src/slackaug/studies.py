@@ -160,8 +160,9 @@ def conduct(
     work.console.print(study_results.table(chosen, final))
     if (folder / "report.html").is_file():
         work.say(f"the report is {folder / 'report.html'}")
-    for text in (*study_results.remarks(final), final.verdict, f"all results are in {folder / 'study.json'}"):
+    for text in (*study_results.remarks(final), final.verdict, *final.others):
         work.say(text)
+    work.say(f"all results are in {folder / 'study.json'}")
     return final
 
 

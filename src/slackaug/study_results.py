@@ -34,6 +34,7 @@ class StudyResults(NamedTuple):
     rows: list[Row]
     verdict: str
     stability: Stability | None  # None where nothing was searched
+    others: tuple[str, ...] = ()  # verdicts against all baselines but the first
 
 
 def learned_name(s: int) -> str:
@@ -51,13 +52,16 @@ def summarise(study: Study, found: Found, fixed_names: Sequence[str], policies: 
     if not policies:
         return StudyResults(rows, "Nothing was searched, so there is no verdict.", None)
     learned = [[one["accuracy"] for one in found[learned_name(s)]] for s in range(study.n_search)]  # (S, E)
-    both, difference, verdict = intervals.nested(learned), None, "No baseline, so there is no verdict."
-    if reference is not None:
-        base = [[fixed[reference][seed] for seed in study.seeds(s)] for s in range(study.n_search)]  # (S, E)
-        difference = intervals.nested_difference(learned, base)
-        verdict = intervals.verdict("SLACK", reference, difference)
+    both, differences = intervals.nested(learned), {}
+    for name, accuracy in fixed.items():
+        base = [[accuracy[seed] for seed in study.seeds(s)] for s in range(study.n_search)]  # (S, E)
+        differences[name] = intervals.nested_difference(learned, base)
+    verdict, *others = [intervals.verdict("SLACK", name, difference) for name, difference in differences.items()] or [
+        "No baseline, so there is no verdict."
+    ]
+    difference = None if reference is None else differences[reference]
     rows.append(Row(LEARNED, both.searches, both.evaluations, difference, study.figures(LEARNED)))
-    return StudyResults(rows, verdict, stability(policies))
+    return StudyResults(rows, verdict, stability(policies), tuple(others))
 
 
 def gap(row: Row) -> str:
@@ -110,6 +114,7 @@ def to_json(study: Study, final: StudyResults, n_duplicates: int) -> str:
         "environment": runs.environment(),
         "duplicates": n_duplicates,
         "verdict": final.verdict,
+        "others": list(final.others),
         "stability": None if final.stability is None else final.stability._asdict(),
         "rows": [
             {

@@ -113,7 +113,9 @@ def of_study(document: Mapping[str, Any]) -> Outcome:
             cells.append("; ".join(str(figure) for figure in read_figures(entry["paper"], f"{where}.paper")))
         rows.append(read_row(entry, where, cells))
     headers = ["over all evaluations, as the paper counts", *(["the paper"] if has_paper else [])]
-    return outcome(document, rows[0].name, headers, rows)._replace(stability=read_stability(document["stability"]))
+    others = schema.sequence(document.get("others", []), "others", schema.string, 0)
+    final = outcome(document, rows[0].name, headers, rows)
+    return final._replace(stability=read_stability(document["stability"]), others=others)
 
 
 def outcome(document: Mapping[str, Any], reference: str | None, headers: list[str], rows: list[Row]) -> Outcome:
