@@ -252,7 +252,7 @@ FAST_AA = (
         ("uniform:cifar", "tensorflow", "a.py", "unknown target 'tensorflow'"),
         ("uniform:cifr", "python", "a.py", "expected one of uniform:cifar"),
         ("nowhere.json", "python", "a.py", "nowhere.json: cannot be read (No such file or directory)"),
-        ("fast.json", "python", "a.py", "a SubPolicies of another method; only policies of slackaug"),
+        ("fast.json", "python", "a.py", "a SubPolicies of another method, which has no pi and mu"),
         ("fog.json", "python", "a.py", "'Fog': not among slackaug's transformations"),
         ("empty.json", "python", "a.py", "so it is not a policy"),
         ("uniform:cifar", "python", "a.txt", "a.txt: expected a name that ends in .py"),

@@ -193,7 +193,7 @@ FAST_AA = (
     [
         (["nowhere.json", "image.png"], "nowhere.json: cannot be read"),
         (["uniform:cifr", "image.png"], "expected one of uniform:cifar"),
-        (["fast.json", "image.png"], "a SubPolicies of another method; only policies of slackaug"),
+        (["fast.json", "image.png"], "a SubPolicies of another method, which has no pi and mu"),
         (["uniform:cifar"], "Missing argument"),
         (["uniform:cifar", "image.png", "-o", "sheet.jpg"], "sheet.jpg: expected a name that ends in .png"),
         (["uniform:cifar", "image.png", "-o", "no/where/sheet.png"], "there is no folder"),

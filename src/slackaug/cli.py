@@ -349,12 +349,13 @@ def show(policies: PolicyArgument) -> None:
 
     Reads slackaug's policies and the published formats of SLACK, AutoAugment, Fast AA, DADA, DeepAA and PBA.
     """
+    from . import published
     from . import show as tables
 
     if len(policies) > 2:
         raise typer.BadParameter(f"expected one or two policies, got {len(policies)}")
     console = Console(width=None if sys.stdout.isatty() else 110)
-    found = [tables.find(policy) for policy in policies]
+    found = [published.find(policy) for policy in policies]
     if len(found) == 1:
         tables.show(console, policies[0], found[0])
     else:

@@ -21,7 +21,7 @@ from .data.options import DataError
 from .elementary import Transform
 from .files import write_atomically
 from .policy import Policy
-from .show import find
+from .published import find_slack
 from .spaces import Composites, Parameters, draw, on_pil
 
 N_EXTREMES = 3  # most likely transformations, and least likely ones
@@ -246,16 +246,6 @@ def read_images(paths: Sequence[Path]) -> list[tuple[Image.Image, str]]:
     return images
 
 
-def find_policy(name: str) -> Policy:
-    policy = find(name)
-    if not isinstance(policy, Policy):
-        raise PreviewError(
-            f"{name}: a {type(policy).__name__} of another method; only policies of slackaug, the published ones of "
-            "SLACK, and uniform:SPACE can be previewed"
-        )
-    return policy
-
-
 def check_output(path: Path, images: Sequence[Path], overwrite: bool) -> None:
     if path.suffix.lower() != ".png":
         raise PreviewError(f"{path}: expected a name that ends in .png")
@@ -286,7 +276,7 @@ def write(
     """Write the contact sheet of image files under a policy file, or `uniform:SPACE`, as a PNG."""
     path, files = Path(out), [Path(image) for image in images]
     check_output(path, files, overwrite)
-    page = render(find_policy(policy), policy, files, seed)
+    page = render(find_slack(policy), policy, files, seed)
     buffer = io.BytesIO()
     page.save(buffer, "PNG", optimize=True)
     write_atomically(path, buffer.getvalue())

@@ -17,7 +17,7 @@ from .official import SLACK_FORMAT, read_slack
 from .policy import Policy
 from .prior import DEEPAA_CROP, DEEPAA_NAMES, PBA, DeepAA, Levels, PBASchedule, SubPolicies, deepaa_transform
 from .schema import PolicyError, check_keys, unknown
-from .spaces import Space
+from .spaces import SPACES, Space
 
 AnyPolicy = Policy | SubPolicies | DeepAA | PBASchedule
 Document = Mapping[str, Any]
@@ -45,6 +45,27 @@ def policy_file(policy: str | os.PathLike[str]) -> Path:
     """That of a run, where its folder is given."""
     path = Path(policy)
     return path / "policy.json" if path.is_dir() else path
+
+
+def find(policy: str) -> AnyPolicy:
+    """A policy file, the folder of a run that has one, or `uniform:SPACE`, which is where a search starts."""
+    kind, _, space = policy.partition(":")
+    if kind != "uniform":
+        return load(policy_file(policy))
+    if space not in SPACES:
+        raise PolicyError(f"{policy}: expected one of {', '.join(f'uniform:{name}' for name in SPACES)}")
+    return Policy.uniform(space)
+
+
+def find_slack(policy: str) -> Policy:
+    """One that has pi and mu."""
+    found = find(policy)
+    if not isinstance(found, Policy):
+        raise PolicyError(
+            f"{policy}: a {type(found).__name__} of another method, which has no pi and mu; expected a policy of "
+            "slackaug, a published one of SLACK, or uniform:SPACE (`slackaug show` prints the others, too)"
+        )
+    return found
 
 
 def from_document(document: Document, name: str = "", transforms: Mapping[str, Any] | None = None) -> AnyPolicy:

@@ -9,22 +9,10 @@ from rich.text import Text
 from . import describe, schema
 from .policy import Policy
 from .prior import PBASchedule
-from .published import AnyPolicy, load, policy_file
-from .schema import PolicyError
-from .spaces import SPACES
+from .published import AnyPolicy
 from .stability import stability
 
 BAR = "▏▎▍▌▋▊▉█"
-
-
-def find(policy: str) -> AnyPolicy:
-    """A policy file, the folder of a run that has one, or `uniform:SPACE`, which is where a search starts."""
-    kind, _, space = policy.partition(":")
-    if kind != "uniform":
-        return load(policy_file(policy))
-    if space not in SPACES:
-        raise PolicyError(f"{policy}: expected one of {', '.join(f'uniform:{name}' for name in SPACES)}")
-    return Policy.uniform(space)
 
 
 def plain(text: str) -> Text:

@@ -9,8 +9,7 @@ from .. import schema
 from ..elementary import TRANSFORMS, Transform
 from ..files import write_atomically
 from ..policy import Policy
-from ..published import load, policy_file
-from ..spaces import SPACES
+from ..published import find_slack, policy_file
 from . import fidelity, text
 from .fidelity import FIDELITY
 
@@ -58,23 +57,12 @@ def not_ours(names: list[str]) -> str:
 
 def find(policy: str) -> Policy:
     """A policy that can be exported: a file, the folder of a run, or `uniform:SPACE`."""
-    kind, _, space = policy.partition(":")
-    if kind == "uniform":
-        if space not in SPACES:
-            raise ExportError(f"{policy}: expected one of {', '.join(f'uniform:{known}' for known in SPACES)}")
-        return Policy.uniform(space)
-    path = policy_file(policy)
-    names = schema.read_json(path).get("transformations")
-    unknown = [name for name in names if name not in TRANSFORMS] if isinstance(names, list) else []
-    if unknown and all(isinstance(name, str) for name in unknown):
-        raise ExportError(f"{policy}: {not_ours(unknown)}")
-    found = load(path)
-    if not isinstance(found, Policy):
-        raise ExportError(
-            f"{policy}: a {type(found).__name__} of another method; only policies of slackaug, the published ones of "
-            "SLACK, and uniform:SPACE can be exported"
-        )
-    return found
+    if not policy.startswith("uniform:"):
+        names = schema.read_json(policy_file(policy)).get("transformations")
+        unknown = [name for name in names if name not in TRANSFORMS] if isinstance(names, list) else []
+        if unknown and all(isinstance(name, str) for name in unknown):
+            raise ExportError(f"{policy}: {not_ours(unknown)}")
+    return find_slack(policy)
 
 
 def import_line(out: str | os.PathLike[str]) -> str:

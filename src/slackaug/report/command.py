@@ -7,11 +7,10 @@ from pathlib import Path
 
 from PIL import Image, ImageOps
 
-from .. import show
 from ..data import DataError, decode
 from ..files import write_atomically
 from ..policy import Policy
-from ..schema import PolicyError
+from ..published import find_slack
 from . import figures, history, pictures, plots, samples
 from .scene import Scene
 from .svg import element, render, words
@@ -58,13 +57,7 @@ def find_policy(source: str) -> Policy:
         if policy is None:
             raise ValueError(f"{source}: this run has no policy yet; it has one at the end of its first round")
         return policy
-    found = show.find(source)
-    if not isinstance(found, Policy):
-        raise PolicyError(
-            f"{source}: is a policy of another kind ({type(found).__name__}), which has no pi and mu to draw; "
-            "`slackaug show` prints it"
-        )
-    return found
+    return find_slack(source)
 
 
 def save(scene: Scene, path: Path, identity: str) -> None:
