@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,18 @@ def test_the_story_needs_no_paper(text, folder):
         assert place.strip().startswith(f"<bdi>{policy.space.names[n]}</bdi> {100 * shares[n]:.1f} %")
     assert found[3] == "would have 5.0 %"
     assert "<b>uniform</b>: all transformations equally likely" in text
+
+
+def test_positions_are_shown_one_by_one_where_they_differ(tmp_path):
+    folder = made_up.run(tmp_path, n_rounds=1)
+    same, alike = "with the same probabilities", "How often, for each position"
+    text = page.render(folder)
+    assert (same in text, alike in text) == (False, True)
+    for path in (folder / "policy.json", *(folder / "policies").iterdir()):
+        policy = Policy.load(path)
+        replace(policy, pi=policy.pi[:1].expand_as(policy.pi).clone()).save(path)
+    text = page.render(folder)
+    assert (same in text, alike in text) == (True, False)
 
 
 def test_it_says_what_holds_a_round_to_its_anchor(tmp_path):

@@ -5,6 +5,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..data import DataError
 from ..policy import Policy
 from ..progress import duration
@@ -103,12 +105,18 @@ def entropy_share(policy: Policy) -> float:
     return policy.entropy().mean().item() / highest if highest > 0 else 1.0
 
 
+def has_own_positions(policy: Policy) -> bool:
+    """Whether its positions differ, which those of a search with `tied` do not."""
+    return any(not torch.equal(row, policy.pi[0]) for row in policy.pi[1:])
+
+
 def policy_text(policy: Policy) -> str:
     k, n = len(policy.pi), len(policy.space)
     how = "one transformation, drawn" if k == 1 else f"{k} transformations, drawn one after the other"
+    alike = " with the same probabilities" if k > 1 and not has_own_positions(policy) else ""
     return (
-        f"Each image goes through {how} from {n}. A slice is as wide as a transformation is likely, and reaches as far "
-        "out as its strength may go."
+        f"Each image goes through {how} from {n}{alike}. A slice is as wide as a transformation is likely, and reaches "
+        "as far out as its strength may go."
     )
 
 
@@ -148,7 +156,7 @@ def uses(folder: Path, past: History, found: Outcome | None) -> list[tuple[str, 
 
 
 def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
-    positions = range(1, len(policy.pi) + 1) if len(policy.pi) > 1 else range(0)
+    positions = range(1, len(policy.pi) + 1) if has_own_positions(policy) else range(0)
     most, least = figures.extremes(policy)
     return {
         "policy_text": policy_text(policy),
