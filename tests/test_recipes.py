@@ -156,7 +156,7 @@ def test_what_tunes_itself_depends_on_the_number_of_images_alone(name, n):
     assert found.kl_budget == pytest.approx(0.4 / found.n_rounds**2)
     assert (found.baseline, found.tied) == (True, True)
     per_epoch = max(1, n // 2 // (32 if name == "quick" else 128))
-    bounds = {"quick": (40, 80, 60, 60), "standard": (100, 1000, 100, 400), "fast": (60, 300, 60, 150)}[name]
+    bounds = {"quick": (40, 80, 60, 60), "standard": (100, 1000, 100, 200), "fast": (60, 300, 60, 150)}[name]
     assert found.n_retrain == min(max(5 * per_epoch, bounds[0]), bounds[1])
     assert found.n_unrolled == min(max(2 * per_epoch, bounds[2]), bounds[3])
 

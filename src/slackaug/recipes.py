@@ -157,7 +157,7 @@ def standard(data: Dataset, model: str | None = None) -> RunConfig:
         model=model or default_model(data),
         space=default_space(data),
         pretrain=replace(fit, nesterov=False),
-        search=self_tuned(n_train // 2, 32, 32, 512, n_rounds=10, retrain=range(100, 1000), unrolled=range(100, 400)),
+        search=self_tuned(n_train // 2, 32, 32, 512, n_rounds=10, retrain=range(100, 1000), unrolled=range(100, 200)),
         evaluate=FitConfig(epochs=epochs_within(200, 2_000, 80_000, n_train, 128)),
     )
 
