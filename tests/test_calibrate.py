@@ -111,7 +111,7 @@ def test_the_validation_loss_is_that_of_the_images_as_they_are(tiny_npz):
     engine.model.train()
     losses = [
         torch.nn.functional.cross_entropy(engine.model(engine.normalise(engine.val.images[i])), engine.val.labels[i])
-        for i in mixed_batches(len(engine.val.labels), 4, 0)
+        for i in mixed_batches(len(engine.val.labels), learner.config.search.n_val, 0)
     ]
     assert learner.val_loss() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
 
@@ -171,7 +171,8 @@ def test_a_killed_search_ends_with_the_same_bits(moment, tiny_npz, tmp_path):
         (["search.model_lr=0.2"], False, True),
         (["search.policy_lr=0.5"], True, False),
         (["search.kl_weight=0.1"], True, False),
-        (["search.kl_weight=0.1", "search.kl_budget=0.01"], True, True),
+        (["search.kl_weight=0.1", "search.kl_budget=null"], True, False),
+        (["search.kl_budget=0.01"], True, True),
         (["search.model_lr=0.2", "search.calibrate=true"], True, True),
         (["search.n_rounds=2"], True, True),
     ],
@@ -198,6 +199,28 @@ def test_what_is_given_counts_after_the_file_of_a_run(assignments, calibrate, ha
     found = configure(data, {}, tmp_path / "config.yaml", assignments).search
     assert found.calibrate is calibrate
     assert (found.kl_budget is not None) is has_budget
+
+
+@pytest.mark.parametrize("name", ["policy_lr", "kl_weight"])
+@pytest.mark.parametrize("start", [["search"], ["study", "quick"]])
+def test_a_rate_that_a_budget_stands_in_place_of_is_refused(start, name, command, tiny_npz, tmp_path):
+    words = [*start, tiny_npz] if start == ["search"] else [*start, "--data", tiny_npz]
+    for given in ([f"search.{name}=0.5", "search.kl_budget=0.01"], [f"search={{kl_budget: 0.01, {name}: 0.5}}"]):
+        done = command(*words, "-o", tmp_path / "run", *(word for text in given for word in ("--set", text)))
+        assert done.returncode == 2
+        assert f"--set search.kl_budget=0.01 --set search.{name}=0.5: a budget stands in place of" in done.stderr
+        assert "give either the budget or these" in done.stderr
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_file_may_have_both_and_what_is_given_after_it_counts(tiny_npz, tmp_path):
+    """The file of a run has all fields."""
+    data = load(str(tiny_npz))
+    (tmp_path / "c.yaml").write_text("preset: quick\nsearch: {kl_budget: 0.01, policy_lr: 0.5}")
+    assert configure(data, {}, tmp_path / "c.yaml", []).search.kl_budget == 0.01
+    assert configure(data, {}, tmp_path / "c.yaml", ["search.kl_budget=0.02"]).search.kl_budget == 0.02
+    found = configure(data, {}, tmp_path / "c.yaml", ["search.policy_lr=0.25"]).search
+    assert (found.kl_budget, found.policy_lr) == (None, 0.25)
 
 
 def test_without_re_training_there_is_nothing_to_try(tiny_npz):

@@ -12,6 +12,7 @@ from PIL import Image
 import slackaug
 from slackaug import checking as check
 from slackaug import cli, learn
+from slackaug.data import load
 from slackaug.data import survey as surveys
 from slackaug.data.options import Options
 
@@ -236,6 +237,126 @@ def test_the_cost_is_that_of_what_is_left_to_train_on(tmp_path):
             picture(tmp_path / name / f"{i}.png", 10 * k + i)
     found = surveys.survey(str(tmp_path), Options())
     assert len(check.stand_in_for(found, None, margin=False).train.labels) == 16  # 20 % are held out
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+BY_PATIENT = r"(p\d+)_"
+SIZES = (11, 9, 7, 7, 6, 6, 5, 5)  # images of each patient; the odd ones are healthy
+
+
+@pytest.fixture
+def patients(tmp_path):
+    root = tmp_path / "patients"
+    for patient, n in enumerate(SIZES):
+        for i in range(n):
+            picture(root / ("healthy" if patient % 2 else "ill") / f"p{patient}_{i}.png", 100 * patient + i)
+    return root
+
+
+def test_groups(patients, command):
+    done = command("check", patients, "--no-cost", "--group-by", BY_PATIENT)
+    assert done.returncode == 0
+    data = load(str(patients), group_by=BY_PATIENT)
+    train, val = (len(half.labels) for half in data.halves(0))
+    assert len(data.train.labels) != round(0.8 * sum(SIZES))  # so that the next line can fail
+    for text in (
+        rf"8 groups by {BY_PATIENT}: each stays on one side of a split",
+        "images per group: 11 (p0) to 5 (p6)",
+        f"whole groups give {train} images to learn on, {val} to validate with and {len(data.test.labels)} to test",
+        f"next: slackaug search {patients} -o runs/NAME --group-by '{BY_PATIENT}'",
+    ):
+        assert text in done.stdout
+    assert "several classes" not in done.stdout
+    assert "per group" not in command("check", patients, "--no-cost").stdout
+
+
+def test_groups_for_programs(patients):
+    picture(patients / "healthy" / "p0_odd.png", 7)
+    for i in range(12):
+        picture(patients / "healthy" / f"p1_more{i}.png", 5000 + i)
+    findings = check.check(patients, group_by=BY_PATIENT, cost=False)
+    found = findings.as_dict()["groups"]
+    assert (found["in_train_and_test"], found["of_several_classes"]) == ([], ["p0"])
+    assert [*found["images"].items()][:2] == [("p1", 21), ("p0", 12)]
+    said = " ".join(findings.remarks)
+    assert "the largest group, p1, has 30% of the images" in said
+    assert "1 of 8 groups have images of several classes: p0" in said
+    assert check.check(patients, cost=False).as_dict()["groups"] is None
+
+
+def test_a_column_of_a_csv_is_a_group(patients):
+    lines = [f"{p.relative_to(patients)},{p.parent.name},{p.name.split('_')[0]}" for p in patients.glob("*/*.png")]
+    (patients / "x.csv").write_text("\n".join(["path,label,who", *lines]))
+    found = check.check(patients / "x.csv", group_by="who", cost=False)
+    assert found.problems == []
+    assert found.survey.groups.sizes == {f"p{patient}": n for patient, n in enumerate(SIZES)}
+
+
+def test_groups_that_a_search_refuses_are_to_be_mended(tmp_path):
+    """Both at once: in train and in test, and a class that is in one group alone."""
+    for n, place in enumerate(("train/cat/p1", "test/cat/p1", "train/dog/p2", "train/dog/p3")):
+        for i in range(3):
+            picture(tmp_path / f"{place}_{i}.png", 10 * n + i)
+    findings = check.check(tmp_path, group_by=BY_PATIENT, cost=False)
+    shared, one_sided = findings.problems
+    assert shared == "groups in train and in test: p1; move each to one of them"
+    assert "of cat, for groups stay on one side of a split" in one_sided
+    assert findings.as_dict()["groups"]["in_train_and_test"] == ["p1"]
+    assert findings.proposal is not None
+
+
+def test_too_few_groups_to_hold_one_out_and_a_class_that_is_not_tested(patients):
+    found = check.check(patients, group_by="healthy|ill", cost=False)
+    assert any("too few groups to hold one out" in problem for problem in found.problems)
+    for patient in (20, 21):
+        for i in range(2):
+            picture(patients / "rare" / f"p{patient}_{i}.png", 10 * patient + i)
+    found = check.check(patients, group_by=BY_PATIENT, cost=False)
+    assert found.problems == []
+    assert "classes that are not tested, for too few groups have them: rare" in found.remarks
+
+
+def test_a_class_without_images_is_said_before_any_split_by_groups(patients):
+    (patients / "rare").mkdir()
+    (patients / "rare" / "p30_0.png").write_bytes(b"")
+    found = check.check(patients, group_by=BY_PATIENT, skip_bad=True, cost=False)
+    assert found.problems == ["classes with fewer than 2 training images that can be read: rare"]
+
+
+def test_copies_within_a_group_do_not_matter(patients):
+    (patients / "ill" / "p0_copy.png").write_bytes((patients / "ill" / "p0_0.png").read_bytes())
+    (patients / "ill" / "p2_copy.png").write_bytes((patients / "ill" / "p0_0.png").read_bytes())
+    assert len(check.check(patients, cost=False).survey.copies.within) == 2
+    found = check.check(patients, group_by=BY_PATIENT, cost=False).survey
+    assert found.copies.within == ["ill/p2_copy.png = ill/p0_0.png"]
+
+
+def test_the_cost_is_that_of_the_split_by_groups(patients, monkeypatch):
+    seen = []
+    monkeypatch.setattr(check, "seconds", lambda config, data, device: seen.append(data) or 1.0)
+    check.check(patients, group_by=BY_PATIENT)
+    whole = load(str(patients), group_by=BY_PATIENT)
+    for seed in range(3):
+        found, expected = ([half.labels.bincount().tolist() for half in data.halves(seed)] for data in (seen[0], whole))
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("group_by", "says"),
+    [("person", "finds nothing in 56 of 56 paths"), (r"p\d+_\d+", "every image is a group of its own")],
+)
+def test_groups_that_are_none_are_refused_as_by_a_search(group_by, says, patients, command):
+    done = command("check", patients, "--group-by", group_by)
+    assert (done.returncode, says in done.stderr) == (2, True)
+
+
+def test_groups_are_for_files(command):
+    done = command("check", "digits", "--group-by", "x")
+    assert (done.returncode, "groups are for image files" in done.stderr) == (2, True)
+
+
+# --- input ------------------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused_as_by_a_search(tmp_path, command):

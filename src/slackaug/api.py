@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from . import ensemble, learn, margins, recipes, runs, settings
-from .conducting import SearchResult, Work, conduct, holding, read_data
+from .conducting import SearchResult, Work, conduct, holding, read_data, writing
 from .configuration import configure
 from .data import DataError, Dataset
 from .engines import OutOfMemory
@@ -112,37 +111,55 @@ def search(
         with ranks.together():
             place = None if cache is None else os.fspath(cache)
             source = DataConfig(
-                source=data, size=size, margin=margin, skip_bad=skip_bad, group_by=group_by, cache=place
+                source=data,
+                size=size,
+                margin=margin or try_margin,  # where both are tried, the one that takes more memory is measured
+                skip_bad=skip_bad,
+                group_by=group_by,
+                cache=place,
             )
-            tried = try_both(work, source, given, config, set) if try_margin else None
-            source = replace(source, margin=margin if tried is None else tried.margin)
             dataset = read_data(work, source)
             source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
             announce(work, dataset, chosen)
-            chosen, seconds = fitting(work, dataset, chosen, is_given=config is not None, assignments=set)
-            work.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
+            n_trials = len(margins.TEXTS) if try_margin else 0
+            chosen, seconds = fitting(
+                work, dataset, chosen, is_given=config is not None, assignments=set, n_pretrainings=1 + n_trials
+            )
+            trials = f", with {n_trials} pre-trainings of --try-margin, which decide data.margin" if try_margin else ""
+            work.say(f"this search takes about {duration(seconds)} here, measured over a few steps{trials}")
         if dry_run:
             work.say(settings.dump(chosen))
             return None
+        tried = None
+        if try_margin:
+            chosen, dataset, tried = try_both(work, chosen, dataset)
         return begin(work, chosen, dataset, tried, overwrite=overwrite)
 
 
-def try_both(
-    work: Work,
-    source: DataConfig,
-    given: dict[str, Any],
-    config: str | os.PathLike[str] | None,
-    assignments: Sequence[str],
-) -> margins.Choice:
-    """Pre-training with and without a margin."""
+def try_both(work: Work, config: RunConfig, dataset: Dataset) -> tuple[RunConfig, Dataset, margins.Choice]:
+    """Pre-training with and without a margin, which `dataset` has; the configuration and data of what is better."""
+
+    def prepared(margin: bool) -> tuple[RunConfig, Dataset]:
+        if margin:
+            return config, dataset
+        whole = read_data(work, replace(config.data, margin=False))
+        return replace(config, data=replace(config.data, margin=False, fingerprint=whole.fingerprint)), whole
 
     def learner_of(margin: bool) -> Learner:
-        dataset = read_data(work, replace(source, margin=margin))
-        chosen = configure(dataset, given, config, assignments, work.ensemble.n_ranks)
-        return Learner(chosen, dataset, work.device, work.ensemble, work.engine)
+        with work.ensemble.together():
+            return Learner(*prepared(margin), work.device, work.ensemble, work.engine)
 
-    return margins.compare(learner_of, work.say)
+    def keep(losses: dict[bool, float]) -> None:
+        with work.ensemble.together(), writing(work, config):
+            if work.ensemble.leads:
+                trials.write(losses)
+
+    with work.ensemble.together():
+        trials = margins.Trials(work.folder, margins.key(config))
+    found = margins.compare(learner_of, work.say, work.ensemble.lead(trials.read), keep)
+    with work.ensemble.together():
+        return *prepared(found.margin), found
 
 
 def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
@@ -185,12 +202,18 @@ def describe(search: SearchConfig) -> str:
 
 
 def fitting(
-    work: Work, dataset: Dataset, config: RunConfig, *, is_given: bool, assignments: Sequence[str]
+    work: Work,
+    dataset: Dataset,
+    config: RunConfig,
+    *,
+    is_given: bool,
+    assignments: Sequence[str],
+    n_pretrainings: int = 1,
 ) -> tuple[RunConfig, float]:
     """The configuration with batches that fit on the GPU, where they are not given or the paper's, and its seconds."""
     while True:
         try:
-            return config, learn.search_seconds(config, dataset, work.device, work.engine)
+            return config, learn.search_seconds(config, dataset, work.device, work.engine, n_pretrainings)
         except OutOfMemory as error:
             found = smaller(config, error)
             is_fixed = is_given or {text.partition("=")[0] for text in assignments} & found.keys()

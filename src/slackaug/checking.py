@@ -9,8 +9,9 @@ import torch
 from rich.console import Console
 
 from . import learn, models, recipes, rng
-from .data import Dataset, Split
-from .data.dataset import with_margin
+from .data import DataError, Dataset, Split
+from .data.dataset import find_test_set, with_margin
+from .data.groups import Groups, shared
 from .data.options import Options, listing, printable
 from .data.rows import Rows
 from .data.sources import own_preparation
@@ -24,6 +25,7 @@ from .recipes import RunConfig
 LARGEST = 224  # pixels; the size of networks for photographs
 FEW = 20  # training images of a class: fewer tell little about it
 IMBALANCED = 3.0  # the largest class against the smallest
+LARGE_GROUP = 0.25  # of all images: whole groups of that size leave a split uneven
 ELONGATED = 1.25  # the longer side against the shorter, from which squeezing into a square changes shapes
 N_STAND_IN = 256  # images that stand in for the data when the cost is measured
 STEP_FLOPS = 60e9  # of a measured step on a CPU: about a second
@@ -78,6 +80,7 @@ class Findings(NamedTuple):
             "duplicates_in_training": found.copies.within,
             "same_image_different_labels": found.copies.conflicts,
             "mirror_images_with_other_labels": found.copies.mirrored,
+            "groups": None if found.groups is None else groups_as_dict(found.groups),
             "flip_question": FLIP_QUESTION,
             "notes": list(found.notes),
             "problems": self.problems,
@@ -93,6 +96,7 @@ def check(
     size: int | None = None,
     margin: bool = False,
     skip_bad: bool = False,
+    group_by: str | None = None,
     model: str | None = None,
     cost: bool = True,
     device: str | None = None,
@@ -102,18 +106,26 @@ def check(
     """Look at every image of `data`; with `cost`, measure for each preset what a search takes on this machine."""
     device, threads = machine(device, threads)
     source = os.fspath(data)
-    found = survey(source, Options(size=size, margin=margin, skip_bad=skip_bad, progress=Reading(console)))
+    options = Options(size=size, margin=margin, skip_bad=skip_bad, group_by=group_by, progress=Reading(console))
+    found = survey(source, options)
     own = own_preparation(source) if size is None else None
     size, margin = own or (size, margin)
-    problems = find_problems(found, size, skip_bad=skip_bad)
+    problems, said = find_problems(found, size, skip_bad=skip_bad), remarks(found)
     if not found.sizes or len(found.classes) < 2:
-        return Findings(found, problems, remarks(found), None, [])
+        return Findings(found, problems, said, None, [])
     stand_in = stand_in_for(found, size, margin=margin)
-    proposal = propose(source, found, stand_in, size, margin=margin, skip_bad=skip_bad, model=model)
+    if found.groups is not None and all(parts.get("train", 0) >= 2 for parts in found.classes.values()):
+        try:
+            stand_in, divided = split_by_groups(stand_in, found, found.groups)
+            said += divided
+        except DataError as error:  # a search would be refused; mended, it costs about the same
+            problems.append(str(error))
+    skips = skip_bad or bool(found.bad)
+    proposal = propose(source, found, stand_in, size, margin=margin, skip_bad=skips, group_by=group_by, model=model)
     if own is not None:
-        proposal = proposal._replace(command=command(source, None, margin=False, skip_bad=skip_bad or bool(found.bad)))
+        proposal = proposal._replace(command=command(source, None, margin=False, skip_bad=skips, group_by=group_by))
     costs = measure(stand_in, model, device) if cost else []
-    return Findings(found, problems, remarks(found), proposal, costs)
+    return Findings(found, problems, said, proposal, costs)
 
 
 def imbalance(found: Survey) -> float | None:
@@ -139,6 +151,8 @@ def find_problems(found: Survey, size: int | None, *, skip_bad: bool) -> list[st
         problems.append(f"classes with fewer than 2 training images that can be read: {listing(scarce)}")
     if len(found.sizes) > 1 and size is None:
         problems.append(f"images of {len(found.sizes)} sizes: give --size {proposed_size(found)}")
+    if found.groups is not None and found.groups.on_both_sides:
+        problems.append(shared(found.groups.on_both_sides))
     return problems
 
 
@@ -167,7 +181,28 @@ def remarks(found: Survey) -> list[str]:
         (mirrored, f"{len(mirrored)} images are mirror images of one with another label, which speaks for --no-flip: "
                    f"{examples(mirrored)}"),
     ]  # fmt: skip
+    more = [] if found.groups is None else group_remarks(found.groups)
+    return [text for holds, text in said if holds] + more
+
+
+def group_remarks(groups: Groups) -> list[str]:
+    ((name, most),), mixed = groups.sizes.most_common(1), groups.of_several_classes
+    share = most / len(groups.items)
+    said = [
+        (share >= LARGE_GROUP, f"the largest group, {printable(name)}, has {share:.0%} of the images, and goes to one "
+                               "side of a split as a whole"),
+        (mixed, f"{len(mixed)} of {len(groups.sizes)} groups have images of several classes: "
+                f"{examples([*map(printable, mixed)])}"),
+    ]  # fmt: skip
     return [text for holds, text in said if holds]
+
+
+def groups_as_dict(groups: Groups) -> dict[str, Any]:
+    return {
+        "images": dict(groups.sizes.most_common()),
+        "in_train_and_test": groups.on_both_sides,
+        "of_several_classes": groups.of_several_classes,
+    }
 
 
 def examples(names: list[str]) -> str:
@@ -212,20 +247,46 @@ def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
     return with_margin(dataset, options) if margin else dataset
 
 
+def split_by_groups(stand_in: Dataset, found: Survey, groups: Groups) -> tuple[Dataset, list[str]]:
+    """The stand-in with the groups that a search would split, and what comes of it; a DataError where nothing does."""
+    labels, numbers = groups.of_training([*found.classes])
+    said, n_test = [], found.count("test")
+    if not n_test:
+        held_out, rest = find_test_set(found.name, labels, numbers)
+        counts = labels[held_out].bincount(minlength=len(found.classes)).tolist()
+        untested = [name for name, n in zip(found.classes, counts, strict=True) if not n]
+        said += [f"classes that are not tested, for too few groups have them: {listing(untested)}"] if untested else []
+        labels, numbers, n_test = labels[rest], numbers[rest], len(held_out)
+    images = stand_in.train.subset(torch.arange(len(labels)) % len(stand_in.train.labels)).images
+    divided = replace(stand_in, train=Split(images, labels), groups=numbers)
+    train, val = (len(half.labels) for half in divided.halves(0))
+    said.append(f"whole groups give {train:,} images to learn on, {val:,} to validate with and {n_test:,} to test with")
+    return divided, said
+
+
 def propose(
-    source: str, found: Survey, stand_in: Dataset, size: int | None, *, margin: bool, skip_bad: bool, model: str | None
+    source: str,
+    found: Survey,
+    stand_in: Dataset,
+    size: int | None,
+    *,
+    margin: bool,
+    skip_bad: bool,
+    group_by: str | None,
+    model: str | None,
 ) -> Proposal:
     preset = recipes.default_preset()
     config = recipes.preset(preset, stand_in, model)
     wanted = size if size is not None else proposed_size(found) if len(found.sizes) > 1 else None
-    text = command(source, wanted, margin=margin, skip_bad=skip_bad or bool(found.bad))
+    text = command(source, wanted, margin=margin, skip_bad=skip_bad, group_by=group_by)
     return Proposal(wanted, preparation(found, wanted, margin=margin), config.space, config.model, preset, text)
 
 
-def command(source: str, size: int | None, *, margin: bool, skip_bad: bool) -> str:
+def command(source: str, size: int | None, *, margin: bool, skip_bad: bool, group_by: str | None) -> str:
     words = ["slackaug", "search", source, "-o", "runs/NAME"]
     words += [] if size is None else ["--size", str(size)]
-    return shlex.join(words + ["--margin"] * margin + ["--skip-bad"] * skip_bad)
+    words += ["--margin"] * margin + ["--skip-bad"] * skip_bad
+    return shlex.join(words if group_by is None else [*words, "--group-by", group_by])
 
 
 def preparation(found: Survey, size: int | None, *, margin: bool) -> str:
@@ -284,6 +345,10 @@ def lines(findings: Findings) -> list[str]:
             f"{found.count('test'):,} test images"]  # fmt: skip
     most, least = (f"{n:,} ({printable(name)})" for n, name in (counts[0], counts[-1]))
     text.append(f"images per class: {most} to {least}")
+    if found.groups is not None:
+        by_size = found.groups.sizes.most_common()
+        most, least = (f"{n:,} ({printable(name)})" for name, n in (by_size[0], by_size[-1]))
+        text.append(f"images per group: {most} to {least}")
     if found.sizes:
         sizes = [f"{width} x {height} ({n:,})" for (height, width), n in found.sizes.most_common(N_EXAMPLES)]
         more = f" and {len(found.sizes) - N_EXAMPLES} more" if len(found.sizes) > N_EXAMPLES else ""

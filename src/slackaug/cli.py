@@ -83,6 +83,7 @@ def check(
     size: SizeOption = None,
     margin: MarginOption = False,
     skip_bad: SkipBadOption = False,
+    group_by: GroupByOption = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
 ) -> None:
@@ -100,6 +101,7 @@ def check(
         size=size,
         margin=margin,
         skip_bad=skip_bad,
+        group_by=group_by,
         model=model,
         cost=cost,
         device=device,

@@ -10,6 +10,8 @@ from .ensemble import n_processes
 from .learner import start_policy
 from .recipes import RunConfig
 
+REPLACED_BY_A_BUDGET = ("policy_lr", "kl_weight")
+
 
 def configure(
     dataset: Dataset,
@@ -29,6 +31,7 @@ def configure(
         if "data" in assignment:
             raise settings.SettingError(f"--set {text}: the data is given by DATA, --size and --skip-bad")
         assigned = merge(assigned, assignment)
+    refuse_without_effect(assigned)
     for later in (assigned, given):
         changes = merge(with_rates(changes), with_rates(later))
     changes = merge({"n_ranks": n_ranks}, changes)
@@ -49,11 +52,28 @@ def configure(
 def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
     """Who gives a rate of the search does not want it to be found, unless the same file or command asks for that, too:
     a run's file has both, and what is given after it counts."""
-    given = changes.get("search")
-    given = given if isinstance(given, dict) else {}
+    given = of_search(changes)
     off: dict[str, Any] = {"calibrate": False} if "model_lr" in given else {}
-    off |= {"kl_budget": None} if given.keys() & {"policy_lr", "kl_weight"} else {}
+    off |= {"kl_budget": None} if given.keys() & {*REPLACED_BY_A_BUDGET} else {}
     return merge({"search": off}, changes) if off else changes
+
+
+def refuse_without_effect(assigned: dict[str, Any]) -> None:
+    """Of --set: who gives a budget and what it stands in place of expects both to count. Files are left alone, for that
+    of a run has all fields; and so is model_lr with calibrate, for it is where the trials begin."""
+    given = of_search(assigned)
+    unused = [name for name in REPLACED_BY_A_BUDGET if name in given]
+    if given.get("kl_budget") is not None and unused:
+        both = " ".join(f"--set search.{name}={given[name]}" for name in ("kl_budget", *unused))
+        raise settings.SettingError(
+            f"{both}: a budget stands in place of the policy's rate and KL weight, which have no effect beside it; "
+            "give either the budget or these"
+        )
+
+
+def of_search(changes: dict[str, Any]) -> dict[str, Any]:
+    found = changes.get("search")
+    return found if isinstance(found, dict) else {}
 
 
 def merge(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:

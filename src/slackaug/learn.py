@@ -207,15 +207,17 @@ class StepSeconds(NamedTuple):
     policy: float
 
 
-def search_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> float:
+def search_seconds(
+    config: RunConfig, data: Dataset, device: str, engine_name: str = "fast", n_pretrainings: int = 1
+) -> float:
     """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
-    return whole_seconds(step_seconds(config, data, device, engine_name), config.search)
+    return whole_seconds(step_seconds(config, data, device, engine_name), config.search, n_pretrainings)
 
 
-def whole_seconds(each: StepSeconds, search: slack.SearchConfig) -> float:
+def whole_seconds(each: StepSeconds, search: slack.SearchConfig, n_pretrainings: int = 1) -> float:
     per_round = search.n_retrain * each.retraining + search.n_unrolled * each.policy
     trials = N_USUAL * search.n_retrain * each.retraining if search.calibrate else 0.0
-    return each.n_pretraining * each.pretraining + trials + search.n_rounds * per_round
+    return n_pretrainings * each.n_pretraining * each.pretraining + trials + search.n_rounds * per_round
 
 
 def step_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> StepSeconds:

@@ -3,11 +3,18 @@
 As the paper does it: pre-train with each, and keep the one with the lower validation loss.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import settings, weights
+from .files import write_atomically
 from .learner import Learner
+from .recipes import RunConfig
+from .runs import TRIALS
 
 TEXTS = {False: "whole images", True: "windows of images with a margin"}
 
@@ -29,14 +36,62 @@ class Choice(NamedTuple):
         return {"margin": self.margin, "val_loss_of_whole_images": finite[False], "val_loss_with_margin": finite[True]}
 
 
-def compare(learner_of: Callable[[bool], Learner], say: Callable[[str], None]) -> Choice:
-    losses = {}
+class Trials(NamedTuple):
+    """The losses of finished trials in the folder of the run to be, so that who is interrupted does not lose them."""
+
+    folder: Path
+    key: str  # of the configuration that they are of
+
+    def read(self) -> dict[bool, float]:
+        path = self.folder / TRIALS
+        try:
+            stored = json.loads(path.read_bytes()) if path.is_file() else None
+        except (OSError, ValueError, RecursionError):  # not a file of ours
+            return {}
+        match stored:
+            case {"key": self.key, "val_losses": {**losses}}:
+                known = {margin: losses[text] for margin, text in TEXTS.items() if text in losses}
+                return {
+                    margin: math.nan if loss is None else loss
+                    for margin, loss in known.items()
+                    if isinstance(loss, float | None)
+                }
+        return {}
+
+    def write(self, losses: dict[bool, float]) -> None:
+        finite = {TEXTS[margin]: loss if math.isfinite(loss) else None for margin, loss in losses.items()}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder / TRIALS, json.dumps({"key": self.key, "val_losses": finite}).encode())
+
+
+def key(config: RunConfig) -> str:
+    """Of all that decides the losses; where the data and the weights lie has no part in it."""
+    document = settings.to_dict(config)
+    for where in ("source", "cache"):
+        del document["data"][where]
+    if config.weights is not None:
+        document["weights"] = weights.digest(config.weights)
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def compare(
+    learner_of: Callable[[bool], Learner],
+    say: Callable[[str], None],
+    done: dict[bool, float],
+    keep: Callable[[dict[bool, float]], None],
+) -> Choice:
+    """Trials that are `done` are not done again; `keep` is told the losses after each of the others."""
+    losses = dict(done)
     for margin, text in TEXTS.items():
+        if margin in losses:
+            say(f"pre-training on {text} was finished before: validation loss {losses[margin]:.3f}")
+            continue
         say(f"pre-training on {text}, to see what is better")
         learner = learner_of(margin)
         for _ in learner.pretrain():
             pass
         losses[margin] = learner.val_loss()
+        keep(losses)
     found = Choice(losses)
     say(found.describe())
     return found

@@ -20,16 +20,19 @@ from . import __version__
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
 from .files import leads_elsewhere, temporary_name, write_atomically
 
+TRIALS = "preparation-trials.json"  # of --try-margin, until the run begins
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", "policy.json", "policies/round_*.json",
-    "calibration.json", "preparation.json", "report.html", "eval/results.json", "eval/results.csv",
+    "calibration.json", "preparation.json", TRIALS, "report.html", "eval/results.json", "eval/results.csv",
     "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
 BEFORE_A_RUN = {
     ".lock",
+    TRIALS,
+    temporary_name(TRIALS),
     temporary_name("config.yaml"),
-}  # left by a process that dies before it has written anything
+}  # left by a process that dies before there is a run
 LOGS = ("search.log", "metrics.jsonl")
 ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
 START_ANEW = "start anew with --overwrite, or choose another -o"

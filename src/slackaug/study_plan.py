@@ -124,6 +124,7 @@ def changes(model: str | None, assignments: Sequence[str]) -> dict[str, Any]:
         if "data" in assignment or "seed" in assignment:
             raise settings.SettingError(f"--set {text}: the data is given by --data; the searches' seeds are 0, 1, ...")
         found = configuration.merge(found, assignment)
+    configuration.refuse_without_effect(found)
     found = configuration.with_rates(found)
     return found if model is None else configuration.merge(found, {"model": model})
 

@@ -1,7 +1,9 @@
 """Which images belong together: by a column of a csv, or by what a regular expression finds in the path of each."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,22 +13,60 @@ from .options import DataError
 from .options import listing as listed
 
 
+class Groups(NamedTuple):
+    """How images are distributed over groups."""
+
+    items: list[Item]  # each with its group
+
+    @property
+    def sizes(self) -> Counter[str]:
+        """Images of each group."""
+        return Counter(str(item.group) for item in self.items)
+
+    @property
+    def on_both_sides(self) -> list[str]:
+        """Groups in train and in test, so that a network is tested on what it has nearly seen."""
+        train, test = ({str(item.group) for item in self.items if item.part == part} for part in ("train", "test"))
+        return sorted(train & test)
+
+    @property
+    def of_several_classes(self) -> list[str]:
+        labels = {(str(item.group), item.label) for item in self.items}
+        return sorted(group for group, n in Counter(group for group, _ in labels).items() if n > 1)
+
+    def of_training(self, class_names: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Labels and groups (B,) of the training images, numbered as a search numbers them."""
+        is_train = torch.tensor([item.part == "train" for item in self.items])
+        number = {name: i for i, name in enumerate(class_names)}
+        labels, groups = torch.tensor([number[item.label] for item in self.items]), group_numbers(self.items)
+        assert groups is not None
+        return labels[is_train], groups[is_train]
+
+
 def grouped(found: Listing, group_by: str) -> Listing:
-    """Every item with its group; a csv's column has given it already."""
+    """Every item with its group, for a split."""
+    found = with_groups(found, group_by)
+    both = Groups(found.items).on_both_sides
+    if both:
+        raise DataError(f"{found.name}: --group-by {group_by}: {shared(both)}")
+    return found
+
+
+def shared(groups: Sequence[str]) -> str:
+    return f"groups in train and in test: {listed(groups)}; move each to one of them"
+
+
+def with_groups(found: Listing, group_by: str) -> Listing:
+    """Every item with its group, wherever it is; a csv's column has given it already."""
     items = found.items
     if any(item.group is None for item in items):
         items = by_path(found, group_by)
-    train, test = ({item.group for item in items if item.part == part} for part in ("train", "test"))
-    groups, both = train | test, train & test
-    if len(groups) == len(items) or len(groups) == 1:
-        what = "all images are of one group" if len(groups) == 1 else "every image is a group of its own"
-        raise DataError(f"{found.name}: --group-by {group_by}: {what} ({min(map(str, groups))!r}, ...)")
-    if both:
-        raise DataError(
-            f"{found.name}: --group-by {group_by}: groups in train and in test: {listed(sorted(map(str, both)))}; move "
-            "each to one of them"
-        )
-    note = f"{len(groups)} groups by {group_by}: each stays on one side of a split"
+    n_groups = len({item.group for item in items})
+    if n_groups in (1, len(items)):
+        what = "all images are of one group" if n_groups == 1 else "every image is a group of its own"
+        first = min(str(item.group) for item in items)
+        raise DataError(f"{found.name}: --group-by {group_by}: {what} ({first!r}, ...)")
+    note = f"{n_groups} groups by {group_by}: each stays on one side of a split"
     return found._replace(items=items, notes=[*found.notes, note])
 
 

@@ -11,6 +11,7 @@ from .dataset import Dataset, with_margin
 from .decode import NO_FILE
 from .digits import digits
 from .folder import folder, list_folder
+from .groups import with_groups
 from .listing import Listing
 from .npz import npz
 from .options import DataError, Options, Progress
@@ -69,8 +70,14 @@ def load(
     return with_margin(dataset, options) if margin else dataset
 
 
-def find_listing(source: str) -> Listing | None:
-    """The files of a source that is made of files; None for all others."""
+def find_listing(source: str, group_by: str | None = None) -> Listing | None:
+    """The files of a source that is made of files, with their groups; None for all others."""
+    found = list_files(source, group_by)
+    return found if found is None or group_by is None else with_groups(found, group_by)
+
+
+def list_files(source: str, column: str | None) -> Listing | None:
+    """With what a csv has in this column, where it has one."""
     scheme, _, rest = source.partition(":")
     if scheme in LISTINGS and rest:
         return LISTINGS[scheme](rest)
@@ -79,7 +86,7 @@ def find_listing(source: str) -> Listing | None:
         return None
     if path.is_dir():
         return list_folder(source)
-    return list_table(source) if path.suffix.lower() == ".csv" and path.is_file() else None
+    return list_table(source, column) if path.suffix.lower() == ".csv" and path.is_file() else None
 
 
 def own_preparation(source: str) -> tuple[int, bool] | None:

@@ -14,7 +14,8 @@ from PIL import Image
 from .cache import CRASHED, silent
 from .crew import Crew, n_cores
 from .dataset import Dataset
-from .listing import Listing, shown
+from .groups import Groups
+from .listing import Item, Listing, shown
 from .options import Options
 from .rows import chunks
 from .sources import find_listing, load
@@ -30,7 +31,7 @@ class Copies(NamedTuple):
     across: list[str]  # test images that are equal to a training image
     conflicts: list[str]  # equal images with different labels
     mirrored: list[str]  # images that are the mirror image of one with another label
-    within: list[str]  # training images that are equal to an earlier one
+    within: list[str]  # training images that are equal to an earlier one, of another group where there are groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,7 @@ class Survey:
     animated: list[str] = field(default_factory=list)  # of which the first frame is read
     copies: Copies
     notes: tuple[str, ...] = ()
+    groups: Groups | None = None  # of the images that can be read, where they were asked for
     dataset: Dataset | None = None  # where the source had to be read as a whole
 
     def count(self, part: str) -> int:
@@ -58,13 +60,21 @@ class Seen(NamedTuple):
     part: str
     digest: str
     mirrored: str
+    group: str | None = None
 
 
 def survey(source: str, options: Options) -> Survey:
-    found = find_listing(source)
+    found = find_listing(source, options.group_by)
     if found is not None:
         return survey_files(found, options)
-    dataset = load(source, size=options.size, margin=options.margin, skip_bad=options.skip_bad, root=options.root)
+    dataset = load(
+        source,
+        size=options.size,
+        margin=options.margin,
+        skip_bad=options.skip_bad,
+        group_by=options.group_by,
+        root=options.root,
+    )
     return survey_dataset(dataset)
 
 
@@ -75,6 +85,7 @@ def survey_files(found: Listing, options: Options) -> Survey:
     bad: dict[str, str] = {}
     misnamed, animated = [], []
     seen: list[Seen] = []
+    readable: list[Item] = []
     for item, about in look_at(found, options):
         name = shown(item.path, found.root)
         if "bad" in about:
@@ -87,7 +98,8 @@ def survey_files(found: Listing, options: Options) -> Survey:
             misnamed.append(name)
         if about["animated"]:
             animated.append(name)
-        seen.append(Seen(name, item.label, item.part, about["digest"], about["mirrored"]))
+        seen.append(Seen(name, item.label, item.part, about["digest"], about["mirrored"], item.group))
+        readable.append(item)
     classes: dict[str, dict[str, int]] = {label: {} for label in sorted({item.label for item in found.items})}
     for image in seen:
         classes[image.label][image.part] = classes[image.label].get(image.part, 0) + 1
@@ -101,6 +113,7 @@ def survey_files(found: Listing, options: Options) -> Survey:
         animated=animated,
         notes=tuple(found.notes),
         copies=find_copies(seen),
+        groups=None if options.group_by is None or not readable else Groups(readable),
     )
 
 
@@ -148,6 +161,11 @@ def survey_dataset(dataset: Dataset) -> Survey:
     )
 
 
+def are_apart(one: Seen, other: Seen) -> bool:
+    """Whether a split may put them on different sides."""
+    return one.group is None or one.group != other.group
+
+
 def find_copies(seen: Iterable[Seen]) -> Copies:
     by_digest: dict[str, list[Seen]] = defaultdict(list)
     for image in seen:
@@ -156,7 +174,7 @@ def find_copies(seen: Iterable[Seen]) -> Copies:
     for same in by_digest.values():
         train = [image for image in same if image.part == "train"]
         across += [f"{image.name} = {train[0].name}" for image in same if image.part == "test" and train]
-        within += [f"{image.name} = {train[0].name}" for image in train[1:]]
+        within += [f"{image.name} = {train[0].name}" for image in train[1:] if are_apart(image, train[0])]
         other = next((image for image in same if image.label != same[0].label), None)
         if other is not None:
             conflicts.append(f"{same[0].name} ({same[0].label}) = {other.name} ({other.label})")
