@@ -73,11 +73,12 @@ class Convolution(nn.Conv2d):
 
 class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
+        """x (A * B, ..., I): places within an image count as images."""
         weight = self.weight.to(x.dtype)  # (A, O, I)
-        out: Tensor = x.unflatten(0, (len(weight), -1)) @ weight.mT  # (A, B, I) @ (A, I, O)
+        out: Tensor = x.reshape(len(weight), -1, x.shape[-1]) @ weight.mT  # (A, B, I) @ (A, I, O)
         if self.bias is not None:
             out = out + self.bias.to(x.dtype)[:, None]
-        return out.flatten(0, 1)
+        return out.reshape(*x.shape[:-1], -1)
 
 
 class BatchNorm(nn.BatchNorm2d):
