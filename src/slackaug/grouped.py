@@ -131,16 +131,18 @@ LAYERS: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def is_groupable(model: nn.Module) -> bool:
-    """Whether all that a model learns, and all that mixes images, is in layers that are known here."""
-    for module in model.modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            if type(module) not in LAYERS or module.momentum is None:
-                return False
-        elif isinstance(module, nn.Conv2d) and (isinstance(module.padding, str) or module.padding_mode != "zeros"):
-            return False
-        if any(True for _ in module.parameters(recurse=False)) and type(module) not in LAYERS:
-            return False
-    return True
+    """Whether all that a model, in train mode, learns and all that mixes images is in layers that are known here."""
+    return all(is_known(module) for module in model.modules())
+
+
+def is_known(module: nn.Module) -> bool:
+    has_kind = type(module) in LAYERS
+    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        return has_kind and module.momentum is not None and module.training
+    if isinstance(module, nn.Conv2d):
+        return has_kind and not isinstance(module.padding, str) and module.padding_mode == "zeros"
+    learns = any(True for _ in module.parameters(recurse=False)) or getattr(module, "track_running_stats", False)
+    return has_kind or not learns
 
 
 class Grouped:
