@@ -111,7 +111,7 @@ def test_the_validation_loss_is_that_of_the_images_as_they_are(tiny_npz):
     engine.model.train()
     losses = [
         torch.nn.functional.cross_entropy(engine.model(engine.normalise(engine.val.images[i])), engine.val.labels[i])
-        for i in mixed_batches(len(engine.val.labels), 4, 0)
+        for i in mixed_batches(len(engine.val.labels), learner.config.search.n_val, 0)
     ]
     assert learner.val_loss() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
 
