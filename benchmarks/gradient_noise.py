@@ -12,7 +12,7 @@ For each way to estimate the gradient of pi, `table` gives, as means over thetas
 its covariance); signal^2, the squared norm of the mean over draws, less what the noise adds to it; common^2, what the
 signals of two thetas share (the mean inner product of their gradients, free of noise); "draws for 1", noise over
 common^2, the draws that a mean needs until noise and what is common are alike; and the cosine of the mean with that of
-the paper's estimator, all v.
+8 shared composites, with a baseline and v of all.
 
 Axes: R draws, A composites, V validation gradients, P parameters, K positions, N transformations, T thetas.
 """

@@ -33,6 +33,7 @@ from slackaug.data import Batches, load
 from slackaug.fast import Fast
 from slackaug.learner import Learner
 from slackaug.policy import Policy
+from slackaug.recipes import RunConfig
 from slackaug.slack import Report, SearchConfig, State
 from slackaug.spaces import Composites, Parameters
 from slackaug.stability import stability
@@ -178,6 +179,11 @@ def rounds(engine: Trying, learner: Learner, search: SearchConfig) -> Iterator[S
         yield state
 
 
+def as_the_paper(base: RunConfig) -> SearchConfig:
+    """The preset's search without what it does against noise: what the variants start from."""
+    return replace(base.search, n_composites=8, batch=base.pretrain.batch, val_batch=None, baseline=False, tied=False)
+
+
 def settled(variant: Variant, search: SearchConfig) -> SearchConfig:
     """Each variant's step has the same number of training images."""
     return replace(
@@ -205,7 +211,7 @@ def main() -> None:
     arguments = parser.parse_args()
     data = load(arguments.data)
     base = getattr(recipes, arguments.preset)(data, arguments.model)
-    start_search = replace(base.search, n_composites=8, batch=base.pretrain.batch, baseline=False, tied=False)
+    start_search = as_the_paper(base)
     arguments.out.mkdir(parents=True, exist_ok=True)
     for seed in arguments.seeds:
         learner = Learner(replace(base, seed=seed), data, arguments.device)

@@ -10,7 +10,7 @@ import torch
 
 import tiny
 from slackaug import learn, prepare, settings
-from slackaug.calibrate import Calibration, Trial, mixed_batches, val_loss
+from slackaug.calibrate import N_IMAGES, Calibration, Trial, mixed_batches, val_loss
 from slackaug.configuration import configure
 from slackaug.data import Split, load
 from slackaug.learner import Learner, Progress
@@ -116,11 +116,14 @@ def test_the_validation_loss_is_that_of_the_images_as_they_are(tiny_npz):
     assert learner.val_loss() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
 
 
-@pytest.mark.parametrize(("n", "batch", "n_batches"), [(700, 128, 5), (9_000, 128, 32), (50, 128, 1)])
+@pytest.mark.parametrize(
+    ("n", "batch", "n_batches"), [(700, 128, 5), (9_000, 128, 32), (50, 128, 1), (9_000, 5_000, 1)]
+)
 def test_validation_batches_mix_classes_that_come_one_after_the_other(n, batch, n_batches):
     batches = mixed_batches(n, batch, seed=0)
-    assert [len(index) for index in batches] == [min(n, batch)] * n_batches
-    assert len(torch.cat(batches).unique()) == min(n, batch) * n_batches
+    size = min(n, batch, N_IMAGES)
+    assert [len(index) for index in batches] == [size] * n_batches
+    assert len(torch.cat(batches).unique()) == size * n_batches
     classes = torch.arange(n) * 7 // n
     assert all(len(classes[index].unique()) == 7 for index in batches)
 

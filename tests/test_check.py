@@ -210,7 +210,8 @@ def test_large_and_elongated_images(tmp_path):
     assert "random windows of 224" in check.check(tmp_path, size=224, margin=True, cost=False).proposal.preparation
 
 
-def test_the_cost_on_a_cpu_goes_with_images(pets, monkeypatch):
+@pytest.mark.parametrize("flops", [1.0, 1e15], ids=["steps of 2 images are measured", "steps of 12, the whole half"])
+def test_the_cost_on_a_cpu_goes_with_images(flops, pets, monkeypatch):
     """A made-up machine on which an image takes a millisecond: the estimate must find that again."""
 
     def step_seconds(config, data, device):
@@ -221,7 +222,7 @@ def test_the_cost_on_a_cpu_goes_with_images(pets, monkeypatch):
         return learn.StepSeconds(n_steps, batch / 1000, step, step + min(search.n_val, n_half) / 1000)
 
     monkeypatch.setattr(learn, "step_seconds", step_seconds)
-    monkeypatch.setattr(check, "STEP_FLOPS", 1.0)  # steps of 2 images are measured
+    monkeypatch.setattr(check, "STEP_FLOPS", flops)
     found = check.check(pets, cost=True, device="cpu")
     costs = {cost.preset: cost.seconds for cost in found.costs}
     assert {*costs} >= {"quick", "paper"}

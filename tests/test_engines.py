@@ -7,7 +7,9 @@ from torch import nn
 from slackaug import engines, rng
 from slackaug.data import Split
 from slackaug.engine import Plain
+from slackaug.fast import Fast
 from slackaug.fit import Fit, FitConfig
+from slackaug.graphs import NotCaptured
 from slackaug.policy import Policy
 from slackaug.slack import SearchConfig
 
@@ -49,3 +51,28 @@ def test_out_of_memory_says_what_to_try(monkeypatch):
     assert text == (
         "batches of 128 images do not fit on the GPU (8 GB, 2 GB of it free); try half of it: --set evaluate.batch=64"
     )
+
+
+class Half(Fast):
+    """Captures the steps of re-training, and not those of the policy."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options, compiled=False)
+
+    def val_gradient(self):
+        raise NotCaptured("for a test")
+
+
+def test_where_one_kind_of_step_is_not_captured_all_is_as_before(monkeypatch, caplog):
+    monkeypatch.setattr(engines, "is_eligible", lambda model, device: True)
+    monkeypatch.setattr(engines, "precision", lambda: torch.float32)
+    monkeypatch.setattr(engines, "Fast", Half)
+    model, streams = net(), rng.streams(0, "search")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    made = engines.make_engine("fast", CONFIG, model, PHI, DATA, DATA, CONFIG.batch, streams)
+    assert type(made) is Plain
+    assert "(for a test)" in caplog.text
+    for found in (made.model.state_dict(), made.theta_0):
+        assert all(torch.equal(found[name], value) for name, value in before.items())
+    fresh = rng.streams(0, "search")
+    assert all(torch.equal(streams[name].get_state(), fresh[name].get_state()) for name in fresh)

@@ -68,6 +68,26 @@ def test_a_search_is_the_plain_one(name, preparation):
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
 
 
+class Frozen(torch.nn.Sequential):
+    """Keeps its batch-norm as it is, as some do who fine-tune."""
+
+    def train(self, mode: bool = True):
+        super().train(mode)
+        self[1].eval()
+        return self
+
+
+def test_a_batch_norm_that_the_model_keeps_in_evaluation_mode_stays_there():
+    head = torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(6, 4)
+    model = Frozen(torch.nn.Conv2d(3, 6, 3), torch.nn.BatchNorm2d(6), *head).eval()
+    losses = []
+    for kind, options in ((Fit, {}), (FastFit, {"precision": torch.float32, "compiled": False})):
+        one = copy.deepcopy(model)
+        losses.append(kind(one, PHI, data(), FitConfig(epochs=1, batch=8), rng.streams(3, "fit"), **options).step())
+        assert torch.equal(one[1].running_mean, model[1].running_mean)
+    torch.testing.assert_close(*losses, rtol=1e-5, atol=0)
+
+
 def test_a_search_can_change_engines_in_the_middle():
     """The state of one is the state of the other."""
     plain, expected = searched(Plain)

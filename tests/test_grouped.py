@@ -91,6 +91,9 @@ def test_classes_come_back_even_after_an_error(generator):
         (nn.BatchNorm2d(3, affine=False, track_running_stats=False), True),
         (nn.BatchNorm2d(3, momentum=None), False),
         (nn.BatchNorm1d(3), False),
+        (nn.BatchNorm2d(3).eval(), False),
+        (nn.InstanceNorm2d(3), True),
+        (nn.InstanceNorm2d(3, track_running_stats=True), False),
         (nn.GroupNorm(1, 3), False),
         (nn.ReLU(), True),
     ],
@@ -103,5 +106,27 @@ def test_only_known_layers_are_grouped(layer, expected):
 def test_a_batch_norm_without_parameters_and_statistics(generator):
     model = nn.Sequential(nn.BatchNorm2d(3, affine=False, track_running_stats=False), nn.Flatten(), nn.Linear(12, 4))
     images, labels = torch.randn(A * B, 3, 2, 2, generator=generator), torch.arange(B) % 4
+    expected, _ = passes(copy.deepcopy(model), images, labels)
+    torch.testing.assert_close(one_pass(model, images, labels)[0], expected)
+
+
+class Tokens(nn.Module):
+    """Applies a linear layer at every place of an image."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.each, self.head = nn.Conv2d(3, 6, 3), nn.Linear(6, 5), nn.Linear(5, 4)
+
+    def forward(self, x):
+        x = self.stem(x).flatten(2).mT  # (B, places, 6)
+        return self.head(self.each(x).relu().mean(1))
+
+
+@pytest.mark.parametrize(("n_groups", "n_images"), [(3, 5), (4, 4), (1, 5)])
+def test_a_linear_layer_at_many_places(n_groups, n_images, generator):
+    """As many images as groups are the case in which a wrong product would have the right shape."""
+    model = Tokens().double()
+    images = torch.randn(n_groups * n_images, 3, 6, 6, generator=generator, dtype=torch.float64)
+    labels = torch.arange(n_images) % 4
     expected, _ = passes(copy.deepcopy(model), images, labels)
     torch.testing.assert_close(one_pass(model, images, labels)[0], expected)

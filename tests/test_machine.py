@@ -37,6 +37,16 @@ def test_few_threads_beside_a_gpu_unless_more_are_asked_for(device, asked, envir
         torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize(("device", "made_current"), [("cuda:1", ["cuda:1"]), ("cuda", []), ("cpu", [])])
+def test_a_gpu_that_is_named_becomes_the_current_one(device, made_current, monkeypatch):
+    """Else a graph would be captured on the first one, without a step in it."""
+    found: list[str] = []
+    monkeypatch.setattr(torch.cuda, "set_device", found.append)
+    monkeypatch.setattr(torch, "empty", lambda *_, device: torch.zeros(1))
+    assert machine(device, torch.get_num_threads())[0] == device
+    assert found == made_current
+
+
 def test_a_device_elsewhere_is_not_tried_here():
     assert machine("cuda:7", None, is_here=False) == ("cuda:7", None)
     with pytest.raises(ValueError, match="--device cuda:7: cannot be used"):

@@ -101,7 +101,7 @@ def val_loss(
 def mixed_batches(n: int, batch: int, seed: int) -> tuple[Tensor, ...]:
     """Indices below n, as many as count; of equal size and in random order, since each batch has its own batch-norm
     statistics: folders come class by class, and a batch of one class would be nothing that the model has seen."""
-    batch = min(batch, n)
     order = torch.randperm(n, generator=rng.generator(seed, "validation batches"))[:N_IMAGES]
+    batch = min(batch, len(order))
     batches: tuple[Tensor, ...] = order[: len(order) - len(order) % batch].split(batch)
     return batches

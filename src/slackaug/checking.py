@@ -324,9 +324,9 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
         return learn.search_seconds(config, stand_in, device)
     model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
     per_image = PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)
-    batch = min(config.search.batch, max(2, int(STEP_FLOPS / per_image)))
-    few = min(config.pretrain.batch, batch * 2)
     n_half = len(stand_in.train.labels) // 2
+    batch = min(config.search.batch, n_half, max(2, int(STEP_FLOPS / per_image)))
+    few = min(config.pretrain.batch, batch * 2)
     share = min(config.search.batch, n_half) / batch
     search = replace(config.search, batch=batch, val_batch=max(2, round(min(config.search.n_val, n_half) / share)))
     small = replace(config, pretrain=replace(config.pretrain, batch=few), search=search)

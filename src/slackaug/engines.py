@@ -69,6 +69,7 @@ def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *ar
             engine.execute(slack.take_step, slack.start(phi, engine)._replace(step=step), search)
     except NotCaptured as error:
         fall_back(error)
+        engine.set_state(before)  # first: a step of the other kind may have moved the model, and this is theta_0
         engine = Plain(model, phi, *arguments)
     except torch.OutOfMemoryError:
         images = f"{search.n_composites} x {engine.train_batches.batch} images"

@@ -61,7 +61,7 @@ class Passes:
     def __init__(
         self, model: nn.Module, theta: Tensor, normalise: Normalise, precision: torch.dtype, *, compiled: bool
     ):
-        self.model, self.normalise, self.precision = model, normalise, precision
+        self.model, self.normalise, self.precision = model.train(), normalise, precision  # as far as it lets itself
         self.grouped = grouped.Grouped(model, theta, precision) if grouped.is_groupable(model) else None
         self.loss, self.losses, self.act = self.loss_of, self.losses_of, spaces.act_at
         self.kinds = {} if self.grouped is None else dict(self.grouped.layers)  # what modules are in a pass

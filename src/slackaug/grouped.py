@@ -73,11 +73,12 @@ class Convolution(nn.Conv2d):
 
 class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
+        """x (A * B, ..., I): places within an image count as images."""
         weight = self.weight.to(x.dtype)  # (A, O, I)
-        out: Tensor = x.unflatten(0, (len(weight), -1)) @ weight.mT  # (A, B, I) @ (A, I, O)
+        out: Tensor = x.reshape(len(weight), -1, x.shape[-1]) @ weight.mT  # (A, B, I) @ (A, I, O)
         if self.bias is not None:
             out = out + self.bias.to(x.dtype)[:, None]
-        return out.flatten(0, 1)
+        return out.reshape(*x.shape[:-1], -1)
 
 
 class BatchNorm(nn.BatchNorm2d):
@@ -130,16 +131,18 @@ LAYERS: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def is_groupable(model: nn.Module) -> bool:
-    """Whether all that a model learns, and all that mixes images, is in layers that are known here."""
-    for module in model.modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            if type(module) not in LAYERS or module.momentum is None:
-                return False
-        elif isinstance(module, nn.Conv2d) and (isinstance(module.padding, str) or module.padding_mode != "zeros"):
-            return False
-        if any(True for _ in module.parameters(recurse=False)) and type(module) not in LAYERS:
-            return False
-    return True
+    """Whether all that a model, in train mode, learns and all that mixes images is in layers that are known here."""
+    return all(is_known(module) for module in model.modules())
+
+
+def is_known(module: nn.Module) -> bool:
+    has_kind = type(module) in LAYERS
+    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        return has_kind and module.momentum is not None and module.training
+    if isinstance(module, nn.Conv2d):
+        return has_kind and not isinstance(module.padding, str) and module.padding_mode == "zeros"
+    learns = any(True for _ in module.parameters(recurse=False)) or getattr(module, "track_running_stats", False)
+    return has_kind or not learns
 
 
 class Grouped:

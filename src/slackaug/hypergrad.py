@@ -67,7 +67,7 @@ def alignment(grad_val: Tensor, grad_train: Tensor) -> Tensor:
 
 
 def less_the_others(weight: Tensor) -> Tensor:
-    """w_a less the mean of the other composites' w: leaves the gradient's expectation as it is, and takes noise out."""
+    """w_a less the mean of the other composites' w: for a given v, the gradient's expectation stays and noise goes."""
     n = len(weight)
     return weight if n == 1 else (weight - weight.mean()) * (n / (n - 1))
 

@@ -26,7 +26,14 @@ def machine(device: str | None, threads: int | None, *, is_here: bool = True) ->
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises any of them
         reason = str(error).splitlines()[0]
         raise ValueError(f"--device {device}: cannot be used ({reason}); expected cpu or cuda") from None
+    use_gpu(device)
     return device, threads
+
+
+def use_gpu(device: str) -> None:
+    """Captured steps and kernels of our own go to the current GPU, whichever has the tensors."""
+    if device.startswith("cuda:"):
+        torch.cuda.set_device(device)
 
 
 def use_threads(device: str, threads: int | None) -> None:

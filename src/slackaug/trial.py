@@ -30,7 +30,7 @@ from .files import write_atomically
 from .fit import Fit, FitConfig, predict
 from .learn import Diverged, timed
 from .learner import to_device
-from .machine import use_threads
+from .machine import use_gpu, use_threads
 from .policy import Policy
 from .prior import DeepAA, PBASchedule, SubPolicies
 from .progress import Reading
@@ -147,6 +147,7 @@ def method_and_data(trial: Trial) -> tuple[baselines.Method, Dataset]:
 def run(trial: Trial, report: Report) -> None:
     """Train on all of the training images, test the last epoch, and write the result."""
     use_threads(trial.device, trial.threads)
+    use_gpu(trial.device)
     method, data = method_and_data(trial)
     train, test = splits(trial, data)
     fit = begin(trial, method, data, train)
