@@ -174,3 +174,38 @@ def test_compiled_blocks_give_the_plain_numbers(name, block, n_blocks, precision
         assert b.train_loss.item() == pytest.approx(a.train_loss.item(), rel=of_loss)
         if a.weight is not None:
             assert (a.weight - b.weight).norm() <= of_weight * a.weight.norm()
+
+
+class Mirrored(torch.nn.Sequential):
+    """Sees each image and its mirror image, as more images."""
+
+    def forward(self, x):
+        first, second = super().forward(torch.cat([x, x.flip(3)])).chunk(2)
+        return first + second
+
+
+class Twice(torch.nn.Sequential):
+    """Has one batch-norm at two places."""
+
+    def forward(self, x):
+        stem, norm, pool, flatten, head = self
+        return head(flatten(pool(norm(norm(stem(x)).relu()))))
+
+
+@pytest.mark.parametrize(("kind", "is_grouped"), [(torch.nn.Sequential, True), (Mirrored, False), (Twice, False)])
+def test_a_model_that_cannot_take_groups_goes_through_one_by_one(kind, is_grouped):
+    """Their layers are known; what they do with a batch is not."""
+    stem = torch.nn.Conv2d(3, 6, 3, padding=1), torch.nn.BatchNorm2d(6)
+    model = kind(*stem, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(6, 4))
+    models.initialise(model, rng.generator(2, "test"))
+    split, thetas = data(), []
+    for engine in (Plain, partial(Fast, precision=torch.float32, compiled=False)):
+        one = copy.deepcopy(model)
+        before = copy.deepcopy(one.state_dict())
+        made = engine(one, PHI, split, split, CONFIG.batch, rng.streams(3, "search"))
+        assert all(torch.equal(value, before[name]) for name, value in one.state_dict().items())
+        for _ in slack.search(slack.start(PHI, made), made, CONFIG):
+            pass
+        thetas.append(torch.cat([value.double().flatten() for value in one.state_dict().values()]))
+    assert (made.passes.grouped is not None) == is_grouped
+    torch.testing.assert_close(*thetas, rtol=1e-3, atol=1e-4)

@@ -15,11 +15,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from . import grouped, hypergrad, rng, slack, spaces
+from .data import Split
+from .data.dataset import Batch
 from .engine import Normalise, Plain, alone
 from .fit import Fit, descend
 from .graphs import Graphs, Outputs
 from .norms import precise
 from .policy import Policy
+from .prepare import Preparation
 from .slack import Report, SearchConfig, State, Step
 from .spaces import Composites, Parameters
 
@@ -59,10 +62,22 @@ class Passes:
     """Forward and backward passes of a model, in a precision, compiled or as they are written."""
 
     def __init__(
-        self, model: nn.Module, theta: Tensor, normalise: Normalise, precision: torch.dtype, *, compiled: bool
+        self,
+        model: nn.Module,
+        theta: Tensor,
+        normalise: Normalise,
+        precision: torch.dtype,
+        *,
+        compiled: bool,
+        few: Batch | None = None,
     ):
+        """With `few` images, for two groups, it is tried whether a model that is not ours can take groups."""
         self.model, self.normalise, self.precision = model.train(), normalise, precision  # as far as it lets itself
         self.grouped = grouped.Grouped(model, theta, precision) if grouped.is_groupable(model) else None
+        if self.grouped is not None and few is not None and not type(model).__module__.startswith(f"{__package__}."):
+            x = normalise(few.images).contiguous(memory_format=torch.channels_last)
+            if not grouped.keeps_apart(model, theta, x, few.labels[: len(x) // 2]):
+                self.grouped = None
         self.loss, self.losses, self.act = self.loss_of, self.losses_of, spaces.act_at
         self.kinds = {} if self.grouped is None else dict(self.grouped.layers)  # what modules are in a pass
         if compiled:
@@ -124,6 +139,15 @@ class Passes:
             return self.grouped.gradients(losses, parameters), losses.detach()
 
 
+def few_images(split: Split, preparation: Preparation) -> Batch:
+    """For two groups of three."""
+    index = torch.arange(6) % len(split.labels)
+    ahead = split.read_ahead(index)
+    device = split.labels.device
+    images, labels = split.take(index.to(device), None if ahead is None else ahead.to(device))
+    return Batch(preparation.test(images), labels)
+
+
 def columns(value: Tensor) -> Tensor:
     """The same (B, L, ...) with each position in one piece, which a compiled kernel can then read as it is."""
     return value.transpose(0, 1).contiguous().transpose(0, 1)
@@ -136,7 +160,8 @@ class FastFit(Fit):
         super().__init__(*arguments)
         if compiled:
             self.descend = torch.compile(descend, dynamic=False)
-        self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled)
+        few = few_images(self.train, self.preparation)
+        self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
         self.graphs = Graphs(self.theta.device)
 
     def step(self) -> Tensor:
@@ -162,7 +187,8 @@ class Fast(Plain):
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True, **options: Any):
         super().__init__(*arguments, **options)
-        self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled)
+        few = few_images(self.train, self.preparation)
+        self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
         self.graphs = Graphs(self.theta.device)
         self.drawn: dict[str, Tensor] = {}  # what the host has sent for this step
         self.state: State | None = None  # whose tensors keep their places

@@ -5,7 +5,7 @@ shape (A, ...), one copy for each group, so that its gradient comes by group: ba
 group, and a convolution's forward and input gradient are one call for all groups.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from .norms import norm, norm_beside, precise
 from .weight_gradients import MAX_CHANNELS, Options, weight_gradients
 
 Backward = Any  # autograd's context
+TOLERANCE = 1e-2  # of what groups at once may differ from one by one: far more than rounding, far less than a mixture
 
 
 class GroupedConvolution(torch.autograd.Function):
@@ -209,6 +210,36 @@ class Grouped:
             rows = [row for to, of in same for row in zip(to, of, strict=True)]
             torch._foreach_copy_([to for to, _ in rows], [of for _, of in rows])  # twice as fast as torch.cat
         return whole.index_select(1, self.as_written)
+
+
+def keeps_apart(model: nn.Module, theta: Tensor, x: Tensor, labels: Tensor) -> bool:
+    """Whether groups that go through the model at once have the gradients, and leave the statistics, of one by one.
+
+    Tried for models that are not ours: what their `forward` does with a batch is not seen in their layers.
+    """
+    passes, n_groups = Grouped(model, theta, x.dtype), len(x) // len(labels)
+
+    def one_by_one() -> Tensor:
+        parts = x.split(len(labels))
+        return torch.stack([hypergrad.gradient(cross_entropy(model(part), labels), model) for part in parts])
+
+    def at_once() -> Tensor:
+        passes.prepare(n_groups)
+        with swapped(dict(passes.layers)):
+            parameters = passes.parameters(n_groups)
+            return passes.gradients(passes.losses(parameters, x, labels), parameters)
+
+    def traces(way: Callable[[], Tensor]) -> list[Tensor]:
+        with hypergrad.unchanged_buffers(model):
+            g = way()
+            return [g, *(buffer.to(g, copy=True) for buffer in model.buffers())]
+
+    expected = traces(one_by_one)
+    try:
+        found = traces(at_once)
+    except Exception:  # a user's model can fail in any way
+        return False
+    return all((a - b).norm() <= TOLERANCE * a.norm() for a, b in zip(expected, found, strict=True))
 
 
 def track(layers: Sequence[BatchNorm]) -> None:
