@@ -10,9 +10,9 @@ drawn and its rewards are kept, so that `table` can ask of the same draws what a
 
 For each way to estimate the gradient of pi, `table` gives, as means over thetas: the noise of one draw (the trace of
 its covariance); signal^2, the squared norm of the mean over draws, less what the noise adds to it; common^2, what the
-signals of two thetas share (the mean inner product of their gradients, free of noise); "draws for 1", noise over
-common^2, the draws that a mean needs until noise and what is common are alike; and the cosine of the mean with that of
-8 shared composites, with a baseline and v of all.
+signals of two thetas share (the mean inner product of their gradients, free of noise); the noise over each of them, the
+draws that a mean needs until both are alike; and the cosine of the mean with that of the first estimator, with a
+baseline and v of all.
 
 Axes: R draws, A composites, V validation gradients, P parameters, K positions, N transformations, T thetas.
 """
@@ -290,8 +290,9 @@ def read(paths: list[Path]) -> tuple[list[str], dict[str, list[Drawn]]]:
 def table(paths: list[Path], out: Path | None) -> None:
     names, drawn = read(paths)
     n, rows = len(names), []
-    reference = judge([with_baseline(d.op, d.reward[..., -1], n) for d in drawn["8 shared"]]).mean
-    print("| estimator | v of | noise | signal^2 | common^2 | draws for 1 | cosine with 8 shared | explained |")
+    first = next(iter(drawn))
+    reference = judge([with_baseline(d.op, d.reward[..., -1], n) for d in drawn[first]]).mean
+    print(f"| estimator | v of | noise | signal^2 | common^2 | noise / signal^2 | / common^2 | cosine with {first} |")
     print("|---|---|---|---|---|---|---|---|")
     rewards = {}
     for name, at_thetas in drawn.items():
@@ -299,19 +300,21 @@ def table(paths: list[Path], out: Path | None) -> None:
             for said, way in WAYS.items():
                 found = judge([way(d.op, d.reward[..., v], n) for d in at_thetas])
                 cosine = (found.mean * reference).sum() / np.linalg.norm(found.mean) / np.linalg.norm(reference)
-                needed = f"{found.noise / found.common2:.0f}" if found.common2 > 0 else "no signal"
-                numbers = f"{found.noise:.2e} | {found.signal2:.2e} | {found.common2:.2e} | {needed} | {cosine:.2f}"
-                print(f"| {name}{said} | {n_images or 'all'} | {numbers} | {explained(at_thetas, v, n):.2f} |")
+                needed = [f"{found.noise / x:.0f}" if x > 0 else "-" for x in (found.signal2, found.common2)]
+                numbers = f"{found.noise:.2e} | {found.signal2:.2e} | {found.common2:.2e} | {' | '.join(needed)}"
+                print(f"| {name}{said} | {n_images or 'all'} | {numbers} | {cosine:.2f} |")
                 shown = found._asdict() | {"mean": found.mean.tolist(), "cosine": cosine}
                 rows.append({"estimator": name + said, "v": n_images, "thetas": len(at_thetas)} | shown)
             if n_images is None:
                 rewards[name] = found.mean.mean(0) * n / np.mean([centred(d.reward[..., v]).std() for d in at_thetas])
     if out is not None:
         out.write_text(json.dumps({"names": names, "rows": rows}))
+    shares = {name: f"{explained(at_thetas, -1, n):.2f}" for name, at_thetas in drawn.items()}
+    print(f"\nThe share of the rewards that an additive model of the transformations explains, v of all: {shares}")
     print("\nEffect of each transformation, v of all, in standard deviations of a reward:\n")
     print("| |" + "|".join(rewards) + "|")
     print("|---|" + "---|" * len(rewards))
-    for i in np.argsort(-rewards["8 shared"]):
+    for i in np.argsort(-rewards[first]):
         print(f"| {names[i]} | " + " | ".join(f"{row[i]:+.2f}" for row in rewards.values()) + " |")
 
 

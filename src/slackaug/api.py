@@ -195,7 +195,8 @@ def describe(search: SearchConfig) -> str:
     speed = f"the policy's rate is {search.policy_lr:g}, its KL weight {search.kl_weight:g}"
     if search.kl_budget is not None:
         speed = f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position"
-    steps = f"{search.n_rounds} rounds of {search.n_retrain} + {search.n_unrolled} steps"
+    rounds = "1 round" if search.n_rounds == 1 else f"{search.n_rounds} rounds"
+    steps = f"{rounds} of {search.n_retrain} + {search.n_unrolled} steps"
     images = f"{search.n_composites} x {search.batch} images in each, and {search.n_val} of validation"
     shared = "; all positions of a composite have one distribution" if search.tied else ""
     return f"{steps}, {images}; {rate}; {speed}{shared}"

@@ -132,7 +132,7 @@ class Report(NamedTuple):
     train_loss: Tensor  # mean over the composites
     val_loss: Tensor | None  # in unrolled steps
     weight: Tensor | None  # (A,), w_a, in unrolled steps
-    tau: Composites
+    tau: Composites  # a fast engine keeps it until its next step
 
 
 Step = Callable[[State, Engine, SearchConfig], tuple[State, Report]]
