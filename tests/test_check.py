@@ -12,6 +12,7 @@ from PIL import Image
 import slackaug
 from slackaug import checking as check
 from slackaug import cli, learn
+from slackaug import costs as costing
 from slackaug.data import load
 from slackaug.data import survey as surveys
 from slackaug.data.options import Options
@@ -222,7 +223,7 @@ def test_the_cost_on_a_cpu_goes_with_images(flops, pets, monkeypatch):
         return learn.StepSeconds(n_steps, batch / 1000, step, step + min(search.n_val, n_half) / 1000)
 
     monkeypatch.setattr(learn, "step_seconds", step_seconds)
-    monkeypatch.setattr(check, "STEP_FLOPS", flops)
+    monkeypatch.setattr(costing, "STEP_FLOPS", flops)
     found = check.check(pets, cost=True, device="cpu")
     costs = {cost.preset: cost.seconds for cost in found.costs}
     assert {*costs} >= {"quick", "paper"}
@@ -237,7 +238,7 @@ def test_the_cost_is_that_of_what_is_left_to_train_on(tmp_path):
         for i in range(10):
             picture(tmp_path / name / f"{i}.png", 10 * k + i)
     found = surveys.survey(str(tmp_path), Options())
-    assert len(check.stand_in_for(found, None, margin=False).train.labels) == 16  # 20 % are held out
+    assert len(costing.stand_in_for(found, None, margin=False).train.labels) == 16  # 20 % are held out
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -335,7 +336,7 @@ def test_copies_within_a_group_do_not_matter(patients):
 
 def test_the_cost_is_that_of_the_split_by_groups(patients, monkeypatch):
     seen = []
-    monkeypatch.setattr(check, "seconds", lambda config, data, device: seen.append(data) or 1.0)
+    monkeypatch.setattr(costing, "seconds", lambda config, data, device: seen.append(data) or 1.0)
     check.check(patients, group_by=BY_PATIENT)
     whole = load(str(patients), group_by=BY_PATIENT)
     for seed in range(3):

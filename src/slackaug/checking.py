@@ -2,34 +2,26 @@
 
 import os
 import shlex
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-import torch
 from rich.console import Console
 
-from . import learn, models, recipes, rng
-from .data import DataError, Dataset, Split
-from .data.dataset import find_test_set, with_margin
+from . import recipes
+from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for
+from .data import DataError, Dataset
 from .data.groups import Groups, shared
 from .data.options import Options, listing, printable
-from .data.rows import Rows
 from .data.sources import own_preparation
 from .data.splits import HOLD_OUT
 from .data.survey import N_EXAMPLES, Survey, survey
 from .machine import machine
 from .prepare import SMALL_IMAGE
 from .progress import Reading, duration
-from .recipes import RunConfig
 
-LARGEST = 224  # pixels; the size of networks for photographs
 FEW = 20  # training images of a class: fewer tell little about it
 IMBALANCED = 3.0  # the largest class against the smallest
 LARGE_GROUP = 0.25  # of all images: whole groups of that size leave a split uneven
 ELONGATED = 1.25  # the longer side against the shorter, from which squeezing into a square changes shapes
-N_STAND_IN = 256  # images that stand in for the data when the cost is measured
-STEP_FLOPS = 60e9  # of a measured step on a CPU: about a second
-PASSES = 3  # forward and backward, in forward passes
 FLIP_QUESTION = (
     "Does a mirror image keep its label? slackaug does not guess. No for text, digits, signs, left and right hands or "
     "organs, arrows and all that is named after a direction: say --no-flip. Yes for most animals, food, plants, scenes "
@@ -47,12 +39,6 @@ class Proposal(NamedTuple):
     model: str
     preset: str
     command: str
-
-
-class Cost(NamedTuple):
-    preset: str
-    model: str
-    seconds: float
 
 
 class Findings(NamedTuple):
@@ -212,58 +198,6 @@ def examples(names: list[str]) -> str:
 # --- what is proposed -------------------------------------------------------------------------------------------------
 
 
-def proposed_size(found: Survey) -> int:
-    """The shorter side of most images, or what networks for photographs take."""
-    shorter = sorted(min(size) for size in found.sizes.elements())
-    return min(LARGEST, shorter[len(shorter) // 2])
-
-
-def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
-    """A data set of the same numbers and sizes, of which a few random images are all there is."""
-    if size is None and len(found.sizes) > 1:
-        size = proposed_size(found)
-    options = Options(size=size, margin=margin)
-    side = options.stored_size
-    height, width = (side, side) if side else next(iter(found.sizes))
-    noise = torch.randint(0, 256, (N_STAND_IN, 3, height, width), generator=torch.Generator(), dtype=torch.uint8)
-
-    kept = {"train": 1.0 if found.count("test") else 1 - HOLD_OUT}
-
-    def split(part: str) -> Split:
-        share = kept.get(part, 1.0)
-        counts = torch.tensor([max(round(share * parts.get(part, 0)), 2) for parts in found.classes.values()])
-        labels = torch.arange(len(counts)).repeat_interleave(counts)
-        return Split(Rows(noise, torch.arange(len(labels)) % N_STAND_IN), labels)
-
-    dataset = Dataset(
-        name=found.name,
-        train=split("train"),
-        test=split("test"),
-        class_names=tuple(found.classes),
-        mean=(0.5, 0.5, 0.5),
-        std=(0.25, 0.25, 0.25),
-        fingerprint="",
-    )
-    return with_margin(dataset, options) if margin else dataset
-
-
-def split_by_groups(stand_in: Dataset, found: Survey, groups: Groups) -> tuple[Dataset, list[str]]:
-    """The stand-in with the groups that a search would split, and what comes of it; a DataError where nothing does."""
-    labels, numbers = groups.of_training([*found.classes])
-    said, n_test = [], found.count("test")
-    if not n_test:
-        held_out, rest = find_test_set(found.name, labels, numbers)
-        counts = labels[held_out].bincount(minlength=len(found.classes)).tolist()
-        untested = [name for name, n in zip(found.classes, counts, strict=True) if not n]
-        said += [f"classes that are not tested, for too few groups have them: {listing(untested)}"] if untested else []
-        labels, numbers, n_test = labels[rest], numbers[rest], len(held_out)
-    images = stand_in.train.subset(torch.arange(len(labels)) % len(stand_in.train.labels)).images
-    divided = replace(stand_in, train=Split(images, labels), groups=numbers)
-    train, val = (len(half.labels) for half in divided.halves(0))
-    said.append(f"whole groups give {train:,} images to learn on, {val:,} to validate with and {n_test:,} to test with")
-    return divided, said
-
-
 def propose(
     source: str,
     found: Survey,
@@ -303,36 +237,6 @@ def preparation(found: Survey, size: int | None, *, margin: bool) -> str:
         f"{whole}; {elongated:.0%} of the images are far from square, and --margin would keep their shape (random "
         "windows): --try-margin pre-trains with both and keeps what has the lower validation loss, as the paper does"
     )
-
-
-# --- what it costs ----------------------------------------------------------------------------------------------------
-
-
-def measure(stand_in: Dataset, model: str | None, device: str) -> list[Cost]:
-    """A search with each preset."""
-    costs = []
-    for name in recipes.PRESETS:
-        if name != "demo":
-            config = recipes.preset(name, stand_in, model)
-            costs.append(Cost(name, config.model, seconds(config, stand_in, device)))
-    return costs
-
-
-def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
-    """Measured on a GPU; on a CPU, where a step may take minutes, with fewer images: there, time goes with images."""
-    if device.startswith("cuda"):
-        return learn.search_seconds(config, stand_in, device)
-    model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
-    per_image = PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)
-    n_half = len(stand_in.train.labels) // 2
-    batch = min(config.search.batch, n_half, max(2, int(STEP_FLOPS / per_image)))
-    few = min(config.pretrain.batch, batch * 2)
-    share = min(config.search.batch, n_half) / batch
-    search = replace(config.search, batch=batch, val_batch=max(2, round(min(config.search.n_val, n_half) / share)))
-    small = replace(config, pretrain=replace(config.pretrain, batch=few), search=search)
-    each = learn.step_seconds(small, stand_in, device)
-    each = each._replace(retraining=share * each.retraining, policy=share * each.policy)
-    return learn.whole_seconds(each, config.search)
 
 
 # --- for people -------------------------------------------------------------------------------------------------------
