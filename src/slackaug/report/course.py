@@ -122,13 +122,14 @@ def entropy_scene(history: History) -> Scene:
         return empty(title, NOTHING_YET)
     mean = [(x, math.fsum(row) / len(row)) for x, row in rows]
     curves = [Curve("mean", mean, "ink"), level(0, mean[-1][0], highest, "uniform")]
-    for k in range(n_positions if n_positions > 1 else 0):
+    differ = any(len({*row}) > 1 for _, row in rows)  # not those of a search with `tied`
+    for k in range(n_positions if differ else 0):
         line = [(x, row[k]) for x, row in rows]
         curves.append(Curve(f"position {k + 1}", line, "faint", 1.2, is_labelled=False, hint=f"position {k + 1}"))
     desc = f"From {highest:.3f} nats, the highest there is, to {mean[-1][1]:.3f}, averaged over positions."
     levels = padded([highest, *(min(row) for _, row in rows)])
     frame = Frame((0, last_round(rows[-1][0])), levels, 200, room_for_names(curves))
-    grey = "; grey: each position" if n_positions > 1 else ""
+    grey = "; grey: each position" if differ else ""
     return chart(title, desc, frame, f"entropy in nats{grey}", curves)
 
 
