@@ -44,11 +44,11 @@ def accuracies(study: Path) -> dict[str, dict[int, float]]:
 
 def divergences(study: Path) -> list[float]:
     """KL of each round from the one before it, per position, over its budget."""
+    budget = json.loads((study / "study.json").read_text())["study"]["search"]["search"]["kl_budget"]
     shares = []
     for run in sorted((study / "searches").glob("*/policies")):
         rounds = [Policy.load(path) for path in sorted(run.glob("round_*.json"))]
         start = Policy.uniform(rounds[0].space)
-        budget = json.loads((study / "study.json").read_text())["study"]["search"]["search"]["kl_budget"]
         pairs = itertools.pairwise([start, *rounds])
         shares += [after.kl(before).item() / len(after.pi) / budget for before, after in pairs]
     return shares

@@ -199,6 +199,11 @@ def detached(phi: Policy) -> Policy:
     return replace(phi, pi=phi.pi.detach().cpu().clone(), mu=phi.mu.detach().cpu().clone())
 
 
+def policy_name(variant: str, seed: object) -> str:
+    """Of its file."""
+    return f"{variant.replace(', ', '_').replace(' ', '-')}.{seed}.json"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
@@ -220,7 +225,7 @@ def main() -> None:
             pass
         print(f"seed {seed}: pre-trained in {time.perf_counter() - start:.0f} s", flush=True)
         for name in arguments.variants:
-            path = arguments.out / f"{name.replace(', ', '_').replace(' ', '-')}.{seed}.json"
+            path = arguments.out / policy_name(name, seed)
             if path.exists():
                 continue
             variant = VARIANTS[name]
@@ -239,7 +244,7 @@ def report(arguments: argparse.Namespace) -> None:
     """Of all policies that there are."""
     found: dict[str, list[Policy]] = {}
     for name in VARIANTS:
-        paths = sorted(arguments.out.glob(f"{name.replace(', ', '_').replace(' ', '-')}.*.json"))
+        paths = sorted(arguments.out.glob(policy_name(name, "*")))
         if len(paths) > 1:
             found[name] = [Policy.load(path) for path in paths]
     everyone = [policy.probabilities.mean(0) for policies in found.values() for policy in policies]

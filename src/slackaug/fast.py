@@ -71,10 +71,10 @@ class Passes:
         compiled: bool,
         few: Batch | None = None,
     ):
-        """With `few` images, for two groups, it is tried whether a model that is not ours can take groups."""
+        """With `few` images, for two groups, it is tried whether the model can take groups."""
         self.model, self.normalise, self.precision = model.train(), normalise, precision  # as far as it lets itself
         self.grouped = grouped.Grouped(model, theta, precision) if grouped.is_groupable(model) else None
-        if self.grouped is not None and few is not None and not type(model).__module__.startswith(f"{__package__}."):
+        if self.grouped is not None and few is not None:
             x = normalise(few.images).contiguous(memory_format=torch.channels_last)
             if not grouped.keeps_apart(model, theta, x, few.labels[: len(x) // 2]):
                 self.grouped = None
@@ -139,8 +139,10 @@ class Passes:
             return self.grouped.gradients(losses, parameters), losses.detach()
 
 
-def few_images(split: Split, preparation: Preparation) -> Batch:
-    """For two groups of three."""
+def few_images(model: nn.Module, split: Split, preparation: Preparation) -> Batch | None:
+    """To try groups with, two of three images; none for our own models, which are known to take them."""
+    if type(model).__module__.startswith(f"{__package__}."):
+        return None
     index = torch.arange(6) % len(split.labels)
     ahead = split.read_ahead(index)
     device = split.labels.device
@@ -160,7 +162,7 @@ class FastFit(Fit):
         super().__init__(*arguments)
         if compiled:
             self.descend = torch.compile(descend, dynamic=False)
-        few = few_images(self.train, self.preparation)
+        few = few_images(self.model, self.train, self.preparation)
         self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
         self.graphs = Graphs(self.theta.device)
 
@@ -187,7 +189,7 @@ class Fast(Plain):
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True, **options: Any):
         super().__init__(*arguments, **options)
-        few = few_images(self.train, self.preparation)
+        few = few_images(self.model, self.train, self.preparation)
         self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
         self.graphs = Graphs(self.theta.device)
         self.drawn: dict[str, Tensor] = {}  # what the host has sent for this step
