@@ -15,7 +15,7 @@ import crash
 import test_comparison
 import test_studies
 import tiny
-from slackaug.data import cache, load
+from slackaug.data import load, records
 
 N_PICTURES = 400
 
@@ -85,7 +85,7 @@ def build(pictures: Path) -> crash.Work:
         """The pixels, as a later process finds them, and in how many records."""
         found = load(str(pictures), cache=out)
         (folder,) = out.iterdir()
-        assert len(cache.read_index(folder / "index.bin")) == N_PICTURES
+        assert len(records.read(folder / "index.bin")) == N_PICTURES
         return found.train.images[torch.arange(len(found.train.labels))].numpy().tobytes() + bytes(found.train.labels)
 
     return crash.Work(words, words, "", outcome)

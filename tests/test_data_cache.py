@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
-from slackaug.data import DataError, cache, crew, files, load
+from slackaug.data import DataError, cache, crew, files, load, records
 from slackaug.data.options import Options
 from slackaug.data.rows import Rows
 
@@ -111,7 +111,7 @@ def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_pat
     done = subprocess.run([sys.executable, "-c", KILLED, pictures, tmp_path / "cache"], timeout=60)
     assert done.returncode == -signal.SIGKILL
     index = the_folder(tmp_path / "cache") / "index.bin"
-    n_done = index.stat().st_size // cache.RECORD.itemsize
+    n_done = index.stat().st_size // records.RECORD.size
     assert 100 < n_done < 2 * N
     with index.open("ab") as file:
         file.write(b"half of a record")  # as a process leaves it that is killed while it writes

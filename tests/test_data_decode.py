@@ -1,6 +1,7 @@
 """Every kind of picture becomes the RGB pixels a person would see."""
 
 import io
+import os
 import struct
 import zlib
 
@@ -102,6 +103,27 @@ def test_a_size_means_a_square_bicubic(tmp_path):
     image.save(tmp_path / "x.png")
     expected = np.asarray(image.resize((6, 6), Image.Resampling.BICUBIC))
     assert np.array_equal(decode.read(tmp_path / "x.png", Options(size=6)), expected)
+
+
+@pytest.mark.parametrize("size", [None, 6])
+def test_lines_are_the_same_pixels_in_another_order(size, tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "x.png")
+    options = Options(size=size)
+    with decode.opened(tmp_path / "x.png") as image:
+        lines = decode.lines(image, options)
+    assert np.array_equal(lines.transpose(0, 2, 1), decode.read(tmp_path / "x.png", options))
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".gif", ".tif", ".webp", ".bmp"])
+def test_a_file_that_is_not_read_at_once_gives_the_same(suffix, tmp_path, monkeypatch):
+    whole = read(Image.fromarray(rgb_of(GREY)), tmp_path, suffix)
+    path = tmp_path / f"image{suffix}"
+    with decode.opened(path, at_once=0) as image:
+        assert np.array_equal(decode.pixels(image, Options()), whole)
+    some = os.read
+    monkeypatch.setattr(os, "read", lambda file, n: some(file, n // 2))  # as a disk of a network may
+    assert np.array_equal(decode.read(path, Options()), whole)
 
 
 def test_an_animation_is_its_first_frame(tmp_path):

@@ -13,23 +13,22 @@ import hashlib
 import logging
 import os
 import shutil
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import PIL
 import torch
 from torch import Tensor
 
+from . import records
 from .crew import Crew, n_cores
 from .options import DataError, Options, Progress
 
 FORMAT = 1  # of these files
 DEFAULT = Path("~/.cache/slackaug/images")
-RECORD = np.dtype([("file", "V16"), ("row", "<u8"), ("pixels", "<u4"), ("record", "<u4")])  # 32 bytes
 SPARE_BYTES = 256 * 1024**2  # that a cache leaves on the disk
 CRASHED = {"bad": "the decoder crashed on it"}
 log = logging.getLogger("slackaug")
@@ -42,26 +41,12 @@ class Cached(NamedTuple):
     odd_size: tuple[int, int] | None  # height and width of an image that is not like the others; then nothing is whole
 
 
-class Entry(NamedTuple):
-    row: int
-    checksum: int
-
-
 def folder_for(place: Path | None, root: Path, height: int, width: int, options: Options) -> Path:
     """One for each folder of files and each way to store them. Other versions of Pillow may decode otherwise."""
     about = (FORMAT, PIL.__version__, os.path.realpath(root), height, width, options.size, options.margin)
     digest = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in root.resolve().name)[:40]
     return (place or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
-
-
-def identity(path: str, root: str) -> bytes:
-    """16 bytes that change with a file's name, size or time of change; a file that is not there has one, too."""
-    about = path.removeprefix(root)
-    with suppress(OSError):
-        status = os.stat(path)
-        about = f"{about}\0{status.st_size}\0{status.st_mtime_ns}"
-    return hashlib.blake2b(os.fsencode(about), digest_size=16).digest()
 
 
 def fill(
@@ -106,16 +91,16 @@ class Filling:
         self.progress: Progress = options.progress or silent
         self.height, self.width = shape
         self.n_bytes = 3 * self.height * self.width
-        self.about = {"file": str(self.images), "height": self.height, "width": self.width, "size": options.size,
-                      "margin": options.margin}  # fmt: skip
+        self.about = {"file": str(self.images), "root": self.root, "height": self.height, "width": self.width,
+                      "size": options.size, "margin": options.margin}  # fmt: skip
 
     def run(self) -> Cached:
-        known = read_index(self.index)
+        known = records.read(self.index)
         self.n_rows = 1 + max((entry.row for entry in known.values()), default=-1)
         self.images.touch()
         with Crew(self.about, min(n_cores(), 1 + len(self.paths) // 2), [self.lock]) as crew:
             places = enumerate(self.paths) if known else ()  # a new cache need not ask for all files first
-            found = {i: known[file] for i, path in places if (file := identity(path, self.root)) in known}
+            found = {i: known[file] for i, path in places if (file := records.identity(path, self.root)) in known}
             intact = self.intact(crew, found)
             if len(intact) < len(found):
                 n_damaged = len(found) - len(intact)
@@ -124,7 +109,7 @@ class Filling:
             new, bad, odd_size = self.decode(crew, missing) if missing else ({}, {}, None)
         return Cached(self.mapped(), intact | new, bad, odd_size)
 
-    def intact(self, crew: Crew, found: dict[int, Entry]) -> dict[int, int]:
+    def intact(self, crew: Crew, found: dict[int, records.Entry]) -> dict[int, int]:
         """The rows whose pixels are those that were written."""
         intact: dict[int, int] = {}
         n_done = 0
@@ -139,32 +124,25 @@ class Filling:
         self, crew: Crew, missing: Sequence[int]
     ) -> tuple[dict[int, int], dict[int, str], tuple[int, int] | None]:
         self.check_disk(len(missing))
-        row_of = {i: self.n_rows + k for k, i in enumerate(missing)}
-        place = {row: i for i, row in row_of.items()}
+        place = dict(enumerate(missing, start=self.n_rows))  # of the file in each row
         new: dict[int, int] = {}
         bad: dict[int, str] = {}
-        files: dict[int, bytes] = {}
-
-        def tasks() -> Iterator[tuple[int, str]]:
-            for i, row in row_of.items():
-                files[i] = identity(self.paths[i], self.root)  # before it is read: later changes make it another file
-                yield row, self.paths[i]
-
+        tasks = ((row, self.paths[i]) for row, i in place.items())
         with self.index.open("ab") as index:
-            index.truncate(index.tell() - index.tell() % RECORD.itemsize)  # what a killed process wrote half of
-            for asked, answers in crew.map("decode", tasks(), lambda: CRASHED):
-                done: dict[int, int] = {}  # checksums, by place
+            index.truncate(index.tell() - index.tell() % records.RECORD.size)  # what a killed process wrote half of
+            for asked, answers in crew.map("decode", tasks, lambda: CRASHED):
+                done: dict[int, bytes] = {}  # records, by row
                 for (row, _), answer in zip(asked, answers, strict=True):
-                    if isinstance(answer, int):
-                        done[place[row]] = answer
+                    if isinstance(answer, str):
+                        done[row] = bytes.fromhex(answer)
                     elif "bad" in answer:
                         bad[place[row]] = answer["bad"]
                     else:
                         height, width = answer["size"]
                         return new, bad, (height, width)
-                index.write(records({i: (files[i], row_of[i], checksum) for i, checksum in done.items()}))
+                index.write(b"".join(done.values()))
                 index.flush()
-                new |= {i: row_of[i] for i in done}
+                new |= {place[row]: row for row in done}
                 self.progress("decoding images", len(new) + len(bad), len(missing))
         self.n_rows += len(missing)
         return new, bad, None
@@ -203,24 +181,3 @@ def locked(folder: Path) -> Iterator[int]:
             log.warning("slackaug: %s: waiting for another process that decodes these images", folder)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()
-
-
-def records(done: dict[int, tuple[bytes, int, int]]) -> bytes:
-    table = np.array([(*entry, 0) for entry in done.values()], dtype=RECORD)
-    table["record"] = [zlib.crc32(record.tobytes()[:-4]) for record in table]
-    return table.tobytes()
-
-
-def read_index(path: Path) -> dict[bytes, Entry]:
-    """By file; the last record of a file counts, and a damaged record does not."""
-    if not path.is_file():
-        return {}
-    content = path.read_bytes()
-    table: Any = np.frombuffer(content, RECORD, count=len(content) // RECORD.itemsize)
-    known: dict[bytes, Entry] = {}
-    raw = memoryview(content)
-    for i, (file, row, pixels, record) in enumerate(table.tolist()):
-        start = i * RECORD.itemsize
-        if zlib.crc32(raw[start : start + RECORD.itemsize - 4]) == record:
-            known[file] = Entry(row, pixels)
-    return known

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF", "J
 SUFFIXES = (".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".bmp", ".dib", ".gif", ".ppm", ".pgm", ".pbm",
             ".pnm", ".tif", ".tiff", ".webp", ".avif", ".jp2", ".j2k")  # fmt: skip
 ORIENTATION = 0x0112  # the EXIF tag; 5 to 8 swap width and height
+AT_ONCE = 16 * 1024**2  # bytes of a file that are read at once: Pillow's many small reads cost a tenth of decoding
 NO_FILE = "a folder, a pipe or a device, not a file"
 
 
@@ -36,14 +38,16 @@ def known_formats() -> list[str]:
 
 
 @contextmanager
-def opened(path: Path | str) -> Iterator[Image.Image]:
+def opened(path: Path | str, at_once: int = AT_ONCE) -> Iterator[Image.Image]:
     """The image in a file, its header read, its pixels not yet; any failure is a DataError with the reason."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata; the size is checked here
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for somebody who writes to it
+            status = os.stat(path)
+            if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for somebody who writes to it
                 raise DataError(NO_FILE)
-            with Image.open(path, formats=known_formats()) as image:
+            in_memory = content(path, status.st_size) if status.st_size <= at_once else None
+            with Image.open(path if in_memory is None else in_memory, formats=known_formats()) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise DataError(f"{image.width} x {image.height} pixels, the limit is {MAX_PIXELS:,}")
                 yield image
@@ -61,9 +65,19 @@ def opened(path: Path | str) -> Iterator[Image.Image]:
             raise DataError(str(error) or type(error).__name__) from error
 
 
+def content(path: Path | str, n_bytes: int) -> BytesIO | None:
+    """Of a file of so many bytes; none where a disk gives less at once."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = os.read(file, n_bytes)
+    finally:
+        os.close(file)
+    return BytesIO(found) if len(found) == n_bytes else None
+
+
 def size_of(path: Path | str) -> tuple[int, int]:
     """Height and width, as seen, by the header alone."""
-    with opened(path) as image:
+    with opened(path, at_once=0) as image:
         width, height = image.size
         return (width, height) if image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8) else (height, width)
 
@@ -76,8 +90,19 @@ def read(path: Path | str, options: Options) -> Array:
 
 def pixels(image: Image.Image, options: Options) -> Array:
     """(H, W, 3) uint8, of the given size if any; not to be written to."""
+    return np.asarray(upright(image, options))
+
+
+def lines(image: Image.Image, options: Options) -> Array:
+    """The same pixels as (H, 3, W), which are put in the order of a network, (3, H, W), in half of the time."""
+    image = upright(image, options)
+    return np.frombuffer(image.tobytes("raw", "RGB;L"), np.uint8).reshape(image.height, 3, image.width)
+
+
+def upright(image: Image.Image, options: Options) -> Image.Image:
+    """RGB, of the given size if any."""
     ImageOps.exif_transpose(image, in_place=True)  # a copy of every image would cost a tenth of decoding it
-    return np.asarray(fit(to_rgb(image), options))
+    return fit(to_rgb(image), options)
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

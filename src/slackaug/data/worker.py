@@ -2,8 +2,9 @@
 
 The first line says where the pixels go and how images are stored; its answer is "ready". Then come tasks, {"decode":
 [[row, path], ...]}, of rows that follow one another, {"check": [[row, checksum], ...]} or {"look": [path, ...]}. Their
-answers are lists: the checksum of the pixels, {"size": [H, W]} for an image of another size or {"bad": reason}; whether
-the pixels are those of the checksum; and what there is to know about an image, of which nothing is kept. It ends with
+answers are lists: the row's record, in hexadecimal digits, {"size": [H, W]} for an image of another size or {"bad":
+reason}; whether the pixels are those of the checksum; and what there is to know about an image, of which nothing is
+kept. All that takes time for each image is done here, so that many cores do not wait for one. It ends with
 its input, and so with the process that started it, however that ends. A program of its own, not a fork: safe beside
 threads and CUDA, and scripts that call slackaug need no `if __name__ == "__main__"`.
 """
@@ -20,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from . import decode
+from . import decode, records
 from .options import DataError, Options
 from .pixels import Array
 
@@ -30,8 +31,8 @@ HELD_BYTES = 8 * 1024**2
 class Store:
     """The file of all pixels, (3, H, W) uint8 for each row."""
 
-    def __init__(self, file: BinaryIO, height: int, width: int):
-        self.file, self.size = file, (height, width)
+    def __init__(self, file: BinaryIO, root: str, height: int, width: int):
+        self.file, self.root, self.size = file, root, (height, width)
         self.n_bytes = 3 * height * width
         n_held = max(1, HELD_BYTES // self.n_bytes)
         self.held = np.empty((n_held, 3, height, width), np.uint8)  # written at once: many small writes cost more
@@ -41,24 +42,27 @@ class Store:
         answers = []
         for start in range(0, len(paths), len(self.held)):
             part = paths[start : start + len(self.held)]
-            answers += [self.hold(place, path, options) for place, path in zip(self.held, part, strict=False)]
-            self.file.seek((first + start) * self.n_bytes)
+            rows = range(first + start, first + start + len(part))
+            answers += [self.hold(*task, options) for task in zip(rows, self.held, part, strict=False)]
+            self.file.seek(rows.start * self.n_bytes)
             self.file.write(self.held[: len(part)].data)
         self.file.flush()  # before it is said that the pixels are there
         return answers
 
-    def hold(self, place: Array, path: str, options: Options) -> Any:
+    def hold(self, row: int, place: Array, path: str, options: Options) -> Any:
         """Decode a file into `place`, (3, H, W)."""
+        file = records.identity(path, self.root)  # before it is read: later changes make it another file
         try:
             with decode.opened(path) as image:
-                pixels = decode.pixels(image, options)  # (H, W, 3)
+                lines = decode.lines(image, options)  # (H, 3, W)
         except DataError as error:
             place[...] = 0
             return {"bad": str(error)}
-        if pixels.shape[:2] != self.size:
-            return {"size": pixels.shape[:2]}
-        np.copyto(place, pixels.transpose(2, 0, 1))
-        return zlib.crc32(place.data)
+        height, _, width = lines.shape
+        if (height, width) != self.size:
+            return {"size": (height, width)}
+        np.copyto(place, lines.transpose(1, 0, 2))
+        return records.pack(file, row, zlib.crc32(place.data)).hex()
 
     def is_intact(self, row: int, checksum: int) -> bool:
         self.file.seek(row * self.n_bytes)
@@ -72,7 +76,7 @@ def main() -> None:
     about = json.loads(sys.stdin.readline())
     options = Options(size=about["size"], margin=about["margin"])
     with open(about["file"] or os.devnull, "r+b") as file:
-        store = Store(file, about["height"], about["width"])
+        store = Store(file, about["root"], about["height"], about["width"])
         print(json.dumps("ready"), file=answers, flush=True)
         for line in sys.stdin:
             print(json.dumps(answer(json.loads(line), store, options)), file=answers, flush=True)

@@ -1,0 +1,48 @@
+"""The index of a cache of decoded images: a record for each row that is done. No torch here.
+
+A record has 32 bytes: which file the row is of, the row, the checksum of its pixels, and one of the record itself.
+"""
+
+import hashlib
+import os
+import struct
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+CONTENT = struct.Struct("<16sQI")
+RECORD = struct.Struct("<16sQII")
+
+
+class Entry(NamedTuple):
+    row: int
+    checksum: int
+
+
+def identity(path: str, root: str) -> bytes:
+    """16 bytes that change with a file's name, size or time of change; a file that is not there has one, too."""
+    about = path.removeprefix(root)
+    with suppress(OSError):
+        status = os.stat(path)
+        about = f"{about}\0{status.st_size}\0{status.st_mtime_ns}"
+    return hashlib.blake2b(os.fsencode(about), digest_size=16).digest()
+
+
+def pack(file: bytes, row: int, checksum: int) -> bytes:
+    content = CONTENT.pack(file, row, checksum)
+    return content + zlib.crc32(content).to_bytes(4, "little")
+
+
+def read(path: Path) -> dict[bytes, Entry]:
+    """By file; the last record of a file counts, and a damaged record does not."""
+    if not path.is_file():
+        return {}
+    found = memoryview(path.read_bytes())
+    found = found[: len(found) - len(found) % RECORD.size]  # what a killed process wrote half of
+    known: dict[bytes, Entry] = {}
+    for i, (file, row, checksum, own) in enumerate(RECORD.iter_unpack(found)):
+        start = i * RECORD.size
+        if zlib.crc32(found[start : start + CONTENT.size]) == own:
+            known[file] = Entry(row, checksum)
+    return known
