@@ -25,6 +25,7 @@ def test_it_is_written_after_every_round_and_stands_still_at_the_end(tiny_npz, t
         return path
 
     monkeypatch.setattr(page, "write", write)
+    monkeypatch.setattr(live, "REST", 0.0)  # however short its rounds are
     slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments())
     assert seen == [(True, True, 0), (True, True, 2), (False, False, 3)]
     assert "On your images" in (tmp_path / "run" / "report.html").read_text()
@@ -133,7 +134,8 @@ def test_a_study_whose_page_cannot_be_written_says_so_once(start_study, tmp_path
     assert (tmp_path / "study.json").is_file()
 
 
-def test_pages_take_little_of_the_time_of_a_study(tmp_path, monkeypatch):
+@pytest.mark.parametrize("way", ["look", "follow"])
+def test_pages_take_little_of_the_time_of_the_work(way, tmp_path, monkeypatch):
     """A slow page is written the more rarely."""
     now, n_written = 0.0, 0
 
@@ -149,6 +151,6 @@ def test_pages_take_little_of_the_time_of_a_study(tmp_path, monkeypatch):
     for i in range(1000):
         (folder / f"{i}.json").touch()
         now += 1.0
-        follower.look()
+        getattr(follower, way)()
     assert 4.0 * n_written < 0.06 * now
     assert n_written > 5

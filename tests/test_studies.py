@@ -149,6 +149,9 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     assert any(line.startswith("a search takes about 0 s here and a training 0 s, measured") for line in lines)
     for s in range(2):
         assert sum(line.startswith(f"search {s}: ") for line in lines) == 1
+        log = (tmp_path / "study" / "searches" / f"{s}.log").read_text()
+        assert "round 2" in log
+        assert "takes about" not in log  # which would be measured once more
     assert (
         f"stability over 2 searches (mean pairwise correlation): pi {document['stability']['pi']:.2f}" in found.stdout
     )

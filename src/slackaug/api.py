@@ -53,6 +53,7 @@ def search(
     threads: int | None = None,
     tensorboard: bool = False,
     engine: str = "fast",
+    estimate: bool = True,
     console: Console | None = None,
     watch: Callable[[float], None] | None = None,
 ) -> SearchResult | None:
@@ -61,6 +62,7 @@ def search(
     `data` is whatever the command takes: a folder of class folders, a file, a name. `time_limit` is in seconds, or a
     text such as 20min. Progress goes to stderr, or to `console`. Returns the policy and the folder; None after a dry
     run. With `resume`, all settings are those of the run. In processes of torchrun, their models are an ensemble.
+    Without `estimate`, no steps are measured beforehand to say how long it will take, nor batches fitted to the GPU.
     """
     data, console = os.fspath(data), console or Console(stderr=True)
     if isinstance(exclude, str) or isinstance(set, str):
@@ -122,12 +124,10 @@ def search(
             source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
             announce(work, dataset, chosen)
-            n_trials = len(margins.TEXTS) if try_margin else 0
-            chosen, seconds = fitting(
-                work, dataset, chosen, is_given=config is not None, assignments=set, n_pretrainings=1 + n_trials
-            )
-            trials = f", with {n_trials} pre-trainings of --try-margin, which decide data.margin" if try_margin else ""
-            work.say(f"this search takes about {duration(seconds)} here, measured over a few steps{trials}")
+            if estimate:
+                chosen = estimated(
+                    work, dataset, chosen, is_given=config is not None, assignments=set, try_margin=try_margin
+                )
         if dry_run:
             work.say(settings.dump(chosen))
             return None
@@ -200,6 +200,25 @@ def describe(search: SearchConfig) -> str:
     images = f"{search.n_composites} x {search.batch} images in each, and {search.n_val} of validation"
     shared = "; all positions of a composite have one distribution" if search.tied else ""
     return f"{steps}, {images}; {rate}; {speed}{shared}"
+
+
+def estimated(
+    work: Work,
+    dataset: Dataset,
+    config: RunConfig,
+    *,
+    is_given: bool,
+    assignments: Sequence[str],
+    try_margin: bool,
+) -> RunConfig:
+    """Say what it will take; the configuration that fits on the GPU."""
+    n_trials = len(margins.TEXTS) if try_margin else 0
+    config, seconds = fitting(
+        work, dataset, config, is_given=is_given, assignments=assignments, n_pretrainings=1 + n_trials
+    )
+    trials = f", with {n_trials} pre-trainings of --try-margin, which decide data.margin" if try_margin else ""
+    work.say(f"this search takes about {duration(seconds)} here, measured over a few steps{trials}")
+    return config
 
 
 def fitting(

@@ -157,12 +157,12 @@ def execute(
 
 @contextmanager
 def reporting(work: Work, run: Run, learner: Learner, dataset: Dataset) -> Iterator[None]:
-    """report.html is written anew after every round, and a last time when the work ends, however it does."""
+    """report.html is written anew after rounds, and a last time when the work ends, however it does."""
     from .report.board import Pies
     from .report.live import Live  # the page's template engine is not needed for anything else
 
     live = Live(run.path, dataset, work.say)
-    run.followers.append(live.update)
+    run.followers.append(live.follow)
     at_the_end: list[Callable[[], None]] = [partial(live.update, is_running=False)]
     if work.tensorboard:
         pies = Pies(run.path, run.path / "tensorboard", learner.config.search.n_steps, work.say)

@@ -72,7 +72,7 @@ class Learner:
             "pretrain", self.model, self.phi, self.train, config.pretrain, streams, self.preparation
         )
         self.pretrained: dict[str, Any] | None = None  # the state of `fit`, while trials move the model
-        self.engine: Plain | None = None  # from the start of the rounds on, which settles theta_0
+        self.engine: Plain | None = None  # from the end of pre-training on, which settles theta_0
         self.state: slack.State | None = None
 
     @property
@@ -89,7 +89,7 @@ class Learner:
         return engines.make_engine(self.engine_name, search, self.model, self.phi, *data, average, search.val_batch)
 
     def begin_search(self) -> None:
-        self.engine = self.make_engine()
+        self.engine = self.engine or self.make_engine()  # that of the trials is as new
         self.state = slack.start(self.phi, self.engine)
 
     def streams(self, stage: str) -> dict[str, Generator]:
@@ -109,7 +109,7 @@ class Learner:
         """Re-training from theta_0 at one rate after the other; then the model is theta_0 again."""
         search = self.config.search
         self.pretrained = self.fit.get_state()
-        engine = self.make_engine()
+        self.engine = engine = self.make_engine()
         fresh = engine.get_state()
         found = Calibration(self.val_loss(), ())
         while (rate := found.next_rate(search.model_lr)) is not None:

@@ -69,7 +69,7 @@ def search(one: Search, report: Report) -> None:
     if (one.folder / "config.yaml").is_file():
         options["resume"] = True
     else:
-        options |= {"config": one.config, "seed": one.seed}
+        options |= {"config": one.config, "seed": one.seed, "estimate": False}  # the study has said what it takes
         options |= {"size": one.data.size, "margin": one.data.margin, "skip_bad": one.data.skip_bad}
         options |= {"group_by": one.data.group_by, "cache": one.data.cache}
     with one.log.open("a", encoding="utf-8") as log:

@@ -8,7 +8,7 @@ from ..data import Dataset
 from . import page, samples
 
 LOOK_SECONDS = 10.0  # from one look at a study's files to the next
-REST = 20.0  # times what a page took to write: of a study's time, one part in as many
+REST = 20.0  # times what a page took to write: of a search's or a study's time, one part in as many
 FOUND = ("searches/*/policies/*.json", "eval/trials/*.json")  # what a study adds to while it goes on
 
 Say = Callable[[str], None]
@@ -40,6 +40,13 @@ class Live:
 
         attempt(self.folder, self.data, say_once, is_running=is_running)
 
+    def follow(self) -> None:
+        """For a search, after each of its rounds: write, but where rounds are short, not after all of them."""
+        start = time.monotonic()
+        if start >= self.next_look:
+            self.update()
+            self.rest(start)
+
     def look(self) -> None:
         """For those who do not see when a round ends, as it does in other processes: write where files have come."""
         start = time.monotonic()
@@ -49,5 +56,9 @@ class Live:
         if n_found != self.n_seen:
             self.n_seen = n_found
             self.update()
+        self.rest(start, LOOK_SECONDS)
+
+    def rest(self, start: float, least: float = 0.0) -> None:
+        """Until a page, written since `start`, has taken no more than its part of the time."""
         now = time.monotonic()
-        self.next_look = now + max(LOOK_SECONDS, REST * (now - start))
+        self.next_look = now + max(least, REST * (now - start))
