@@ -53,9 +53,9 @@ def measure(n_groups: int, n_channels: int, size: int) -> dict[str, tuple[float,
     for _ in range(n_sets):
         x, grad = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(2))
         x, grad = (value.contiguous(memory_format=torch.channels_last) for value in (x, grad))
-        sets.append((x, grad, norm_kernel.forward(x, weight, bias, n_groups, EPS, True)[1]))
+        sets.append((x, grad, norm_kernel.forward(x, weight, bias, None, n_groups, EPS, True)[1]))
     found = {
-        "norm forward": (lambda x, g, m: norm_kernel.forward(x, weight, bias, n_groups, EPS, True), 3),
+        "norm forward": (lambda x, g, m: norm_kernel.forward(x, weight, bias, None, n_groups, EPS, True), 3),
         "norm backward": (lambda x, g, m: norm_kernel.backward(g, x, m, weight, bias, None, EPS, True), 5),
         "channel sums": (lambda x, g, m: channel_sums(g, n_groups), 1),
     }

@@ -26,19 +26,23 @@ def data(n: int = 40, size: int = 12) -> Split:
     return Split(images, torch.arange(n) % 4)
 
 
+class Block(models.BasicBlock):
+    """A class that is not known."""
+
+
 class Basic(torch.nn.Sequential):
     """As many of ResNet's blocks as make it worth to compile one."""
 
-    def __init__(self):
-        blocks = [models.BasicBlock(8, 8, 1) for _ in range(4)]
+    def __init__(self, kind):
+        blocks = [kind(8, 8, 1) for _ in range(4)]
         super().__init__(models.conv3x3(3, 8), *blocks, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
         self.append(torch.nn.Linear(8, 4))
         models.initialise(self, rng.generator(2, "test"))
 
 
 def net(name: str = "wrn-10-1", size: int = 12) -> torch.nn.Module:
-    if name == "basic":
-        return Basic()
+    if name in ("basic", "unknown"):
+        return Basic(models.BasicBlock if name == "basic" else Block)
     return models.build(name, 4, (size, size), rng.generator(2, "test"))
 
 
@@ -53,7 +57,7 @@ def searched(kind: type[Plain], preparation=AS_STORED, name: str = "wrn-10-1", *
 
 
 @pytest.mark.parametrize("preparation", [AS_STORED, window((10, 10))], ids=["as stored", "window"])
-@pytest.mark.parametrize("name", ["wrn-10-1", "small"])
+@pytest.mark.parametrize("name", ["wrn-10-1", "small", "basic"])
 def test_a_search_is_the_plain_one(name, preparation):
     plain, expected = searched(Plain, preparation, name)
     fast, found = searched(Fast, preparation, name, precision=torch.float32, compiled=False)
@@ -159,7 +163,8 @@ def test_augmentation_stays_compiled_for_many_shapes(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "block", "n_blocks"), [("wrn-28-1", "WideBlock", 12), ("basic", "CompiledBasicBlock", 4)]
+    ("name", "block", "n_blocks"),
+    [("wrn-28-1", "WideBlock", 12), ("basic", "BasicBlock", 4), ("unknown", "CompiledBlock", 4)],
 )
 @pytest.mark.parametrize(
     ("precision", "of_loss", "of_weight"), [(torch.float32, 1e-5, 0.01), (torch.bfloat16, 1e-2, 0.15)], ids=str

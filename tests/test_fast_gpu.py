@@ -40,16 +40,17 @@ def net(name: str = "wrn-16-2") -> torch.nn.Module:
     return models.build(name, 10, (32, 32), rng.generator(2, "test")).cuda()
 
 
-def engine(kind: type[Plain], **options) -> Plain:
+def engine(kind: type[Plain], name: str = "wrn-16-2", **options) -> Plain:
     split = data()
-    return kind(net(), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), **options)
+    return kind(net(name), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), **options)
 
 
 @pytest.mark.parametrize("precision", BOUNDS, ids=str)
-def test_a_step_of_each_kind_from_the_same_state(precision):
+@pytest.mark.parametrize("name", ["wrn-16-2", "resnet18"])
+def test_a_step_of_each_kind_from_the_same_state(name, precision):
     of_loss, of_weight = BOUNDS[precision]
     for step in (0, CONFIG.n_retrain):
-        plain, fast = engine(Plain), engine(Fast, precision=precision)
+        plain, fast = engine(Plain, name), engine(Fast, name, precision=precision)
         _, a = plain.execute(slack.take_step, slack.start(PHI, plain)._replace(step=step), CONFIG)
         _, b = fast.execute(slack.take_step, slack.start(PHI, fast)._replace(step=step), CONFIG)
         assert torch.equal(a.tau.op, b.tau.op.cpu())

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import batch_norm
 
 from interpreter import interpreted
-from slackaug.norms import Norm, NormBeside, is_suited, norm, norm_beside
+from slackaug.norms import Norm, NormBeside, NormJoined, is_suited, norm, norm_beside, norm_joined
 
 EPS = 1e-5
 KINK = 1e-3  # so near to zero, rounding decides whether a ReLU lets a gradient through
@@ -117,3 +117,51 @@ def test_a_way_around_by_the_kernels(dtype, bound):
 def test_a_way_around_as_triton_interprets_it():
     x, grad, weight, bias = case(2, 3, 160, 4, torch.float32)
     assert_beside(lambda x: NormBeside.apply(x, weight, bias, EPS, True), x, grad, weight, bias, 1e-4)
+
+
+def shortcut_for(x, grad, weight, bias):
+    """Like x; and no gradient where the sum lies at the ReLU's kink."""
+    generator = torch.Generator().manual_seed(1)
+    shortcut = torch.randn(x.shape, generator=generator).to(x).contiguous(memory_format=torch.channels_last)
+    before = expected(x, grad, weight, bias, False)[0] + shortcut
+    grad[before.abs() < KINK] = 0
+    return shortcut
+
+
+def expected_joined(x, grad, weight, bias, shortcut):
+    """Output, moments, and the gradients of x, weight, bias and shortcut: those of a norm whose gradient is masked."""
+    out, moments, *_ = expected(x, grad, weight, bias, False)
+    out = (out + shortcut).relu()
+    masked = torch.where(out > 0, grad.double(), 0)
+    return out, moments, *expected(x, masked, weight, bias, False)[2:], masked
+
+
+def assert_joined(function, x, grad, weight, bias, bound):
+    shortcut = shortcut_for(x, grad, weight, bias).requires_grad_()
+    x = x.detach().requires_grad_()
+    out, moments = function(x, shortcut)
+    found = out.detach(), moments, *torch.autograd.grad(out, (x, weight, bias, shortcut), grad)
+    wanted = expected_joined(x.detach(), grad, weight, bias, shortcut.detach())
+    assert_close(found[:5], wanted[:5], bound)
+    assert (found[5] - wanted[5]).norm() <= bound * wanted[5].norm()
+
+
+@pytest.mark.parametrize("shape", CASES, ids=str)
+def test_a_shortcut_that_joins(shape):
+    x, grad, weight, bias = case(*shape, torch.float64)
+    assert_joined(lambda x, s: norm_joined(x, weight, bias, s, len(weight), EPS), x, grad, weight, bias, 1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [*CASES, (32, 32, 64, 32), (1, 128, 512, 4)], ids=str)
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.bfloat16, 5e-3)], ids=str)
+def test_a_shortcut_that_joins_by_the_kernels(shape, dtype, bound):
+    x, grad, weight, bias = case(*shape, dtype, "cuda")
+    assert_joined(lambda x, s: norm_joined(x, weight, bias, s, len(weight), EPS), x, grad, weight, bias, bound)
+
+
+@interpreted
+@pytest.mark.parametrize("shape", CASES, ids=str)
+def test_a_shortcut_that_joins_as_triton_interprets_it(shape):
+    x, grad, weight, bias = case(*shape, torch.float32)
+    assert_joined(lambda x, s: NormJoined.apply(x, weight, bias, s, EPS), x, grad, weight, bias, 1e-4)

@@ -85,7 +85,7 @@ class Passes:
             blocks = repeated_blocks(model)
             if blocks:
                 self.kinds |= {block: compiled_class(type(block)) for block in blocks}
-            elif grouped.WideBlock not in self.kinds.values():  # whose kernels are our own
+            elif not any(kind in grouped.BLOCKS for kind in self.kinds.values()):
                 self.loss = torch.compile(self.loss_of, dynamic=False)
                 self.losses = torch.compile(self.losses_of, dynamic=False)
 

@@ -16,7 +16,7 @@ from torch.nn.functional import conv2d, cross_entropy
 
 from . import hypergrad, models
 from .additions import add
-from .norms import norm, norm_beside, precise
+from .norms import norm, norm_beside, norm_joined, precise
 from .weight_gradients import MAX_CHANNELS, Options, weight_gradients
 
 Backward = Any  # autograd's context
@@ -103,6 +103,12 @@ class BatchNorm(nn.BatchNorm2d):
         self.keep(seen, x, None)
         return out, around
 
+    def joined(self, x: Tensor, shortcut: Tensor) -> Tensor:
+        """The ReLU of the output and the shortcut together."""
+        out, seen = norm_joined(x, self.weight, self.bias, shortcut, self.n_groups, self.eps)
+        self.keep(seen, x, None)
+        return out
+
     def keep(self, seen: Tensor, x: Tensor, shift: Tensor | None) -> None:
         self.seen, self.n_seen, self.shift = seen, x.numel() // seen[:, 0].numel(), shift
 
@@ -122,13 +128,23 @@ class WideBlock(models.WideBlock):
         return total
 
 
+class BasicBlock(models.BasicBlock):
+    """With fewer ways through memory: the shortcut joins in the last batch-norm."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.conv2(self.norm1(self.conv1(x)))
+        return cast(BatchNorm, self.norm2).joined(out, self.shortcut(x))
+
+
 LAYERS: dict[type[nn.Module], type[nn.Module]] = {
     nn.Conv2d: Convolution,
     nn.Linear: Linear,
     nn.BatchNorm2d: BatchNorm,
     models.NormReLU: NormReLU,
     models.WideBlock: WideBlock,
+    models.BasicBlock: BasicBlock,
 }
+BLOCKS = WideBlock, BasicBlock  # that leave nothing to a compiler: their kernels are our own
 
 
 def is_groupable(model: nn.Module) -> bool:

@@ -1,5 +1,7 @@
 """Batch-norm over groups of images, and the ReLU after it, in two kernels forward and two backward (Triton, CUDA).
 
+Between the two, a shortcut may join: another tensor like x, which is added.
+
 Axes: A groups of P pixels (of all images of a group), C channels, channels last. The first kernel of a pair sums over
 shares of the pixels, S of them for each group; every program of the second adds the shares up, always in the same
 order, and then treats its own pixels.
@@ -60,10 +62,10 @@ def sum_moments(x, shares, n_pixels, per_share, N_C, TILE_P: tl.constexpr, TILE_
 
 @triton.jit
 def apply_norm(
-    x, shares, weight, bias, out, moments, n_pixels, per_share, n_shares, eps, N_C,
-    RELU: tl.constexpr, TILE_S: tl.constexpr, TILE_P: tl.constexpr, TILE_C: tl.constexpr,
+    x, shares, weight, bias, shortcut, out, moments, n_pixels, per_share, n_shares, eps, N_C,
+    RELU: tl.constexpr, JOINED: tl.constexpr, TILE_S: tl.constexpr, TILE_P: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
-    """x (A, P, C) to out; weight and bias (C,); moments (A, 2, C) become mean and variance."""
+    """x and the shortcut (A, P, C) to out; weight and bias (C,); moments (A, 2, C) become mean and variance."""
     c, known = tile(N_C, TILE_C)
     share, group = tl.program_id(1), tl.program_id(2)
     s = tl.arange(0, TILE_S)
@@ -82,6 +84,7 @@ def apply_norm(
     scale = tl.load(weight + c, mask=known, other=0.0) / tl.sqrt(var + eps)
     shift = tl.load(bias + c, mask=known, other=0.0)
     x += group.to(tl.int64) * n_pixels * N_C
+    shortcut += group.to(tl.int64) * n_pixels * N_C
     out += group.to(tl.int64) * n_pixels * N_C
     first = share * per_share
     end = tl.minimum(first + per_share, n_pixels)
@@ -89,27 +92,34 @@ def apply_norm(
         p = start + tl.arange(0, TILE_P)
         place, live = p[:, None] * N_C + c[None, :], (p < end)[:, None] & known[None, :]
         y = standardised(x, place, live, mean, scale) + shift[None, :]
+        if JOINED:
+            y += tl.load(shortcut + place, mask=live, other=0.0).to(tl.float32)
         if RELU:
             y = tl.maximum(y, 0.0)
         tl.store(out + place, y.to(out.dtype.element_ty), mask=live)
 
 
 @triton.jit
-def gradient_at(grad, x, place, live, mean, scale, weight, bias, RELU: tl.constexpr):
-    """The gradient that comes in before the ReLU, and the standardised x."""
+def gradient_at(grad, x, out, place, live, mean, scale, weight, bias, RELU: tl.constexpr, JOINED: tl.constexpr):
+    """The gradient that comes in before the ReLU, and the standardised x. Where a shortcut joined, `out` tells."""
     z = standardised(x, place, live, mean, scale)
     g = tl.load(grad + place, mask=live, other=0.0).to(tl.float32)
-    if RELU:
+    if JOINED:
+        g = tl.where(tl.load(out + place, mask=live, other=0.0) > 0, g, 0.0)
+    elif RELU:
         g = tl.where(z * weight[None, :] + bias[None, :] > 0, g, 0.0)
     return g, tl.where(live, z, 0.0)
 
 
 @triton.jit
 def sum_gradients(
-    grad, x, moments, weight, bias, shares, n_pixels, per_share, eps, N_C,
-    RELU: tl.constexpr, TILE_P: tl.constexpr, TILE_C: tl.constexpr,
+    grad, x, moments, weight, bias, shares, out, before, n_pixels, per_share, eps, N_C,
+    RELU: tl.constexpr, JOINED: tl.constexpr, TILE_P: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
-    """To shares (A, S, 2, C): the gradients of bias and weight from a share of the pixels."""
+    """To shares (A, S, 2, C): the gradients of bias and weight from a share of the pixels.
+
+    Where a shortcut joined, `before` (A, P, C) becomes the gradient before the ReLU, which is the shortcut's.
+    """
     c, known = tile(N_C, TILE_C)
     share, group = tl.program_id(1), tl.program_id(2)
     mean = tl.load(moments + group * 2 * N_C + c, mask=known, other=0.0)
@@ -118,6 +128,8 @@ def sum_gradients(
     b = tl.load(bias + c, mask=known, other=0.0)
     grad += group.to(tl.int64) * n_pixels * N_C
     x += group.to(tl.int64) * n_pixels * N_C
+    out += group.to(tl.int64) * n_pixels * N_C
+    before += group.to(tl.int64) * n_pixels * N_C
     shares += (group * tl.num_programs(1) + share).to(tl.int64) * 2 * N_C
     first = share * per_share
     end = tl.minimum(first + per_share, n_pixels)
@@ -126,9 +138,11 @@ def sum_gradients(
     for start in range(first, end, TILE_P):
         p = start + tl.arange(0, TILE_P)
         place, live = p[:, None] * N_C + c[None, :], (p < end)[:, None] & known[None, :]
-        g, z = gradient_at(grad, x, place, live, mean, scale, w, b, RELU)
+        g, z = gradient_at(grad, x, out, place, live, mean, scale, w, b, RELU, JOINED)
         of_bias += g
         of_weight += g * z
+        if JOINED:
+            tl.store(before + place, g.to(before.dtype.element_ty), mask=live)
     tl.store(shares + c, tl.sum(of_bias, 0), mask=known)
     tl.store(shares + N_C + c, tl.sum(of_weight, 0), mask=known)
 
@@ -164,7 +178,7 @@ def apply_gradients(
     for start in range(first, end, TILE_P):
         p = start + tl.arange(0, TILE_P)
         place, live = p[:, None] * N_C + c[None, :], (p < end)[:, None] & known[None, :]
-        g, z = gradient_at(grad, x, place, live, mean, scale, w, b, RELU)
+        g, z = gradient_at(grad, x, x, place, live, mean, scale, w, b, RELU, False)
         back = (w * scale)[None, :] * (g - mean_g[None, :] - z * mean_gz[None, :])
         if HAS_PLUS:
             back += tl.load(plus + place, mask=live, other=0.0).to(tl.float32)
@@ -189,7 +203,9 @@ class Grid:
         self.shares = torch.empty(n_groups, self.n_shares, 2, self.n_channels, device=x.device, dtype=torch.float32)
 
 
-def forward(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, relu: bool) -> tuple[Tensor, Tensor]:
+def forward(
+    x: Tensor, weight: Tensor, bias: Tensor, shortcut: Tensor | None, n_groups: int, eps: float, relu: bool
+) -> tuple[Tensor, Tensor]:
     """x (A * B, C, H, W), channels last, weight and bias (C,) to the output, and means and variances (A, 2, C)."""
     grid = Grid(x, n_groups)
     moments = torch.empty(n_groups, 2, grid.n_channels, device=x.device, dtype=torch.float32)
@@ -197,8 +213,8 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, 
     sizes = grid.n_pixels, grid.per_share
     sum_moments[grid.programs](x, grid.shares, *sizes, grid.n_channels, **grid.tiles)
     apply_norm[grid.programs](
-        x, grid.shares, weight, bias, out, moments, *sizes, grid.n_shares, eps, grid.n_channels, RELU=relu,
-        **grid.tile_s, **grid.tiles,
+        x, grid.shares, weight, bias, x if shortcut is None else shortcut, out, moments, *sizes, grid.n_shares, eps,
+        grid.n_channels, RELU=relu, JOINED=shortcut is not None, **grid.tile_s, **grid.tiles,
     )  # fmt: skip
     return out, moments
 
@@ -214,13 +230,43 @@ def backward(
     relu: bool,
 ) -> tuple[Tensor, Tensor]:
     """The gradient of x, with `plus` added to it, and those of bias and weight (2, A, C)."""
-    grid, n_groups = Grid(x, len(moments)), len(moments)
-    of_parameters = torch.empty(2, n_groups, grid.n_channels, device=x.device, dtype=torch.float32)
-    grad_x = torch.empty_like(x)
+    grid = Grid(x, len(moments))
     given, sizes = (grad, x, moments, weight, bias, grid.shares), (grid.n_pixels, grid.per_share)
-    sum_gradients[grid.programs](*given, *sizes, eps, grid.n_channels, RELU=relu, **grid.tiles)
+    sum_gradients[grid.programs](
+        *given, x, x, *sizes, eps, grid.n_channels, RELU=relu, JOINED=False, **grid.tiles
+    )  # fmt: skip
+    return gradients_of(grid, *given[:5], plus, eps, relu)
+
+
+def backward_joined(
+    grad: Tensor, out: Tensor, x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """For relu(norm(x) + shortcut) = out: the gradients of x, of bias and weight (2, A, C), and of the shortcut."""
+    grid, before = Grid(x, len(moments)), torch.empty_like(x)
+    given, sizes = (x, moments, weight, bias), (grid.n_pixels, grid.per_share)
+    sum_gradients[grid.programs](
+        grad, *given, grid.shares, out, before, *sizes, eps, grid.n_channels, RELU=True, JOINED=True, **grid.tiles
+    )
+    return *gradients_of(grid, before, *given, None, eps, False), before
+
+
+def gradients_of(
+    grid: Grid,
+    grad: Tensor,
+    x: Tensor,
+    moments: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    plus: Tensor | None,
+    eps: float,
+    relu: bool,
+) -> tuple[Tensor, Tensor]:
+    """The second half of a way back."""
+    of_parameters = torch.empty(2, len(moments), grid.n_channels, device=x.device, dtype=torch.float32)
+    grad_x = torch.empty_like(x)
     apply_gradients[grid.programs](
-        *given, x if plus is None else plus, grad_x, of_parameters, *sizes, grid.n_shares, eps, grid.n_channels,
-        RELU=relu, HAS_PLUS=plus is not None, **grid.tile_s, **grid.tiles,
+        grad, x, moments, weight, bias, grid.shares, x if plus is None else plus, grad_x, of_parameters,
+        grid.n_pixels, grid.per_share, grid.n_shares, eps, grid.n_channels, RELU=relu, HAS_PLUS=plus is not None,
+        **grid.tile_s, **grid.tiles,
     )  # fmt: skip
     return grad_x, of_parameters

@@ -1,6 +1,7 @@
 """Batch-norm over groups of images, and the ReLU after it: as it is written, or in kernels of our own on a GPU.
 
-Axes: A groups of B images; x is (A * B, C, H, W), and each group has its own statistics.
+Axes: A groups of B images; x is (A * B, C, H, W), and each group has its own statistics. A shortcut may join before the
+ReLU.
 """
 
 from typing import Any
@@ -12,14 +13,20 @@ from .triton_support import can_run
 
 
 @torch.library.custom_op("slackaug::norm", mutates_args=())
-def by_kernel(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, relu: bool) -> tuple[Tensor, Tensor]:
+def by_kernel(
+    x: Tensor, weight: Tensor, bias: Tensor, shortcut: Tensor | None, n_groups: int, eps: float, relu: bool
+) -> tuple[Tensor, Tensor]:
     from . import norm_kernel
 
-    return norm_kernel.forward(x.contiguous(memory_format=torch.channels_last), weight, bias, n_groups, eps, relu)
+    layout = torch.channels_last
+    shortcut = None if shortcut is None else shortcut.contiguous(memory_format=layout)
+    return norm_kernel.forward(x.contiguous(memory_format=layout), weight, bias, shortcut, n_groups, eps, relu)
 
 
 @by_kernel.register_fake
-def _(x: Tensor, weight: Tensor, bias: Tensor, n_groups: int, eps: float, relu: bool) -> tuple[Tensor, Tensor]:
+def _(
+    x: Tensor, weight: Tensor, bias: Tensor, shortcut: Tensor | None, n_groups: int, eps: float, relu: bool
+) -> tuple[Tensor, Tensor]:
     moments = x.new_empty(n_groups, 2, x.shape[1], dtype=torch.float32)
     return torch.empty_like(x, memory_format=torch.channels_last), moments
 
@@ -49,6 +56,22 @@ def _(grad: Tensor, x: Tensor, moments: Tensor, *_: Any) -> tuple[Tensor, Tensor
     return torch.empty_like(x, memory_format=torch.channels_last), of_parameters
 
 
+@torch.library.custom_op("slackaug::norm_joined_backward", mutates_args=())
+def back_joined_by_kernel(
+    grad: Tensor, out: Tensor, x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    from . import norm_kernel
+
+    grad, out, x = (value.contiguous(memory_format=torch.channels_last) for value in (grad, out, x))
+    return norm_kernel.backward_joined(grad, out, x, moments, weight, bias, eps)
+
+
+@back_joined_by_kernel.register_fake
+def _(grad: Tensor, out: Tensor, x: Tensor, moments: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    of_parameters = x.new_empty(2, len(moments), x.shape[1], dtype=torch.float32)
+    return torch.empty_like(x, memory_format=torch.channels_last), of_parameters, torch.empty_like(out)
+
+
 def gradients(ctx: Any, grad: Tensor, around: Tensor | None) -> tuple[Any, ...]:
     """Of x, weight and bias; `around` is what comes back to x along another way."""
     grad_x, of_parameters = back_by_kernel(grad, *ctx.saved_tensors, around, ctx.eps, ctx.relu)
@@ -60,7 +83,7 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool) -> tuple[Tensor, Tensor]:
-        out, moments = by_kernel(x, weight[0], bias[0], len(weight), eps, relu)
+        out, moments = by_kernel(x, weight[0], bias[0], None, len(weight), eps, relu)
         return out, moments
 
     @staticmethod
@@ -90,6 +113,26 @@ class NormBeside(torch.autograd.Function):
         return gradients(ctx, grad, around)
 
 
+class NormJoined(torch.autograd.Function):
+    """relu(norm(x) + shortcut)."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor, shortcut: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        out, moments = by_kernel(x, weight[0], bias[0], shortcut, len(weight), eps, True)
+        return out, moments
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        x, weight, bias, _, ctx.eps = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[0], x, output[1], weight[0], bias[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Any, ...]:
+        grad_x, of_parameters, of_shortcut = back_joined_by_kernel(grad, *ctx.saved_tensors, ctx.eps)
+        return grad_x, of_parameters[1], of_parameters[0], of_shortcut, None
+
+
 def is_suited(x: Tensor, weight: Tensor) -> bool:
     return can_run(x) and weight.dtype is torch.float32
 
@@ -107,6 +150,17 @@ def norm_beside(
         out, moments, around = NormBeside.apply(x, weight, bias, eps, relu)  # type: ignore[no-untyped-call]
         return out, moments, around
     return *norm(x, weight, bias, n_groups, eps, relu), x
+
+
+def norm_joined(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, shortcut: Tensor, n_groups: int, eps: float
+) -> tuple[Tensor, Tensor]:
+    """relu(norm(x) + shortcut), and the means and variances (A, 2, C)."""
+    if weight is not None and bias is not None and is_suited(x, weight):
+        joined, seen = NormJoined.apply(x, weight, bias, shortcut, eps)  # type: ignore[no-untyped-call]
+        return joined, seen
+    out, moments = norm(x, weight, bias, n_groups, eps, relu=False)
+    return (out + shortcut).relu(), moments
 
 
 def norm(
