@@ -44,6 +44,35 @@ def test_it_goes_against_the_gradient():
     assert (moved.mu < anchor.mu).all()
 
 
+def test_equal_rewards_are_equal_moves_however_often_each_is_drawn():
+    """A gradient of logits is p (r - the mean of r) for rewards r; the logits then move by r alone."""
+    anchor = policy(3)
+    reward = torch.randn(anchor.pi.shape[1], generator=generator(4), dtype=torch.float64)
+    p = anchor.probabilities
+    gradient = -p * (reward - (p * reward).sum(-1, keepdim=True))
+    moved = budget.move(anchor, gradient, torch.zeros_like(anchor.mu), 0.004).pi - anchor.pi
+    moved, reward = (value - value.mean(-1, keepdim=True) for value in (moved, reward.expand_as(p)))
+    length = (moved * reward).sum(-1, keepdim=True) / (reward**2).sum(-1, keepdim=True)
+    assert (length > 0).all()
+    assert torch.allclose(moved, length * reward)
+
+
+def test_no_other_way_to_spend_the_budget_gains_more():
+    anchor = policy(5)
+    gradient, _ = along(anchor, 6, 1.0)
+    gradient = gradient - gradient.mean(-1, keepdim=True)  # as of logits: it sums to zero
+
+    def gain(direction: torch.Tensor) -> float:
+        length = budget.length_for_pi(anchor, direction, 1e-6)
+        return float((gradient * length * direction).sum())
+
+    best = gain(budget.natural(anchor, gradient))
+    assert best > gain(gradient)
+    for seed in range(20):
+        noise, _ = along(anchor, seed, 0.3)
+        assert best > gain(budget.natural(anchor, gradient) + noise)
+
+
 def test_without_a_gradient_nothing_moves():
     anchor = policy(0)
     moved = budget.move(anchor, torch.zeros_like(anchor.pi), torch.zeros_like(anchor.mu), 0.004)

@@ -3,7 +3,8 @@
 The paper chose policy_lr and kl_weight for each dataset so that "the probability distributions vary at the same speed
 for all datasets". Here the speed is what is given. Within a round the gradients add up, and the policy lies on the ray
 from the anchor along their sum, at a distance that grows evenly; at the end of the round its KL divergence from the
-anchor is the budget, for pi as for mu. Axes: K positions, N transformations.
+anchor is the budget, for pi as for mu. For pi the ray is that of the natural gradient. Axes: K positions, N
+transformations.
 """
 
 from dataclasses import replace
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from .policy import MU_MAX, MU_MIN, Policy, SmoothedUniform, magnitude_mask
 
-N_CORRECTIONS = 8  # of the length: the KL divergence is nearly quadratic, so each leaves a small part of the error
+N_HALVINGS = 28  # of the interval, in logarithms, that the length is in
+FAR = 1e9  # times a length that is short enough
 LEAST = 1e-30  # keeps the length finite where nothing has a gradient; then it is multiplied by zero
 
 
@@ -24,21 +26,31 @@ def allowed(budget: float, done: int, n_steps: int) -> float:
 
 def move(anchor: Policy, along_pi: Tensor, along_mu: Tensor, kl: float | Tensor) -> Policy:
     """Against the gradients along_pi (K, N) and along_mu (N,), each as far as `kl` (per position) allows."""
+    along_pi = natural(anchor, along_pi)
     pi = anchor.pi - length_for_pi(anchor, along_pi, kl) * along_pi
     mu = anchor.mu - length_for_mu(anchor, along_mu, kl) * along_mu
     return replace(anchor, pi=pi, mu=mu.clamp(MU_MIN, MU_MAX))
 
 
+def natural(anchor: Policy, along: Tensor) -> Tensor:
+    """Of all directions in which the logits can move by a given KL divergence, the one in which most is gained.
+
+    A gradient of logits has the probabilities as factors, so that what was once drawn more often would move faster
+    from then on, whatever its reward: chance in early rounds would decide. Here equal rewards are equal moves.
+    """
+    return along / anchor.probabilities.clamp(min=LEAST)
+
+
 def length_for_pi(anchor: Policy, along: Tensor, kl: float | Tensor) -> Tensor:
     """How often `along` can be subtracted from the logits before the mean KL divergence of the positions is `kl`."""
-    p = anchor.probabilities
-    mean = (p * along).sum(-1, keepdim=True)
-    variance = (p * (along - mean) ** 2).sum(-1).mean()
-    length = torch.sqrt(2 * kl / variance.clamp(min=LEAST))
-    for _ in range(N_CORRECTIONS):
-        found = replace(anchor, pi=anchor.pi - length * along).kl(anchor) / len(anchor.pi)
-        length = length * torch.sqrt(kl / found.clamp(min=LEAST)).clamp(0.5, 2.0)
-    return length
+    spread = (along.amax() - along.amin()).clamp(min=LEAST)
+    least = torch.sqrt(torch.as_tensor(8 * kl)) / spread  # surely short enough (Hoeffding's lemma)
+    most = FAR * least
+    for _ in range(N_HALVINGS):
+        length = torch.sqrt(least * most)
+        found = replace(anchor, pi=anchor.pi - length * along).kl(anchor) / len(anchor.pi)  # grows with the length
+        least, most = torch.where(found > kl, least, length), torch.where(found > kl, length, most)
+    return least
 
 
 def length_for_mu(anchor: Policy, along: Tensor, kl: float | Tensor) -> Tensor:
