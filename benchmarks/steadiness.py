@@ -47,6 +47,7 @@ class Variant(NamedTuple):
     settings: dict[str, bool] = {}  # noqa: RUF012 - of SearchConfig; nobody changes it
     mixed: bool = False  # theta
     each: bool = False  # reward
+    plain: bool = False  # the budget is spent along the gradient of the logits, not along the natural one
 
 
 BASELINE = {"baseline": True}
@@ -58,6 +59,7 @@ VARIANTS = {
     "4 x composites, baseline": Variant(4, 1, BASELINE),
     "4 x composites, baseline, v of 8 batches": Variant(4, 8, BASELINE),
     "4 x composites, baseline, v of 8 batches, tied": Variant(4, 8, TIED),
+    "4 x composites, baseline, v of 8 batches, tied, plain gradient": Variant(4, 8, TIED, plain=True),
     "8 x composites, baseline, v of 8 batches, tied": Variant(8, 8, TIED),
     "each rewarded, v of 8 batches, tied": Variant(1, 8, TIED, each=True),
     "mixed theta, each rewarded, v of 8 batches, tied": Variant(1, 8, TIED, mixed=True, each=True),
@@ -135,6 +137,8 @@ def take_step(state: State, engine: Trying, config: SearchConfig) -> tuple[State
         weight = hypergrad.less_the_others(weight) if config.baseline else weight
         share = replace(config, n_composites=len(weight))
         grad_pi, grad_mu = slack.policy_gradient(state, share, tau, weight)
+        if variant.plain:
+            grad_pi = grad_pi * state.anchor.probabilities  # which the natural gradient divides by
         state = slack.spend_budget(
             state, engine.scheduled("kl", slack.kl_allowed(state.step, config)), grad_pi, grad_mu
         )
