@@ -57,6 +57,14 @@ def measure(n_groups: int, n_channels: int, size: int) -> dict[str, tuple[float,
     found = {
         "norm forward": (lambda x, g, m: norm_kernel.forward(x, weight, bias, None, n_groups, EPS, True), 3),
         "norm backward": (lambda x, g, m: norm_kernel.backward(g, x, m, weight, bias, None, EPS, True), 5),
+        "norm, shortcut joined, forward": (
+            lambda x, g, m: norm_kernel.forward(x, weight, bias, g, n_groups, EPS, True),
+            4,
+        ),
+        "norm, shortcut joined, backward": (
+            lambda x, g, m: norm_kernel.backward_joined(g, x, x, m, weight, bias, EPS),
+            7,
+        ),
         "channel sums": (lambda x, g, m: channel_sums(g, n_groups), 1),
     }
     if n_channels <= 128:

@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.func import functional_call, jvp
 from torch.nn.functional import cross_entropy
 
-from slackaug import engines, hypergrad, recipes, rng, slack, spaces
+from slackaug import budget, engines, hypergrad, recipes, rng, slack, spaces
 from slackaug.calibrate import Calibration, Trial
 from slackaug.data import Batches, load
 from slackaug.fast import Fast
@@ -136,9 +136,9 @@ def take_step(state: State, engine: Trying, config: SearchConfig) -> tuple[State
         tau, weight = engine.rewards(state.phi, v) if variant.each else (tau, hypergrad.alignment(v, g))
         weight = hypergrad.less_the_others(weight) if config.baseline else weight
         share = replace(config, n_composites=len(weight))
-        grad_pi, grad_mu = slack.policy_gradient(state, share, tau, weight)
+        grad_pi, grad_mu = slack.policy_gradient(state, share, tau, weight, engine.scheduled("eta", config.model_lr))
         if variant.plain:
-            grad_pi = grad_pi * state.anchor.probabilities  # which the natural gradient divides by
+            grad_pi = grad_pi / budget.natural(state.anchor, torch.ones_like(grad_pi))
         state = slack.spend_budget(
             state, engine.scheduled("kl", slack.kl_allowed(state.step, config)), grad_pi, grad_mu
         )

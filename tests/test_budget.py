@@ -1,5 +1,6 @@
 """The policy's step by a KL budget."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -46,7 +47,7 @@ def test_it_goes_against_the_gradient():
 
 def test_equal_rewards_are_equal_moves_however_often_each_is_drawn():
     """A gradient of logits is p (r - the mean of r) for rewards r; the logits then move by r alone."""
-    anchor = policy(3)
+    anchor = policy(3, 0.5)
     reward = torch.randn(anchor.pi.shape[1], generator=generator(4), dtype=torch.float64)
     p = anchor.probabilities
     gradient = -p * (reward - (p * reward).sum(-1, keepdim=True))
@@ -58,7 +59,7 @@ def test_equal_rewards_are_equal_moves_however_often_each_is_drawn():
 
 
 def test_no_other_way_to_spend_the_budget_gains_more():
-    anchor = policy(5)
+    anchor = policy(5, 0.5)
     gradient, _ = along(anchor, 6, 1.0)
     gradient = gradient - gradient.mean(-1, keepdim=True)  # as of logits: it sums to zero
 
@@ -71,6 +72,30 @@ def test_no_other_way_to_spend_the_budget_gains_more():
     for seed in range(20):
         noise, _ = along(anchor, seed, 0.3)
         assert best > gain(budget.natural(anchor, gradient) + noise)
+
+
+@pytest.mark.parametrize("rare", [1e-3, 1e-5, 1e-9])
+def test_a_single_draw_of_what_is_rare_does_not_decide(rare):
+    """All others, with rewards as large, draw it a hundred times as often; by itself it would take the whole budget."""
+    anchor = Policy.uniform("cifar")
+    anchor.pi[:, 4] = math.log(rare / (1 - rare) * (len(anchor.space) - 1))
+    n_draws, p = 1000, anchor.probabilities
+    gradient = 0.03 * torch.randn(p.shape, generator=generator(1), dtype=p.dtype) * p  # the noise of many draws
+    gradient[:, 4] = 1 / n_draws  # one draw, and a reward of -1
+    moved = budget.move(anchor, gradient, torch.zeros_like(anchor.mu), 0.016)
+    assert moved.kl(anchor).item() / len(anchor.pi) == pytest.approx(0.016, rel=1e-3)
+    assert (moved.probabilities[:, 4] > 0.01 * p[:, 4]).all()
+
+
+def test_where_the_budget_cannot_be_spent_nothing_is_thrown_away():
+    """Nearly all probability lies where the gradient leads already."""
+    anchor = Policy.uniform("cifar")
+    anchor.pi[:, 0] = 14.0
+    gradient = torch.zeros_like(anchor.pi)
+    gradient[:, 0] = -1.0
+    moved = budget.move(anchor, gradient, torch.zeros_like(anchor.mu), 0.016)
+    assert (moved.pi - anchor.pi).abs().max() < 41
+    assert (moved.probabilities > 0).all()
 
 
 def test_without_a_gradient_nothing_moves():

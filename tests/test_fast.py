@@ -1,6 +1,7 @@
 """The fast way against the plain one: the same draws, the same numbers within rounding. Here without a graph."""
 
 import copy
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -12,6 +13,7 @@ from slackaug.data.rows import Rows
 from slackaug.engine import Plain
 from slackaug.fast import Fast, FastFit
 from slackaug.fit import Fit, FitConfig
+from slackaug.graphs import Graphs
 from slackaug.policy import Policy
 from slackaug.prepare import AS_STORED, window
 from slackaug.slack import SearchConfig
@@ -143,6 +145,30 @@ def test_images_that_are_read_batch_by_batch_give_the_same():
         thetas.append(fit.theta)
     assert torch.equal(*states)
     assert torch.equal(*thetas)
+
+
+@pytest.mark.parametrize("kl_budget", [None, 0.01])
+def test_a_captured_step_takes_the_rate_that_is_found_later(kl_budget, monkeypatch):
+    """A calibration captures steps before it is over. Here steps are replayed on the CPU, as a GPU does."""
+    config = replace(CONFIG, kl_budget=kl_budget, model_lr=0.3)
+    found = replace(config, model_lr=0.0123)
+
+    def after_a_step(*before):
+        engine = Fast(net(), PHI, data(), data(), 4, rng.streams(3, "search"), precision=torch.float32, compiled=False)
+        start = engine.get_state()
+        for one in (*before, found):
+            engine.set_state(start)
+            state = slack.start(PHI, engine)._replace(step=config.n_retrain)
+            state, _ = engine.execute(slack.take_step, state, one)
+        return copy.deepcopy(state)
+
+    expected = after_a_step()
+    first = {}
+    monkeypatch.setattr(Graphs, "run", lambda _, kind, body, drawn, changed: first.setdefault(kind, body)(**drawn))
+    replayed = after_a_step(config)
+    assert not torch.equal(expected.phi.pi, PHI.pi)
+    assert torch.equal(expected.phi.pi, replayed.phi.pi)
+    assert torch.equal(expected.phi.mu, replayed.phi.mu)
 
 
 def test_augmentation_stays_compiled_for_many_shapes(monkeypatch):

@@ -407,7 +407,7 @@ def test_a_baseline_changes_what_a_composite_is_worth_and_not_what_is_reported()
         slack.search(slack.start(phi, other := make_engine(phi)), other, replace(config, baseline=False))
     )[-1]
     torch.testing.assert_close(report.weight, plain.weight)
-    expected, _ = slack.policy_gradient(state._replace(phi=phi), config, report.tau, less)
+    expected, _ = slack.policy_gradient(state._replace(phi=phi), config, report.tau, less, config.model_lr)
     torch.testing.assert_close(state.pi_momentum, expected)
 
 

@@ -435,7 +435,7 @@ class Process:
 
 def ensemble(tmp_path, **changes) -> Search:
     data = DataConfig(source="my data", size=9, margin=True, skip_bad=True)
-    one = Search(data, tmp_path / "search.yaml", 4, None, 3, tmp_path / "searches" / "3", "cuda", 2)
+    one = Search(data, tmp_path / "search.yaml", 4, None, 3, tmp_path / "searches" / "3", "cuda", 2, is_measured=False)
     one.folder.parent.mkdir()
     return one._replace(**changes)
 

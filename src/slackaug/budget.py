@@ -14,8 +14,9 @@ from torch import Tensor
 
 from .policy import MU_MAX, MU_MIN, Policy, SmoothedUniform, magnitude_mask
 
-N_HALVINGS = 28  # of the interval, in logarithms, that the length is in
-FAR = 1e9  # times a length that is short enough
+RARE = 0.1  # of a uniform share: below, too few draws of a round tell of a transformation
+N_HALVINGS = 24  # of the interval, in logarithms, that the length is in
+FURTHEST = 40.0  # nats that a round may move two logits apart, where that costs too little to spend the budget
 LEAST = 1e-30  # keeps the length finite where nothing has a gradient; then it is multiplied by zero
 
 
@@ -36,19 +37,21 @@ def natural(anchor: Policy, along: Tensor) -> Tensor:
     """Of all directions in which the logits can move by a given KL divergence, the one in which most is gained.
 
     A gradient of logits has the probabilities as factors, so that what was once drawn more often would move faster
-    from then on, whatever its reward: chance in early rounds would decide. Here equal rewards are equal moves.
+    from then on, whatever its reward: chance in early rounds would decide. Here equal rewards are equal moves, but for
+    what is rare: a single draw of it must not decide either.
     """
-    return along / anchor.probabilities.clamp(min=LEAST)
+    return along / anchor.probabilities.clamp(min=RARE / along.shape[-1])
 
 
 def length_for_pi(anchor: Policy, along: Tensor, kl: float | Tensor) -> Tensor:
     """How often `along` can be subtracted from the logits before the mean KL divergence of the positions is `kl`."""
     spread = (along.amax() - along.amin()).clamp(min=LEAST)
-    least = torch.sqrt(torch.as_tensor(8 * kl)) / spread  # surely short enough (Hoeffding's lemma)
-    most = FAR * least
+    least, most = (8 * kl) ** 0.5 / spread, FURTHEST / spread  # the first is short enough by Hoeffding's lemma
+    before = anchor.pi.log_softmax(-1)
     for _ in range(N_HALVINGS):
         length = torch.sqrt(least * most)
-        found = replace(anchor, pi=anchor.pi - length * along).kl(anchor) / len(anchor.pi)  # grows with the length
+        after = (anchor.pi - length * along).log_softmax(-1)
+        found = (after.exp() * (after - before)).sum() / len(before)  # grows with the length
         least, most = torch.where(found > kl, least, length), torch.where(found > kl, length, most)
     return least
 

@@ -257,6 +257,7 @@ class Fast(Plain):
         if is_unrolled:
             drawn["val_index"] = self.val_batches.next()
             read_ahead["val_images"] = self.val.read_ahead(drawn["val_index"])
+            drawn["eta"] = torch.tensor(config.model_lr, dtype=torch.float64)
             if config.kl_budget is not None:
                 drawn["kl"] = torch.tensor(slack.kl_allowed(state.step + 1, config), dtype=torch.float64)
         return drawn | {name: images for name, images in read_ahead.items() if images is not None}

@@ -72,6 +72,6 @@ def less_the_others(weight: Tensor) -> Tensor:
     return weight if n == 1 else (weight - weight.mean()) * (n / (n - 1))
 
 
-def score_objective(log_prob: Tensor, weight: Tensor, eta: float, share: Tensor | float) -> Tensor:
+def score_objective(log_prob: Tensor, weight: Tensor, eta: Tensor | float, share: Tensor | float) -> Tensor:
     """-eta sum_a share_a w_a log p(tau_a); its gradient is G_phi. `share` is 1 / A for composites drawn from p_phi."""
     return -eta * (share * weight * log_prob).sum()

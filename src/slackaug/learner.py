@@ -190,6 +190,7 @@ class Learner:
         self.model.load_state_dict(saved["theta_0"])
         if saved.get("calibration") is not None:
             self.calibration = Calibration.from_dict(saved["calibration"])
+        self.engine = None  # theta_0 is another
         self.begin_search()
         assert self.engine is not None
         self.engine.set_state(saved["engine"])

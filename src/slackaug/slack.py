@@ -106,7 +106,7 @@ class Engine(Protocol):
         ...
 
     def scheduled(self, name: str, value: float) -> float | Tensor:
-        """A number that changes from step to step, as what can be calculated with."""
+        """A number that changes from step to step, or is found by trial, as what can be calculated with."""
         ...
 
     def execute(self, step: "Step", state: "State", config: SearchConfig) -> "tuple[State, Report]":
@@ -168,7 +168,8 @@ def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State
         grad_val, val_loss = engine.val_gradient()
         weight = hypergrad.alignment(hypergrad.clip_each(grad_val, engine.sizes, config.val_clip), grad_train)
         seen = hypergrad.less_the_others(weight) if config.baseline else weight
-        grad_pi, grad_mu = policy_gradient(state, config, tau, seen)  # 10
+        eta = engine.scheduled("eta", config.model_lr)
+        grad_pi, grad_mu = policy_gradient(state, config, tau, seen, eta)  # 10
         grads = engine.average(grad_pi), engine.average(grad_mu)
         if config.kl_budget is None:
             state = update_phi(state, config, *grads)  # 11
@@ -190,11 +191,12 @@ def update_theta(state: State, engine: Engine, config: SearchConfig, g: Tensor) 
     engine.theta.sub_(lr * state.theta_momentum)
 
 
-def policy_gradient(state: State, config: SearchConfig, tau: Composites, weight: Tensor) -> tuple[Tensor, Tensor]:
+def policy_gradient(
+    state: State, config: SearchConfig, tau: Composites, weight: Tensor, eta: float | Tensor
+) -> tuple[Tensor, Tensor]:
     """10: G_phi plus the gradient of the KL term, for pi (K, N) and mu (N,)."""
     phi = replace(state.phi, pi=state.phi.pi.detach().requires_grad_(), mu=state.phi.mu.detach().requires_grad_())
-    eta, share = config.model_lr, 1 / config.n_composites
-    objective = hypergrad.score_objective(phi.log_prob(tau), weight.to(phi.pi), eta, share)
+    objective = hypergrad.score_objective(phi.log_prob(tau), weight.to(phi.pi), eta, 1 / config.n_composites)
     if config.kl_budget is None:
         objective = objective + config.kl_weight * phi.kl(state.anchor)
     grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))

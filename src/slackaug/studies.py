@@ -152,7 +152,9 @@ def conduct(
         results.write(Results(work.protocol, dataset.class_names, reference, rows, verdict, remarks), work.folder)
 
     with reporting(work, folder) as followed:
-        policies = search_all(searches(chosen, folder, work.device, work.threads), followed)
+        is_measured = not work.backend.is_elsewhere
+        wanted = searches(chosen, folder, work.device, work.threads, is_measured=is_measured)
+        policies = search_all(wanted, followed)
         found = evaluate_all(followed, chosen, fixed, policies, write_results)
         final = study_results.summarise(chosen, found, names, policies)
         write_results(found, final.verdict)

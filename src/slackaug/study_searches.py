@@ -34,6 +34,7 @@ class Search(NamedTuple):
     folder: Path
     device: str
     threads: int | None
+    is_measured: bool  # by the study, on the machine where it runs
 
     @property
     def log(self) -> Path:
@@ -41,7 +42,7 @@ class Search(NamedTuple):
         return self.folder.with_suffix(".log")
 
 
-def searches(study: Study, folder: Path, device: str, threads: int | None) -> list[Search]:
+def searches(study: Study, folder: Path, device: str, threads: int | None, *, is_measured: bool) -> list[Search]:
     model = study.search.model if configuration.is_foreign(study.search.model) else None
     return [
         Search(
@@ -53,6 +54,7 @@ def searches(study: Study, folder: Path, device: str, threads: int | None) -> li
             folder=folder / "searches" / str(s),
             device=device,
             threads=threads,
+            is_measured=is_measured,
         )
         for s in range(study.n_search)
     ]
@@ -69,7 +71,7 @@ def search(one: Search, report: Report) -> None:
     if (one.folder / "config.yaml").is_file():
         options["resume"] = True
     else:
-        options |= {"config": one.config, "seed": one.seed, "estimate": False}  # the study has said what it takes
+        options |= {"config": one.config, "seed": one.seed, "estimate": not one.is_measured}
         options |= {"size": one.data.size, "margin": one.data.margin, "skip_bad": one.data.skip_bad}
         options |= {"group_by": one.data.group_by, "cache": one.data.cache}
     with one.log.open("a", encoding="utf-8") as log:

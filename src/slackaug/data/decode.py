@@ -46,7 +46,7 @@ def opened(path: Path | str, at_once: int = AT_ONCE) -> Iterator[Image.Image]:
             status = os.stat(path)
             if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for somebody who writes to it
                 raise DataError(NO_FILE)
-            in_memory = content(path, status.st_size) if status.st_size <= at_once else None
+            in_memory = content(path, status.st_size) if 0 < status.st_size <= at_once else None
             with Image.open(path if in_memory is None else in_memory, formats=known_formats()) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise DataError(f"{image.width} x {image.height} pixels, the limit is {MAX_PIXELS:,}")
