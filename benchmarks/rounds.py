@@ -14,21 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from slackaug.policy import Policy
-
-
-def correlation(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.corrcoef(a, b)[0, 1])
+from positions import correlation
+from sets import courses
 
 
 def log_pi(study: Path) -> np.ndarray:
     """(S searches, R + 1 rounds with the start, N transformations), positions averaged."""
-    found = []
-    for run in sorted((study / "searches").glob("*/policies")):
-        rounds = [Policy.load(path) for path in sorted(run.glob("round_*.json"))]
-        policies = [Policy.uniform(rounds[0].space), *rounds]
-        found.append([policy.probabilities.mean(0).log().numpy() for policy in policies])
-    return np.array(found)
+    return np.array([[phi.probabilities.mean(0).log().numpy() for phi in course] for course in courses(study)])
 
 
 def row(name: str, found: np.ndarray) -> str:

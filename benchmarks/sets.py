@@ -12,7 +12,7 @@ import csv
 import itertools
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +42,18 @@ def accuracies(study: Path) -> dict[str, dict[int, float]]:
     return found
 
 
+def courses(study: Path) -> Iterator[list[Policy]]:
+    """Of each search: the policy that it starts from, and that of each of its rounds."""
+    for run in sorted((study / "searches").glob("*/policies")):
+        rounds = [Policy.load(path) for path in sorted(run.glob("round_*.json"))]
+        yield [Policy.uniform(rounds[0].space), *rounds]
+
+
 def divergences(study: Path) -> list[float]:
     """KL of each round from the one before it, per position, over its budget."""
     budget = json.loads((study / "study.json").read_text())["study"]["search"]["search"]["kl_budget"]
-    shares = []
-    for run in sorted((study / "searches").glob("*/policies")):
-        rounds = [Policy.load(path) for path in sorted(run.glob("round_*.json"))]
-        start = Policy.uniform(rounds[0].space)
-        pairs = itertools.pairwise([start, *rounds])
-        shares += [after.kl(before).item() / len(after.pi) / budget for before, after in pairs]
-    return shares
+    pairs = (pair for course in courses(study) for pair in itertools.pairwise(course))
+    return [after.kl(before).item() / len(after.pi) / budget for before, after in pairs]
 
 
 def describe(study: Path) -> dict[str, Any]:

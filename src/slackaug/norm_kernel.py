@@ -232,9 +232,7 @@ def backward(
     """The gradient of x, with `plus` added to it, and those of bias and weight (2, A, C)."""
     grid = Grid(x, len(moments))
     given, sizes = (grad, x, moments, weight, bias, grid.shares), (grid.n_pixels, grid.per_share)
-    sum_gradients[grid.programs](
-        *given, x, x, *sizes, eps, grid.n_channels, RELU=relu, JOINED=False, **grid.tiles
-    )  # fmt: skip
+    sum_gradients[grid.programs](*given, x, x, *sizes, eps, grid.n_channels, RELU=relu, JOINED=False, **grid.tiles)
     return gradients_of(grid, *given[:5], plus, eps, relu)
 
 
