@@ -36,6 +36,13 @@ def copy(run, out):
     return Path(shutil.copytree(run, out))
 
 
+def reopened(run, out):
+    """A run that looks at its checkpoints when it is resumed: without its policy, it is not known to be finished."""
+    out = copy(run, out)
+    (out / "policy.json").unlink()
+    return out
+
+
 def checkpoints(run):
     """From the oldest to the newest."""
     return sorted((run / "checkpoints").glob("[0-9]*.pt"))
@@ -141,6 +148,23 @@ def test_a_finished_run_is_left_as_it_is(command, tiny_npz, finished, tmp_path):
     assert tiny.contents(out) == before
 
 
+def test_a_finished_run_needs_neither_its_checkpoints_nor_its_data(command, finished, tmp_path):
+    """A folder that was copied without them, to go on with a study on another machine."""
+    out = copy(finished, tmp_path / "run")
+    shutil.rmtree(out / "checkpoints")
+    before = tiny.contents(out)
+    done = command(*tiny.resume(tmp_path / "gone.npz", out))
+    assert done.returncode == 0
+    assert "this search is finished" in done.stdout
+    assert tiny.contents(out) == before
+
+
+def test_a_policy_that_was_removed_is_written_anew(command, tiny_npz, finished, tmp_path):
+    out = reopened(finished, tmp_path / "run")
+    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
+    assert tiny.outcome(out) == tiny.outcome(finished)
+
+
 def test_died_before_its_first_checkpoint(command, tiny_npz, finished, tmp_path):
     out = tmp_path / "run"
     out.mkdir()
@@ -180,7 +204,7 @@ def test_resume_with_a_changed_configuration_is_refused(command, tiny_npz, finis
 
 
 def test_resume_with_other_data_is_refused(command, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
+    out = reopened(finished, tmp_path / "run")
     np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
     done = command(*tiny.resume(tmp_path / "other.npz", out))
     assert (done.returncode, "is not the data of this run" in done.stderr) == (2, True)
@@ -296,7 +320,7 @@ def test_a_disk_that_is_really_read_only(command, tiny_npz, small_disk):
 
 def test_a_folder_without_the_right_to_write(command, monkeypatch, tiny_npz, finished, tmp_path):
     """Rights do not bind root, so the refusal is played."""
-    out = copy(finished, tmp_path / "run")
+    out = reopened(finished, tmp_path / "run")
     before = tiny.contents(out)
     with monkeypatch.context() as patch:
         Failing(patch, 1, errno.EACCES)
@@ -318,7 +342,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_checkpoint_costs_only_itself(damage, command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
+    out = reopened(finished, tmp_path / "run")
     newest = checkpoints(out)[-1]
     damage(newest)
     done = command(*tiny.resume(tiny_npz, out))
@@ -331,7 +355,7 @@ def test_a_damaged_checkpoint_costs_only_itself(damage, command, tiny_npz, finis
 @pytest.mark.parametrize("kind", ["theta", "momentum"])
 @pytest.mark.parametrize(("damage", "says"), [(flip_a_bit, "damaged"), (Path.unlink, "missing")])
 def test_a_damaged_part_costs_only_its_checkpoint(damage, says, kind, command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
+    out = reopened(finished, tmp_path / "run")
     path = max((out / "checkpoints").glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime_ns)
     damage(path)
     done = command(*tiny.resume(tiny_npz, out))
@@ -342,7 +366,7 @@ def test_a_damaged_part_costs_only_its_checkpoint(damage, says, kind, command, t
 
 
 def test_no_checkpoint_can_be_read_without_theta_0(command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
+    out = reopened(finished, tmp_path / "run")
     (path,) = (out / "checkpoints").glob("theta_0-*")
     path.unlink()
     done = command(*tiny.resume(tiny_npz, out))
@@ -351,7 +375,7 @@ def test_no_checkpoint_can_be_read_without_theta_0(command, tiny_npz, finished, 
 
 
 def test_no_checkpoint_can_be_read(command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
+    out = reopened(finished, tmp_path / "run")
     for path in checkpoints(out):
         flip_a_bit(path)
     before = tiny.contents(out)
@@ -370,7 +394,7 @@ STRANGE = [
 
 @pytest.mark.parametrize("change", STRANGE, ids=str)
 def test_a_whole_checkpoint_that_is_no_search_s_is_one_message(change, command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
+    out = reopened(finished, tmp_path / "run")
     for path in checkpoints(out):
         content = torch_bytes(read(path) | change)
         path.write_bytes(hashlib.sha256(content).digest() + content)
@@ -382,7 +406,7 @@ def test_a_whole_checkpoint_that_is_no_search_s_is_one_message(change, command, 
 @pytest.mark.parametrize("value", ["x", None, 10**400])
 def test_a_checkpoint_of_a_round_that_is_none(value, command, tiny_npz, finished, tmp_path):
     """A round of 10^400 is after the last one."""
-    out = copy(finished, tmp_path / "run")
+    out = reopened(finished, tmp_path / "run")
     for path in checkpoints(out):
         state = read(path)
         state["search"]["round"] = value
@@ -403,7 +427,7 @@ class Malicious:
 
 @pytest.mark.parametrize("save", [lambda x: pickle.dumps(x), lambda x: torch_bytes({"stage": x})])
 def test_a_checkpoint_never_runs_code(save, command, tiny_npz, finished, tmp_path):
-    out, trace = copy(finished, tmp_path / "run"), tmp_path / "it ran"
+    out, trace = reopened(finished, tmp_path / "run"), tmp_path / "it ran"
     content = save(Malicious(trace))
     for path in checkpoints(out):
         path.write_bytes(hashlib.sha256(content).digest() + content)

@@ -15,12 +15,18 @@ from .progress import duration
 from .recipes import RunConfig
 from .runs import START_ANEW, Run, RunError, other_rounding
 
+POLICY = "policy.json"
+
 
 def go_on(work: Work, model: str | None) -> SearchResult:
     """Resume a run from its newest checkpoint, or from its start where there is none."""
     stored = work.ensemble.lead(lambda: read_config(work.folder))
     with work.ensemble.together():
         check_resumable(work, stored, model)
+    policy = work.ensemble.lead(lambda: finished_policy(work.folder, stored))
+    if policy is not None:  # and neither data nor network are needed, nor a checkpoint
+        work.say(f"{work.folder}: this search is finished; its policy is {work.folder / POLICY}")
+        return SearchResult(policy, work.folder)
     with holding(work, stored, lambda: Run(work.folder)) as run:
         with work.ensemble.together(), writing(work, stored):
             dataset = read_data(work, stored.data)
@@ -30,11 +36,17 @@ def go_on(work: Work, model: str | None) -> SearchResult:
                 )
             learner = Learner(stored, dataset, work.device, work.ensemble, work.engine)
         seconds = restore(work, run, learner)
-        if learner.is_finished:
-            policy_file = work.folder / "policy.json"
-            work.say(f"{work.folder}: this search is finished; its policy is {policy_file}")
-            return SearchResult(work.ensemble.lead(lambda: Policy.load(policy_file)), work.folder)
+        if run is not None and learner.is_finished and not (work.folder / POLICY).exists():  # somebody removed it
+            learn.save_policy(run, learner, seconds)
         return conduct(work, run, learner, dataset, seconds)
+
+
+def finished_policy(folder: Path, config: RunConfig) -> Policy | None:
+    """That of the last round, which is written when all else of a search is."""
+    if not (folder / POLICY).is_file():
+        return None
+    policy = Policy.load(folder / POLICY)
+    return policy if policy.learned.get("rounds") == config.search.n_rounds else None
 
 
 def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:
