@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tiny
-from slackaug import learn, prepare, settings
+from slackaug import calibrate, learn, prepare, settings
 from slackaug.calibrate import N_IMAGES, Calibration, Trial, mixed_batches, val_loss
 from slackaug.configuration import configure
 from slackaug.data import Split, load
@@ -154,6 +154,24 @@ def test_it_is_said_and_stored(tiny_npz, tmp_path, command):
     assert f"re-training at rate {stored['model_lr']:g}" in " ".join(done.stdout.split())
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert {row["stage"] for row in rows} == {"pre-training", "re-training", "policy"}
+
+
+def test_a_network_that_guesses_is_remarked_upon():
+    labels = torch.tensor([0] * 30 + [1] * 10)
+    guessing = calibrate.guessing_loss(labels)
+    assert guessing == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
+    assert calibrate.remark(0.9 * guessing, labels, 2) is None
+    assert calibrate.remark(math.nan, labels, 2) is None
+    said = calibrate.remark(0.97 * guessing, labels, 2)
+    assert said is not None
+    assert f"left a validation loss of {0.97 * guessing:.3f}, and guessing has {guessing:.3f}" in said
+    assert "try --set pretrain.epochs=8" in said
+
+
+def test_a_user_is_told_that_the_network_guesses(tiny_npz, tmp_path, command):
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", search__calibrate="true", pretrain__lr=1e-6))
+    assert done.returncode == 0
+    assert "the network has hardly learned these classes" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("moment", [("calibration", 0, 2), ("policy", 1, 5)])

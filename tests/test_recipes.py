@@ -146,6 +146,14 @@ def test_quick_has_as_many_steps_for_any_amount_of_data(n):
     assert config.search.calibrate
 
 
+@pytest.mark.parametrize(("n", "pretrain", "evaluate"), [(5_000, 7, 13), (27_600, 5, 5), (100_000, 2, 4)])
+def test_quick_gives_many_images_more_steps_up_to_five_times_as_many(n, pretrain, evaluate):
+    base = dataset(n=40, size=8)
+    many = Split(base.train.images[:1].expand(n, -1, -1, -1), base.train.labels[:1].expand(n))
+    config = recipes.quick(replace(base, train=many))
+    assert (config.pretrain.epochs, config.evaluate.epochs) == (pretrain, evaluate)
+
+
 @pytest.mark.parametrize("name", ["quick", "standard", "fast"])
 @pytest.mark.parametrize("n", [40, 2_000, 100_000])
 def test_what_tunes_itself_depends_on_the_number_of_images_alone(name, n):

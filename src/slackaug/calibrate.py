@@ -22,6 +22,7 @@ TOLERANCE = 0.05  # of the loss, above which it is no longer similar
 MAX_RATE = 0.8  # twice the paper's highest
 N_LOWER = 5  # trials below the first
 N_USUAL = 3  # trials, for estimates of time
+HARDLY = 0.95  # of the loss of guessing, above which a network has not learned to tell the classes apart
 N_IMAGES = 4096  # at most, for a validation loss
 
 
@@ -80,6 +81,23 @@ class Calibration(NamedTuple):
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "Calibration":
         return cls(saved["before"], tuple(Trial(*trial) for trial in saved["trials"]))
+
+
+def guessing_loss(labels: Tensor) -> float:
+    """Of a network that knows how frequent the classes of these labels are, and nothing else."""
+    return float(torch.special.entr(labels.bincount() / len(labels)).sum())
+
+
+def remark(before: float, labels: Tensor, epochs: int) -> str | None:
+    """What a user must know where pre-training left a validation loss that guessing would have, too."""
+    guessing = guessing_loss(labels)
+    if not before > HARDLY * guessing:
+        return None
+    return (
+        f"pre-training for {epochs} epoch{'s' * (epochs != 1)} left a validation loss of {before:.3f}, and guessing "
+        f"has {guessing:.3f}: the network has hardly learned these classes, so that the policy would be chance; try "
+        f"--set pretrain.epochs={4 * epochs}, another --preset or another --model"
+    )
 
 
 @torch.no_grad()

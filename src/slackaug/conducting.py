@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from . import learn, runs
+from . import calibrate, learn, runs
 from .calibrate import Calibration
 from .configuration import is_foreign
 from .data import Dataset
@@ -95,6 +95,9 @@ def writing(work: Work, config: RunConfig) -> AbstractContextManager[None]:
 def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:
     def on_calibrated(found: Calibration) -> None:
         work.say(found.describe())
+        remark = calibrate.remark(found.before, learner.val.labels, learner.config.pretrain.epochs)
+        if remark is not None:
+            work.say(remark)
         if run is not None:
             run.write("calibration.json", json.dumps(found.to_json(), indent=1))
 
