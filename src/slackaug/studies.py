@@ -9,10 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import comparison, learn, results, runs, settings, study_recipes, study_results, trial
+from . import learn, results, runs, settings, study_recipes, study_results, trial, trials
 from .backends import get_backend
 from .candidates import Candidate, from_name
-from .comparison import Work
 from .data import Dataset
 from .files import temporary_name, write_atomically
 from .machine import default_device, machine
@@ -24,6 +23,7 @@ from .runs import RunError
 from .study_plan import CONFIG, Study, configure, fixed_candidates, read_study
 from .study_results import StudyResults, learned_name
 from .study_searches import SEARCH, search_all, searches
+from .trials import Work
 
 BEFORE_A_STUDY = {".lock", temporary_name(CONFIG)}  # what a process leaves that dies before it has begun
 
@@ -87,7 +87,7 @@ def study(
     work = Work(chosen.protocol(), folder / "eval", None, device, threads, where, console, again)
     dataset = trial.dataset(chosen.data, Reading(console))
     fixed = fixed_candidates(chosen)
-    comparison.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
+    trials.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
     with work.writing(), runs.held(folder):
         if not resume:
             begin(folder, chosen)
@@ -127,7 +127,7 @@ def begin(folder: Path, chosen: Study) -> None:
 
 def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> int:
     """What is about to be done, and what it will cost; the number of test images that are training images, too."""
-    n_duplicates = comparison.announce(work, dataset)
+    n_duplicates = trials.announce(work, dataset)
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
     searched = f"{chosen.n_search} searches with {chosen.search.model}, then " if chosen.n_search else ""
     work.say(f"study {chosen.recipe}: {searched}{n} trainings")
@@ -187,15 +187,15 @@ def evaluate_all(
     write_results: Callable[[study_results.Found, str], None],
 ) -> study_results.Found:
     """Baselines and files with all seeds, each learned policy with its own."""
-    trials = [work.trial(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
+    wanted = [work.trial(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
     for s, policy in enumerate(policies):
         candidate = Candidate(learned_name(s), policy, trial.digest(policy))
-        trials += [work.trial(candidate, seed) for seed in study.seeds(s)]
+        wanted += [work.trial(candidate, seed) for seed in study.seeds(s)]
 
     def on_result() -> None:
-        found = comparison.finished(trials)
+        found = trials.finished(wanted)
         n_done = sum(map(len, found.values()))
-        write_results(found, f"There is no verdict yet: {n_done} of {len(trials)} trainings are done.")
+        write_results(found, f"There is no verdict yet: {n_done} of {len(wanted)} trainings are done.")
 
-    comparison.conduct(work, trials, on_result)
-    return comparison.finished(trials)
+    trials.conduct(work, wanted, on_result)
+    return trials.finished(wanted)

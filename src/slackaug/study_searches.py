@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from . import api, comparison, configuration, runs
+from . import api, configuration, runs
 from .backends import POLL_SECONDS, STOPPED
-from .comparison import Work
 from .exits import Stopped, signals
 from .policy import Policy
 from .progress import Jobs, duration
 from .recipes import DataConfig
 from .study_plan import Study
 from .trial import Report
+from .trials import Work, run_jobs
 
 SEARCH = "search.yaml"  # the settings that all of them share
 
@@ -122,5 +122,5 @@ def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
         return f"{names[index]}: {duration(policy.learned['seconds'])}, entropy {entropy:.3f}"
 
     with Jobs(work.console, names, done, work.follow) as shown:
-        comparison.run_jobs(work, [partial(search, one) for one in wanted], names, shown)
+        run_jobs(work, [partial(search, one) for one in wanted], names, shown)
     return [Policy.load(one.folder / "policy.json") for one in wanted]
