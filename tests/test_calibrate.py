@@ -161,6 +161,7 @@ def test_a_network_that_guesses_is_remarked_upon():
     guessing = calibrate.guessing_loss(labels)
     assert guessing == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
     assert calibrate.remark(0.9 * guessing, labels, 2) is None
+    assert calibrate.remark(1.1 * guessing, labels, 2) is None  # more epochs would make that worse
     assert calibrate.remark(math.nan, labels, 2) is None
     said = calibrate.remark(0.97 * guessing, labels, 2)
     assert said is not None
@@ -172,6 +173,10 @@ def test_a_user_is_told_that_the_network_guesses(tiny_npz, tmp_path, command):
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", search__calibrate="true", pretrain__lr=1e-6))
     assert done.returncode == 0
     assert "the network has hardly learned these classes" in " ".join(done.stdout.split())
+    done = command(
+        *tiny.arguments(tiny_npz, tmp_path / "balanced", "--balanced", search__calibrate="true", pretrain__lr=1e-6)
+    )
+    assert "hardly learned" not in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("moment", [("calibration", 0, 2), ("policy", 1, 5)])

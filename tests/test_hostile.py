@@ -325,7 +325,7 @@ def test_a_report_on_a_strangers_run_changes_nothing_else(command, precious, tmp
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "search.log"])
 def test_a_strangers_run_is_not_written_to_through_links(name, kind, command, precious, tiny_npz, finished, tmp_path):
     run = shutil.copytree(finished, tmp_path / "run")
-    (run / "policy.json").unlink()  # a finished run is not written to
+    (run / "finished.json").unlink()  # a finished run is not written to
     (run / name).unlink()
     if kind == "pipe":
         os.mkfifo(run / name)

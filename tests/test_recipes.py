@@ -132,7 +132,7 @@ def test_default_space(name, size, space):
 
 
 @pytest.mark.parametrize("n", [40, 400, 2000])
-def test_quick_has_as_many_steps_for_any_amount_of_data(n):
+def test_quick_has_as_many_steps_for_little_data_of_any_amount(n):
     """To within an epoch; with four images, an epoch is a step."""
     config, least = (recipes.preset("quick", dataset(n=size, size=8)) for size in (n, 4))
     assert (config.preset, config.model, config.pretrain.nesterov) == ("quick", "small", False)

@@ -24,6 +24,7 @@ import tiny
 from disks import Failing, flip_a_bit
 from slackaug import runs
 from slackaug.checkpoints import read
+from slackaug.report import live
 from slackaug.runs import Run, RunError
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -37,9 +38,9 @@ def copy(run, out):
 
 
 def reopened(run, out):
-    """A run that looks at its checkpoints when it is resumed: without its policy, it is not known to be finished."""
+    """A run that has done everything but to say so: it looks at its checkpoints when it is resumed."""
     out = copy(run, out)
-    (out / "policy.json").unlink()
+    (out / "finished.json").unlink()
     return out
 
 
@@ -160,7 +161,8 @@ def test_a_finished_run_needs_neither_its_checkpoints_nor_its_data(command, fini
 
 
 def test_a_policy_that_was_removed_is_written_anew(command, tiny_npz, finished, tmp_path):
-    out = reopened(finished, tmp_path / "run")
+    out = copy(finished, tmp_path / "run")
+    (out / "policy.json").unlink()
     assert command(*tiny.resume(tiny_npz, out)).returncode == 0
     assert tiny.outcome(out) == tiny.outcome(finished)
 
@@ -195,12 +197,45 @@ def test_resume_with_other_settings_is_refused(more, says, command, tiny_npz, fi
     assert tiny.contents(out) == before
 
 
-def test_resume_with_a_changed_configuration_is_refused(command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
+@pytest.mark.parametrize("says_so", [True, False])
+@pytest.mark.parametrize(
+    ("old", "new"), [("n_rounds: 2", "n_rounds: 3"), ("n_rounds: 2", "n_rounds: 1"), ("seed: 0", "seed: 5")]
+)
+def test_resume_with_a_changed_configuration_is_refused(old, new, says_so, command, tiny_npz, finished, tmp_path):
+    out = (copy if says_so else reopened)(finished, tmp_path / "run")
     config = (out / "config.yaml").read_text()
-    (out / "config.yaml").write_text(config.replace("n_rounds: 2", "n_rounds: 3"))
+    assert old in config
+    (out / "config.yaml").write_text(config.replace(old, new))
     done = command(*tiny.resume(tiny_npz, out))
     assert (done.returncode, "was changed after the run began" in done.stderr) == (2, True)
+
+
+def test_a_run_that_was_replaced_by_half_is_not_the_finished_one(command, tiny_npz, finished, tmp_path):
+    """The new configuration is there, and so is all of the old run."""
+    out = copy(finished, tmp_path / "run")
+    (out / "env.json").unlink()
+    (out / "env.json").mkdir()  # cannot be removed like a file
+    assert command(*tiny.arguments(tiny_npz, out, "--overwrite", "--seed", 7)).returncode == 1
+    done = command(*tiny.resume(tiny_npz, out))
+    assert (done.returncode, "was changed after the run began" in done.stderr) == (2, True)
+
+
+def test_killed_before_it_says_that_it_is_finished(command, monkeypatch, tiny_npz, finished, tmp_path):
+    """The page that a search leaves is written in that time, too."""
+    out, pages = reopened(finished, tmp_path / "run"), []
+    monkeypatch.setattr(live, "attempt", lambda folder, *_, **__: pages.append(folder))
+    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
+    assert pages[-1:] == [out]
+    assert tiny.outcome(out) == tiny.outcome(finished)
+    assert (out / "finished.json").read_text() == (finished / "finished.json").read_text()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000])
+def test_a_mark_that_is_not_ours_marks_nothing(content, command, tiny_npz, finished, tmp_path):
+    out = copy(finished, tmp_path / "run")
+    (out / "finished.json").write_bytes(content)
+    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
+    assert tiny.outcome(out) == tiny.outcome(finished)
 
 
 def test_resume_with_other_data_is_refused(command, finished, tmp_path):
@@ -517,6 +552,7 @@ def test_what_a_run_writes(finished):
         "search.log",
         "metrics.jsonl",
         "policy.json",
+        "finished.json",
         "report.html",
         ".lock",
         *rounds,

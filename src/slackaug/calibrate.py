@@ -22,7 +22,7 @@ TOLERANCE = 0.05  # of the loss, above which it is no longer similar
 MAX_RATE = 0.8  # twice the paper's highest
 N_LOWER = 5  # trials below the first
 N_USUAL = 3  # trials, for estimates of time
-HARDLY = 0.95  # of the loss of guessing, above which a network has not learned to tell the classes apart
+NEAR = 0.05  # of the loss of guessing, within which a network has not learned to tell the classes apart
 N_IMAGES = 4096  # at most, for a validation loss
 
 
@@ -89,9 +89,9 @@ def guessing_loss(labels: Tensor) -> float:
 
 
 def remark(before: float, labels: Tensor, epochs: int) -> str | None:
-    """What a user must know where pre-training left a validation loss that guessing would have, too."""
+    """What a user must know where pre-training left the validation loss of guessing. A higher one is confidence."""
     guessing = guessing_loss(labels)
-    if not before > HARDLY * guessing:
+    if not abs(before - guessing) < NEAR * guessing:
         return None
     return (
         f"pre-training for {epochs} epoch{'s' * (epochs != 1)} left a validation loss of {before:.3f}, and guessing "

@@ -95,22 +95,26 @@ def writing(work: Work, config: RunConfig) -> AbstractContextManager[None]:
 def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:
     def on_calibrated(found: Calibration) -> None:
         work.say(found.describe())
-        remark = calibrate.remark(found.before, learner.val.labels, learner.config.pretrain.epochs)
-        if remark is not None:
+        config = learner.config
+        remark = calibrate.remark(found.before, learner.val.labels, config.pretrain.epochs)
+        if remark is not None and not config.balanced:  # whose training has other frequencies than its validation
             work.say(remark)
         if run is not None:
             run.write("calibration.json", json.dumps(found.to_json(), indent=1))
 
     learner.on_calibrated = on_calibrated
-    policy_file = work.folder / "policy.json"
+    policy_file = work.folder / runs.POLICY
     to_go_on = f"To go on: {work.resume_command(learner.config)}"
     try:
         with signals() as caught:
             ending = execute(work, run, learner, dataset, seconds_before, lambda: bool(caught))
             (signal_number,) = work.ensemble.agree(caught[0] if caught else 0)
-        policy = work.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.exists() else None)
+        policy = work.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.is_file() else None)
     except Parted as parted:
         raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
+    with work.ensemble.together():
+        if ending is Ending.FINISHED and run is not None:
+            run.finish()
     if ending is Ending.STOPPED:
         raise Stopped(f"stopped; everything is saved. {to_go_on}", signal_number)
     if policy is None:

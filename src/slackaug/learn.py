@@ -16,7 +16,7 @@ from .calibrate import N_USUAL
 from .data import Dataset
 from .learner import Learner, Progress
 from .recipes import RunConfig
-from .runs import Run
+from .runs import POLICY, Run
 
 CHECKPOINT_SECONDS = 120.0
 METRICS_EVERY = 10  # steps
@@ -195,7 +195,7 @@ def save_policy(run: Run, learner: Learner, seconds: float) -> None:
         learned["ranks"] = config.n_ranks
     text = replace(learner.state.phi, learned=learned).dumps()
     run.write(f"policies/round_{n_done:02d}.json", text)
-    run.write("policy.json", text)
+    run.write(POLICY, text)
 
 
 class StepSeconds(NamedTuple):

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from . import learn, settings
+from . import learn, runs, settings
 from .conducting import SearchResult, Work, conduct, holding, read_data, writing
 from .configuration import is_foreign
 from .data import DataError
@@ -13,9 +13,7 @@ from .learner import Learner
 from .policy import Policy
 from .progress import duration
 from .recipes import RunConfig
-from .runs import START_ANEW, Run, RunError, other_rounding
-
-POLICY = "policy.json"
+from .runs import POLICY, START_ANEW, Run, RunError, other_rounding
 
 
 def go_on(work: Work, model: str | None) -> SearchResult:
@@ -23,10 +21,11 @@ def go_on(work: Work, model: str | None) -> SearchResult:
     stored = work.ensemble.lead(lambda: read_config(work.folder))
     with work.ensemble.together():
         check_resumable(work, stored, model)
-    policy = work.ensemble.lead(lambda: finished_policy(work.folder, stored))
-    if policy is not None:  # and neither data nor network are needed, nor a checkpoint
+    if work.ensemble.lead(
+        lambda: runs.is_finished(work.folder)
+    ):  # and neither data nor network are needed, nor a checkpoint
         work.say(f"{work.folder}: this search is finished; its policy is {work.folder / POLICY}")
-        return SearchResult(policy, work.folder)
+        return SearchResult(work.ensemble.lead(lambda: Policy.load(work.folder / POLICY)), work.folder)
     with holding(work, stored, lambda: Run(work.folder)) as run:
         with work.ensemble.together(), writing(work, stored):
             dataset = read_data(work, stored.data)
@@ -36,17 +35,9 @@ def go_on(work: Work, model: str | None) -> SearchResult:
                 )
             learner = Learner(stored, dataset, work.device, work.ensemble, work.engine)
         seconds = restore(work, run, learner)
-        if run is not None and learner.is_finished and not (work.folder / POLICY).exists():  # somebody removed it
+        if run is not None and learner.is_finished and not (work.folder / POLICY).is_file():  # somebody removed it
             learn.save_policy(run, learner, seconds)
         return conduct(work, run, learner, dataset, seconds)
-
-
-def finished_policy(folder: Path, config: RunConfig) -> Policy | None:
-    """That of the last round, which is written when all else of a search is."""
-    if not (folder / POLICY).is_file():
-        return None
-    policy = Policy.load(folder / POLICY)
-    return policy if policy.learned.get("rounds") == config.search.n_rounds else None
 
 
 def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:

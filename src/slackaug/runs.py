@@ -20,9 +20,11 @@ from . import __version__
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
 from .files import leads_elsewhere, temporary_name, write_atomically
 
+POLICY = "policy.json"
+FINISHED = "finished.json"  # is written last
 TRIALS = "preparation-trials.json"  # of --try-margin, until the run begins
 OWN = (  # beside config.yaml
-    "env.json", "search.log", "metrics.jsonl", "policy.json", "policies/round_*.json",
+    "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
     "calibration.json", "preparation.json", TRIALS, "report.html", "eval/results.json", "eval/results.csv",
     "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
@@ -158,19 +160,46 @@ class Run:
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
-        self.checkpoints.save(state | {"metrics_size": self.synced_metrics_size(), "config": self.config_digest()})
+        self.checkpoints.save(state | {"metrics_size": self.synced_metrics_size(), "config": config_digest(self.path)})
 
     def load_checkpoint(self) -> tuple[dict[str, Any] | None, list[str]]:
         """The newest checkpoint that is whole, and a remark on each that is not; None where there is no checkpoint."""
         state, wrong = self.checkpoints.load()
         if state is None and wrong:
             raise RuntimeError(f"{'; '.join(dict.fromkeys(map(str, wrong)))}; no checkpoint can be read; {START_ANEW}")
-        if state is not None and state["config"] != self.config_digest():
-            raise RunError(f"{self.path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
+        if state is not None and state["config"] != config_digest(self.path):
+            raise Changed(self.path)
         return state, [f"{error}, going back to the checkpoint before it" for error in wrong]
 
-    def config_digest(self) -> str:
-        return hashlib.sha256((self.path / "config.yaml").read_bytes()).hexdigest()
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Say that all of it is there, by this configuration."""
+        self.write(FINISHED, json.dumps({"config": config_digest(self.path)}, indent=1))
+
+
+def config_digest(path: Path) -> str:
+    return hashlib.sha256((path / "config.yaml").read_bytes()).hexdigest()
+
+
+class Changed(RunError):
+    """A run has another configuration than it began with."""
+
+    def __init__(self, path: Path):
+        super().__init__(f"{path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
+
+
+def is_finished(path: Path) -> bool:
+    """Whether the run in a folder says that all of it is there."""
+    if not (path / FINISHED).is_file() or not (path / POLICY).is_file():
+        return False
+    try:
+        digest = json.loads((path / FINISHED).read_bytes())["config"]
+    except (ValueError, LookupError, TypeError, RecursionError):  # not a file of ours
+        return False
+    if digest != config_digest(path):
+        raise Changed(path)
+    return True
 
 
 def refuse(path: Path, *, overwrite: bool) -> None:

@@ -117,10 +117,10 @@ def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
     names = [f"search {one.seed}" for one in wanted]
 
     def done(index: int) -> str:
-        policy = Policy.load(wanted[index].folder / "policy.json")
+        policy = Policy.load(wanted[index].folder / runs.POLICY)
         entropy = policy.entropy().mean().item()
-        return f"{names[index]}: {duration(policy.learned['seconds'])}, entropy {entropy:.3f}"
+        return f"{names[index]}: {duration(policy.learned.get('seconds', 0))}, entropy {entropy:.3f}"
 
     with Jobs(work.console, names, done, work.follow) as shown:
         run_jobs(work, [partial(search, one) for one in wanted], names, shown)
-    return [Policy.load(one.folder / "policy.json") for one in wanted]
+    return [Policy.load(one.folder / runs.POLICY) for one in wanted]

@@ -20,7 +20,7 @@ from .trial import Protocol, Trial
 
 
 class Work(NamedTuple):
-    """What all trials of an evaluation share."""
+    """What all trials of an evaluation or of a study share."""
 
     protocol: Protocol
     folder: Path
