@@ -166,6 +166,13 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     assert outcome(tmp_path / "study") == outcome(done)
 
 
+def test_a_network_that_has_learned_nothing_is_remarked_upon(command, tiny_npz, tmp_path):
+    settings = ["--set", "search.calibrate=true", "--set", "pretrain.lr=1e-6"]
+    done = command(*words(tiny_npz, tmp_path / "study", "--searches", 1, "--evaluations", 1, *settings))
+    assert done.returncode == 0
+    assert "the network has hardly learned these classes" in " ".join(done.stdout.split())
+
+
 def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_path, monkeypatch):
     recipe = replace(STUDIES["digits"](), paper=("cifar10", "wrn-40-2"), row="slack", baselines=("uniform", "none"))
     monkeypatch.setitem(STUDIES, "with-figures", lambda: recipe)

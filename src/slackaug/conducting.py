@@ -95,12 +95,13 @@ def writing(work: Work, config: RunConfig) -> AbstractContextManager[None]:
 def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:
     def on_calibrated(found: Calibration) -> None:
         work.say(found.describe())
-        config = learner.config
+        stored, config = found.to_json(), learner.config
         remark = calibrate.remark(found.before, learner.val.labels, config.pretrain.epochs)
         if remark is not None and not config.balanced:  # whose training has other frequencies than its validation
             work.say(remark)
+            stored["remark"] = remark
         if run is not None:
-            run.write("calibration.json", json.dumps(found.to_json(), indent=1))
+            run.write("calibration.json", json.dumps(stored, indent=1))
 
     learner.on_calibrated = on_calibrated
     policy_file = work.folder / runs.POLICY

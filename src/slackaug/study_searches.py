@@ -1,5 +1,6 @@
 """The searches of a study, each in a run folder of its own, as jobs for any process of any machine."""
 
+import json
 import subprocess
 import sys
 import time
@@ -110,6 +111,15 @@ def search_ensemble(one: Search) -> None:
         raise RuntimeError(f"the ensemble ended with exit code {process.returncode}; see {one.log}")
 
 
+def remark_of(one: Search) -> str | None:
+    """What a search had to say of its network, where few would look for it: in its log."""
+    try:
+        remark = json.loads((one.folder / "calibration.json").read_bytes())["remark"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return remark if isinstance(remark, str) else None
+
+
 def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
     """The learned policies."""
     if not wanted:
@@ -119,7 +129,9 @@ def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
     def done(index: int) -> str:
         policy = Policy.load(wanted[index].folder / runs.POLICY)
         entropy = policy.entropy().mean().item()
-        return f"{names[index]}: {duration(policy.learned.get('seconds', 0))}, entropy {entropy:.3f}"
+        found = f"{names[index]}: {duration(policy.learned.get('seconds', 0))}, entropy {entropy:.3f}"
+        remark = remark_of(wanted[index])
+        return found if remark is None else f"{found}; {remark}"
 
     with Jobs(work.console, names, done, work.follow) as shown:
         run_jobs(work, [partial(search, one) for one in wanted], names, shown)
