@@ -150,7 +150,8 @@ def test_it_is_said_and_stored(tiny_npz, tmp_path, command):
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", search__calibrate="true"))
     assert done.returncode == 0
     stored = json.loads((tmp_path / "run" / "calibration.json").read_text())
-    assert stored.keys() - {"remark"} == {"model_lr", "val_loss_after_pretraining", "trials"}
+    said = {"remark"} if "the network has hardly learned these classes" in " ".join(done.stdout.split()) else set()
+    assert stored.keys() == {"model_lr", "val_loss_after_pretraining", "trials"} | said
     assert f"re-training at rate {stored['model_lr']:g}" in " ".join(done.stdout.split())
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert {row["stage"] for row in rows} == {"pre-training", "re-training", "policy"}

@@ -5,7 +5,9 @@ slightly lower) to the one obtained after pre-training". The higher the rate, th
 highest that meets the criterion is taken. Rates are tried in factors of two.
 """
 
+import json
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +19,7 @@ from .data import Split
 from .engine import Normalise
 from .prepare import Preparation
 
+FILE = "calibration.json"  # of a run
 FACTOR = 2.0
 TOLERANCE = 0.05  # of the loss, above which it is no longer similar
 MAX_RATE = 0.8  # twice the paper's highest
@@ -81,6 +84,15 @@ class Calibration(NamedTuple):
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "Calibration":
         return cls(saved["before"], tuple(Trial(*trial) for trial in saved["trials"]))
+
+
+def read(run: Path) -> dict[str, Any]:
+    """What a run has stored of its calibration, for people; nothing where it is not there, or not ours."""
+    try:
+        found = json.loads((run / FILE).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def guessing_loss(labels: Tensor) -> float:

@@ -101,7 +101,7 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
             work.say(remark)
             stored["remark"] = remark
         if run is not None:
-            run.write("calibration.json", json.dumps(stored, indent=1))
+            run.write(calibrate.FILE, json.dumps(stored, indent=1))
 
     learner.on_calibrated = on_calibrated
     policy_file = work.folder / runs.POLICY

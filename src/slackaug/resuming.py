@@ -21,9 +21,8 @@ def go_on(work: Work, model: str | None) -> SearchResult:
     stored = work.ensemble.lead(lambda: read_config(work.folder))
     with work.ensemble.together():
         check_resumable(work, stored, model)
-    if work.ensemble.lead(
-        lambda: runs.is_finished(work.folder)
-    ):  # and neither data nor network are needed, nor a checkpoint
+    if work.ensemble.lead(lambda: runs.is_finished(work.folder)):
+        # Neither its data nor its network are needed, nor a checkpoint.
         work.say(f"{work.folder}: this search is finished; its policy is {work.folder / POLICY}")
         return SearchResult(work.ensemble.lead(lambda: Policy.load(work.folder / POLICY)), work.folder)
     with holding(work, stored, lambda: Run(work.folder)) as run:

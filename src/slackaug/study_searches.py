@@ -1,6 +1,5 @@
 """The searches of a study, each in a run folder of its own, as jobs for any process of any machine."""
 
-import json
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from . import api, configuration, runs
+from . import api, calibrate, configuration, runs
 from .backends import POLL_SECONDS, STOPPED
 from .exits import Stopped, signals
 from .policy import Policy
@@ -111,15 +110,6 @@ def search_ensemble(one: Search) -> None:
         raise RuntimeError(f"the ensemble ended with exit code {process.returncode}; see {one.log}")
 
 
-def remark_of(one: Search) -> str | None:
-    """What a search had to say of its network, where few would look for it: in its log."""
-    try:
-        remark = json.loads((one.folder / "calibration.json").read_bytes())["remark"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return None
-    return remark if isinstance(remark, str) else None
-
-
 def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
     """The learned policies."""
     if not wanted:
@@ -129,9 +119,11 @@ def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
     def done(index: int) -> str:
         policy = Policy.load(wanted[index].folder / runs.POLICY)
         entropy = policy.entropy().mean().item()
-        found = f"{names[index]}: {duration(policy.learned.get('seconds', 0))}, entropy {entropy:.3f}"
-        remark = remark_of(wanted[index])
-        return found if remark is None else f"{found}; {remark}"
+        seconds = policy.learned.get("seconds")  # not in a policy that somebody put there
+        took = f"{duration(seconds)}, " if isinstance(seconds, int | float) else ""
+        found = f"{names[index]}: {took}entropy {entropy:.3f}"
+        remark = calibrate.read(wanted[index].folder).get("remark")  # few would look for it in the log of a search
+        return f"{found}; {remark}" if isinstance(remark, str) else found
 
     with Jobs(work.console, names, done, work.follow) as shown:
         run_jobs(work, [partial(search, one) for one in wanted], names, shown)

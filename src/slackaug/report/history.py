@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import recipes, settings
+from .. import calibrate, recipes, settings
 from ..policy import Policy
 from ..runs import RunError
 from ..schema import PolicyError
@@ -105,7 +105,7 @@ def read(run: Path | str) -> History:
     start = start_policy(config, policies)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
     policy = policies[-1] if policies else Policy.load(run / "policy.json") if (run / "policy.json").is_file() else None
-    rate = read_rate(run / "calibration.json")
+    rate = read_rate(run)
     return History(run, config, start, steps, policies[: config.search.n_rounds], policy, rate)
 
 
@@ -117,10 +117,10 @@ def read_config(path: Path) -> recipes.RunConfig:
         raise RunError(f"{path}: is not the configuration of a run ({error})") from error
 
 
-def read_rate(path: Path) -> float | None:
+def read_rate(run: Path) -> float | None:
     try:
-        return finite(json.loads(path.read_text(encoding="utf-8"))["model_lr"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return finite(calibrate.read(run).get("model_lr"))
+    except ValueError:
         return None
 
 
