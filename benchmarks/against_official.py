@@ -14,15 +14,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from slackaug import published
+from positions import load
 from slackaug.policy import Policy
 from slackaug.stability import DISCARDED, mean_correlation, without
-
-
-def load(path: Path) -> Policy:
-    policy = published.load(path)
-    assert isinstance(policy, Policy)
-    return policy
 
 
 def pi(policies: Sequence[Policy]) -> Tensor:

@@ -20,6 +20,12 @@ from slackaug import published
 from slackaug.policy import Policy
 
 
+def load(path: Path) -> Policy:
+    policy = published.load(path)
+    assert isinstance(policy, Policy)
+    return policy
+
+
 def correlation(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.corrcoef(a, b)[0, 1])
 
@@ -42,9 +48,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     found: dict[str, list[np.ndarray]] = {}
     for path in sorted(parser.parse_args().folder.glob("*_s*.json")):
-        policy = published.load(path)
-        assert isinstance(policy, Policy)
-        found.setdefault(path.stem.rsplit("_s", 1)[0], []).append(policy.probabilities.numpy())
+        found.setdefault(path.stem.rsplit("_s", 1)[0], []).append(load(path).probabilities.numpy())
     print("| policies | positions of one policy | the same position, two splits | any two positions, two splits "
           "| means over positions, two splits | by chance alone |")  # fmt: skip
     print("|---|---|---|---|---|---|")
