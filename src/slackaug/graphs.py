@@ -3,6 +3,7 @@
 A step is a function of tensors. Whatever it changes in place must keep its place in memory.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -55,6 +56,18 @@ def chosen_by_trying() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep Python from freeing what lies in cycles: a graph that is freed spoils the capture of another."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class Captured:
     """One kind of step."""
 
@@ -75,7 +88,7 @@ class Captured:
             for value, old in zip(changed, before, strict=True):
                 value.copy_(old)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph), chosen_by_trying():
+        with without_collection(), torch.cuda.graph(self.graph), chosen_by_trying():
             self.outputs = body(**self.mailbox.read)
 
     def __call__(self, drawn: dict[str, Tensor]) -> Outputs:
