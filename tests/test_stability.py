@@ -11,7 +11,7 @@ import torch
 from slackaug import published
 from slackaug.policy import Policy
 from slackaug.spaces import get_space
-from slackaug.stability import stability
+from slackaug.stability import consensus, stability
 
 OFFICIAL = Path(__file__).parents[2] / "shared" / "reference" / "official_policies"
 
@@ -101,6 +101,42 @@ def test_refuses_no_policy_and_two_spaces():
         stability([])
     with pytest.raises(ValueError, match=r"expected policies of one space, got .*Invert.* and .*Hue"):
         stability([drawn("cifar"), drawn("domainnet")])
+
+
+def test_a_consensus_is_the_nearest_to_all_and_has_their_mean_bounds():
+    policies = [drawn(seed=seed) for seed in range(3)]
+    found = consensus(policies)
+
+    def divergence(policy: Policy) -> float:
+        return sum(policy.kl(one).item() for one in policies)
+
+    for seed in range(20):
+        shift = 0.1 * torch.randn(found.pi.shape, generator=torch.Generator().manual_seed(seed), dtype=found.pi.dtype)
+        assert divergence(replace(found, pi=found.pi + shift)) > divergence(found)
+    np.testing.assert_allclose(found.mu.numpy(), np.mean([policy.mu.numpy() for policy in policies], 0))
+    assert found.learned["searches"] == 3
+    Policy.from_dict(found.to_dict())
+
+
+def test_a_consensus_of_equal_policies_is_that_policy():
+    policy = drawn()
+    found = consensus([policy, replace(policy, pi=policy.pi + 5)])
+    torch.testing.assert_close(found.probabilities, policy.probabilities)
+    torch.testing.assert_close(found.mu, policy.mu)
+
+
+def test_a_consensus_has_less_of_the_chance_of_each():
+    truth = drawn(seed=99)
+    noisy = [replace(truth, pi=truth.pi + drawn(seed=seed).pi) for seed in range(8)]
+    halves = consensus(noisy[:4]), consensus(noisy[4:])
+    assert stability(halves).pi > stability(noisy).pi + 0.1
+
+
+def test_a_consensus_wants_one_space_and_one_number_of_positions():
+    with pytest.raises(ValueError, match="expected policies of one space"):
+        consensus([drawn("cifar"), drawn("domainnet")])
+    with pytest.raises(ValueError, match=r"expected one number of positions, got \[1, 4\]"):
+        consensus([drawn(n_composed=1), drawn(n_composed=4)])
 
 
 def test_the_number_of_positions_may_differ():

@@ -140,6 +140,19 @@ def test_stability_is_that_of_the_policies(done):
     assert found["entropy"] == pytest.approx((a.entropy().mean() + b.entropy().mean()).item() / 2)
 
 
+def test_one_policy_stands_for_all_searches(command, done):
+    each = [Policy.load(done / "searches" / str(s) / "policy.json") for s in range(2)]
+    found = slackaug.load(done / "policy.json")
+    log_pi = np.mean([policy.probabilities.log().numpy() for policy in each], 0)
+    expected = np.exp(log_pi) / np.exp(log_pi).sum(-1, keepdims=True)
+    np.testing.assert_allclose(found.probabilities.numpy(), expected, rtol=1e-6)
+    shown = command("show", done)
+    assert shown.returncode == 0, shown.stderr
+    page = (done / "report.html").read_text()
+    assert "How often, all searches together" in page
+    assert f"slackaug show {done}" in page
+
+
 def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     found = command(*words(tiny_npz, tmp_path / "study", "--baselines", "uniform,none"))
     assert found.returncode == 0, found.stderr
@@ -158,7 +171,8 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     over = next(line for line in lines if line.startswith("slack over all evaluations, as the paper counts: "))
     assert over.endswith("(4 evaluations)")
     said = [document["verdict"], *document["others"], f"all results are in {tmp_path / 'study' / 'study.json'}"]
-    assert lines[-3:] == said
+    said[-1:-1] = [f"one policy for all 2 searches is {tmp_path / 'study' / 'policy.json'}"]
+    assert lines[-4:] == said
     assert document["verdict"].startswith("SLACK is")
     assert " than uniform: " in said[0] or " from uniform: " in said[0]
     assert " than none: " in said[1] or " from none: " in said[1]

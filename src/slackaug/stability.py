@@ -1,10 +1,12 @@
-"""Do several searches find the same policy? How alike and how concentrated policies of one space are.
+"""Do several searches find the same policy? How alike policies of one space are, and the one that stands for all.
 
-Axes: K positions, N transformations. SPEC section 7 has the figures of the published policies, the stability to beat.
+Axes: S policies, K positions, N transformations. SPEC section 7 has the figures of the published policies, the
+stability to beat.
 """
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -12,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .policy import Policy
+from .spaces import Space
 
 DISCARDED = ("Invert", "Solarize")  # what every search discards: they alone make policies look alike
 CONSTANT = 1e-9  # deviation below which a vector is constant but for rounding
@@ -31,12 +34,7 @@ class Stability(NamedTuple):
 
 def stability(policies: Sequence[Policy]) -> Stability:
     """How alike the policies of one space are; the spaces must have the same names in the same order."""
-    if not policies:
-        raise ValueError("expected at least one policy, got none")
-    space = policies[0].space
-    for policy in policies:
-        if policy.space.names != space.names:
-            raise ValueError(f"expected policies of one space, got {space.names} and {policy.space.names}")
+    space = common_space(policies)
     pi = [policy.probabilities.detach().mean(0) for policy in policies]  # each (K, N) -> (N,)
     mu = [policy.mu.detach() for policy in policies]
     every = torch.ones(len(space), dtype=torch.bool)
@@ -52,6 +50,32 @@ def stability(policies: Sequence[Policy]) -> Stability:
         entropy=entropy,
         entropy_share=entropy / math.log(len(space)) if len(space) > 1 else None,
     )
+
+
+def consensus(policies: Sequence[Policy]) -> Policy:
+    """One policy for several searches of the same data, with less of the chance that was in each.
+
+    Its probabilities are the geometric mean of theirs, position by position: of all distributions the one with the
+    least mean divergence KL(it || each). Its mu is the mean of theirs.
+    """
+    common_space(policies)
+    if len({len(policy.pi) for policy in policies}) > 1:
+        raise ValueError(f"expected one number of positions, got {[len(policy.pi) for policy in policies]}")
+    log_pi = torch.stack([policy.pi.detach().log_softmax(-1) for policy in policies])  # (S, K, N)
+    mu = torch.stack([policy.mu.detach() for policy in policies])  # (S, N)
+    learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model")}
+    learned["searches"] = len(policies)
+    return replace(policies[0], pi=log_pi.mean(0).log_softmax(-1), mu=mu.mean(0), learned=learned)
+
+
+def common_space(policies: Sequence[Policy]) -> Space:
+    if not policies:
+        raise ValueError("expected at least one policy, got none")
+    space = policies[0].space
+    for policy in policies:
+        if policy.space.names != space.names:
+            raise ValueError(f"expected policies of one space, got {space.names} and {policy.space.names}")
+    return space
 
 
 def without(names: Sequence[str], left_out: Collection[str]) -> Tensor:

@@ -20,6 +20,7 @@ from .progress import Reading, duration
 from .report import live
 from .results import Results
 from .runs import RunError
+from .stability import consensus
 from .study_plan import CONFIG, Study, configure, fixed_candidates, read_study
 from .study_results import StudyResults, learned_name
 from .study_searches import SEARCH, search_all, searches
@@ -120,7 +121,7 @@ def begin(folder: Path, chosen: Study) -> None:
     """What an earlier study has left goes first: nothing of it may be taken for this one's."""
     for own in ("searches", "eval"):
         shutil.rmtree(folder / own, ignore_errors=True)
-    for name in ("study.json", "report.html"):
+    for name in ("study.json", "report.html", runs.POLICY):
         (folder / name).unlink(missing_ok=True)
     write_atomically(folder / CONFIG, settings.dump(chosen).encode())
 
@@ -155,6 +156,8 @@ def conduct(
         is_measured = not work.backend.is_elsewhere
         wanted = searches(chosen, folder, work.device, work.threads, is_measured=is_measured)
         policies = search_all(wanted, followed)
+        if policies:
+            write_atomically(folder / runs.POLICY, consensus(policies).dumps().encode())
         found = evaluate_all(followed, chosen, fixed, policies, write_results)
         final = study_results.summarise(chosen, found, names, policies)
         write_results(found, final.verdict)
@@ -164,6 +167,8 @@ def conduct(
         work.say(f"the report is {folder / 'report.html'}")
     for text in (*study_results.remarks(final), final.verdict, *final.others):
         work.say(text)
+    if len(policies) > 1:
+        work.say(f"one policy for all {len(policies)} searches is {folder / runs.POLICY}")
     work.say(f"all results are in {folder / 'study.json'}")
     return final
 

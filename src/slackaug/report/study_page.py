@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..policy import Policy
-from ..runs import RunError
+from ..runs import POLICY, RunError
 from ..schema import PolicyError
 from ..study_plan import Study, read_study
 from . import figures, history
@@ -21,12 +21,15 @@ def parts(folder: Path, found: Outcome | None, is_running: bool) -> dict[str, An
     rounds = {s: n_rounds(run) for s, run in runs.items()}
     same_space = len({tuple(policy.space.names) for policy in policies.values()}) == 1
     courses = {s: evolution(s, runs[s]) for s in policies}
+    together = read_policy(folder) if len(policies) > 1 else None
+    all_searches = [] if together is None else [pie(together, "pie-all", "How often, all searches together")]
+    each = [pie(policy, f"pie-{s}", title(study, s, rounds[s])) for s, policy in policies.items()]
     context: dict[str, Any] = {
         "kicker": "Report of a study",
         "state": "" if (folder / "study.json").is_file() else state(folder, study, rounds, is_running),
         "facts": facts(study),
-        "uses": uses(folder, study, list(policies)),
-        "searches": [pie(policy, f"pie-{s}", title(study, s, rounds[s])) for s, policy in policies.items()],
+        "uses": uses(folder, study, next(iter(policies), None)),
+        "searches": all_searches + each,
         "evolution": [chart for chart in courses.values() if isinstance(chart, Chart)],
         "remarks": [f"Search {s} cannot be shown: {text}." for s, text in courses.items() if isinstance(text, str)],
         "stability": found.stability if found is not None else [],
@@ -42,9 +45,9 @@ def parts(folder: Path, found: Outcome | None, is_running: bool) -> dict[str, An
 
 
 def read_policy(run: Path) -> Policy | None:
-    """Of a search that has begun to find something."""
+    """Of a search that has begun to find something, or of all together."""
     try:
-        return Policy.load(run / "policy.json")
+        return Policy.load(run / POLICY)
     except PolicyError:
         return None
 
@@ -90,12 +93,14 @@ def facts(study: Study) -> list[tuple[str, str]]:
     ]
 
 
-def uses(folder: Path, study: Study, done: list[int]) -> list[tuple[str, str]]:
+def uses(folder: Path, study: Study, first: int | None) -> list[tuple[str, str]]:
     found = [("Go on, or say it again", resume(folder, study))]
-    for s in done[:1]:
-        run = folder / "searches" / str(s)
+    if first is not None:
+        run = folder / "searches" / str(first)
         found.append(("The report of one search", shlex.join(["slackaug", "report", str(run)])))
-        python = f"import slackaug\n\naugment = slackaug.SlackAugment({str(run / 'policy.json')!r})"
+    if (folder / POLICY).is_file():
+        found.append(("The policy of all searches together", shlex.join(["slackaug", "show", str(folder)])))
+        python = f"import slackaug\n\naugment = slackaug.SlackAugment({str(folder / POLICY)!r})"
         found.append(("In your training", python))
     return found
 
