@@ -20,6 +20,7 @@ from scipy import stats
 
 from slackaug.intervals import interval
 from slackaug.policy import Policy
+from slackaug.stability import consensus, stability
 
 LEVEL = 0.05
 
@@ -56,6 +57,16 @@ def divergences(study: Path) -> list[float]:
     return [after.kl(before).item() / len(after.pi) / budget for before, after in pairs]
 
 
+def agreement_of_halves(policies: Sequence[Policy]) -> dict[str, float]:
+    """Of one policy for half of the searches with one for the others, over all ways to part them in two."""
+    n = len(policies)
+    halves = [half for half in itertools.combinations(range(n), n // 2) if 0 in half]
+    pairs = [[consensus([policies[i] for i in range(n) if (i in half) is side]) for side in (True, False)]
+             for half in halves]  # fmt: skip
+    found = [stability(pair)._asdict() for pair in pairs]
+    return {key: statistics.mean(one[key] for one in found) for key in ("pi", "pi_rest", "mu")}
+
+
 def describe(study: Path) -> dict[str, Any]:
     document = json.loads((study / "study.json").read_text())
     policies = [Policy.load(path) for path in sorted((study / "searches").glob("*/policy.json"))]
@@ -79,6 +90,7 @@ def describe(study: Path) -> dict[str, Any]:
         "model_lr": [json.loads(path.read_text())["model_lr"] for path in
                      sorted((study / "searches").glob("*/calibration.json"))],
         "stability": document["stability"],
+        "stability of halves together": agreement_of_halves(policies),
         "KL of a round over its budget": divergences(study),
         "pi over uniform": dict(sorted(ratio.items(), key=lambda item: -item[1])),
         "accuracy": {name: interval(list(by_seed.values()))._asdict() for name, by_seed in found.items()},
@@ -92,15 +104,16 @@ def plus_minus(found: dict[str, Any], sign: str = "") -> str:
 
 def tables(sets: list[dict[str, Any]]) -> None:
     heads = ["set", "network", "s a search", "rates", "correlation of pi", "without Invert, Solarize", "of mu",
-             "KL / budget", "most and least, times uniform"]  # fmt: skip
+             "of halves together: pi, mu", "KL / budget", "most and least, times uniform"]  # fmt: skip
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
     for one in sets:
-        stability, ratio = one["stability"], [f"{name} {value}" for name, value in one["pi over uniform"].items()]
+        ratio = [f"{name} {value}" for name, value in one["pi over uniform"].items()]
+        halves = "{pi:.2f}, {mu:.2f}".format(**one["stability of halves together"])
         kl = one["KL of a round over its budget"]
         rates = ", ".join(f"{rate:g}" for rate in one["model_lr"])
-        cells = [one["set"], one["model"], f"{statistics.mean(one['seconds a search']):.0f}", rates,
-                 *(f"{stability[key]:.2f}" for key in ("pi", "pi_rest", "mu")), f"{min(kl):.2f} to {max(kl):.2f}",
-                 f"{', '.join(ratio[:3])}; {', '.join(ratio[-3:])}"]  # fmt: skip
+        cells = [one["set"], one["model"], f"{statistics.median(one['seconds a search']):.0f}", rates,
+                 *(f"{one['stability'][key]:.2f}" for key in ("pi", "pi_rest", "mu")), halves,
+                 f"{min(kl):.2f} to {max(kl):.2f}", f"{', '.join(ratio[:3])}; {', '.join(ratio[-3:])}"]  # fmt: skip
         print("| " + " | ".join(cells) + " |")
     names = list(dict.fromkeys(name for one in sets for name in one["accuracy"]))
     print("\n| set | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
