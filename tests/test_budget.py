@@ -131,7 +131,7 @@ def test_mu_stays_in_its_range():
         assert moved.mu.max() <= MU_MAX
 
 
-@pytest.mark.parametrize("high", [0.1, 0.2, 0.3, 0.5, 0.75, 1.0])
+@pytest.mark.parametrize("high", [0.1, 0.12, 0.15, 0.18, 0.1999, 0.2, 0.25, 0.3, 0.5, 0.75, 1.0])
 def test_the_information_is_the_mean_square_of_the_score(high):
     def log_squared(m: torch.Tensor) -> torch.Tensor:
         bound = torch.full_like(m, high).requires_grad_()
@@ -140,7 +140,7 @@ def test_the_information_is_the_mean_square_of_the_score(high):
         return log_prob.detach() + torch.log(score**2 + 1e-300)
 
     found = SmoothedUniform(torch.tensor(high, dtype=torch.float64), 0.1).information().item()
-    assert found == pytest.approx(integrate(log_squared), rel=0.1)
+    assert found == pytest.approx(integrate(log_squared), rel=0.15)
 
 
 def test_the_distance_grows_evenly():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tiny
-from slackaug import calibrate, learn, prepare, settings
+from slackaug import calibrate, learn, prepare, settings, study_plan
 from slackaug.calibrate import N_IMAGES, Calibration, Trial, mixed_batches, val_loss
 from slackaug.configuration import configure
 from slackaug.data import Split, load
@@ -238,6 +238,44 @@ def test_a_rate_that_a_budget_stands_in_place_of_is_refused(start, name, command
         assert f"--set search.kl_budget=0.01 --set search.{name}=0.5: a budget stands in place of" in done.stderr
         assert "give either the budget or these" in done.stderr
         assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("assignments", "n_rounds", "kl_budget"),
+    [
+        ([], 5, 0.016),
+        (["search.n_rounds=10"], 10, 0.004),
+        (["search.n_rounds=1"], 1, 0.4),
+        (["search.n_rounds=10", "search.n_rounds=5"], 5, 0.016),
+        (["search.n_rounds=10", "search.kl_budget=0.016"], 10, 0.016),
+        (["search.n_rounds=10", "search.policy_lr=0.5"], 10, None),
+    ],
+)
+def test_more_rounds_do_not_take_the_policy_further(assignments, n_rounds, kl_budget, tiny_npz, tmp_path):
+    """The distance that all rounds together can go is the root of the budget, times their number."""
+    dataset = load(str(tiny_npz))
+    (tmp_path / "config.yaml").write_text(settings.dump(quick(dataset)))
+    (tmp_path / "double.yaml").write_text("preset: quick\nsearch: {kl_budget: 0.032}")
+    for file, factor in ((None, 1), (tmp_path / "config.yaml", 1), (tmp_path / "double.yaml", 2)):
+        found = configure(dataset, {} if file else {"preset": "quick"}, file, assignments).search
+        assert found.n_rounds == n_rounds
+        is_given = any("kl_budget" in text for text in assignments)
+        expected = kl_budget if is_given or kl_budget is None else factor * kl_budget
+        assert found.kl_budget == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_study_s_rounds_do_not_take_the_policy_further_either(tiny_npz):
+    source = {"source": str(tiny_npz)}
+    found = study_plan.configure("quick", source, {}, {}, ["search.n_rounds=10"]).search
+    assert (found.search.n_rounds, found.search.kl_budget) == (10, pytest.approx(0.004))
+
+
+def test_the_divisor_of_mu_has_no_effect_beside_a_budget_and_is_refused(command, tiny_npz, tmp_path):
+    done = command("search", tiny_npz, "-o", tmp_path / "run", "--set", "search.mu_divisor=10")
+    assert done.returncode == 2
+    assert "--set search.mu_divisor=10: a budget stands in place of the policy's rates" in done.stderr
+    found = configure(load(str(tiny_npz)), {}, None, ["search.mu_divisor=10", "search.kl_budget=null"]).search
+    assert (found.mu_divisor, found.kl_budget) == (10, None)
 
 
 def test_a_file_may_have_both_and_what_is_given_after_it_counts(tiny_npz, tmp_path):

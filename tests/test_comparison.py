@@ -600,6 +600,7 @@ BAD_INPUT = {
     "a backend": (["--baselines", "none", "--backend", "slurm"], "expected local or ray"),
     "jobs": (["--baselines", "none", "--jobs", "0"], "--jobs 0: expected at least 1"),
     "a setting": (["--baselines", "none", "--set", "evaluate.epoch=1"], "did you mean 'evaluate.epochs'"),
+    "a setting of searches": (["--baselines", "none", "--set", "search.n_rounds=3"], "a setting of a search, which"),
     "a model": (["--baselines", "none", "--model", "smal"], "did you mean 'small'"),
     "a device": (["--baselines", "none", "--device", "abacus"], "--device abacus: cannot be used"),
 }

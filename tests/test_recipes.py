@@ -169,15 +169,16 @@ def test_what_tunes_itself_depends_on_the_number_of_images_alone(name, n):
     assert found.n_unrolled == min(max(2 * per_epoch, bounds[2]), bounds[3])
 
 
-def test_the_budget_of_ten_rounds_is_the_speed_of_the_paper_s_search():
-    """0.0015 to 0.0098 nats a position, mean 0.0041, in benchmarks/results/cifar10_wrn-40-2_paper_0."""
-    assert recipes.kl_budget(10) == pytest.approx(0.004)
-
-
 def test_the_paper_is_not_tuned():
     for row in SEARCH.values():
         s = row[0].search
         assert (s.calibrate, s.kl_budget, s.baseline, s.tied, s.val_batch) == (False, None, False, False, None)
+
+
+@pytest.mark.parametrize("name", ["shapes", "shapes_folder", "shapes.npz"])
+def test_only_the_built_in_shapes_have_a_space_of_their_own(name):
+    assert recipes.quick(replace(dataset(size=8), name=name)).space == "cifar"
+    assert recipes.quick(data.load("shapes:colour")).space == recipes.quick(data.load("shapes")).space == "domainnet"
 
 
 def test_the_network_is_by_the_size_of_the_images():

@@ -25,7 +25,7 @@ from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import api, cli, learn, runs, study_plan, study_results, study_searches, trial
+from slackaug import api, cli, learn, runs, settings, study_plan, study_results, study_searches, trial
 from slackaug.exits import Stopped
 from slackaug.policy import Policy
 from slackaug.recipes import DataConfig
@@ -151,6 +151,20 @@ def test_one_policy_stands_for_all_searches(command, done):
     page = (done / "report.html").read_text()
     assert "How often, all searches together" in page
     assert f"slackaug show {done}" in page
+
+
+def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command, tiny_npz, tmp_path):
+    out = tmp_path / "study"
+    options = ["--no-flip", "--exclude", "Invert,Cutout", "--balanced", "--searches", "1", "--baselines", "uniform"]
+    found = command(*words(tiny_npz, out, *options))
+    assert found.returncode == 0, found.stderr
+    policy = Policy.load(out / "searches" / "0" / "policy.json")
+    assert not policy.flip
+    assert not {"Invert", "Cutout"} & {*policy.space.names}
+    config = settings.read_yaml(out / "searches" / "0" / "config.yaml")
+    assert (config["flip"], config["balanced"]) == (False, True)
+    protocol = json.loads((out / "eval" / "results.json").read_text())["protocol"]
+    assert (protocol["flip"], protocol["exclude"]) == (False, ["Invert", "Cutout"])
 
 
 def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
@@ -281,7 +295,11 @@ BAD_INPUT = {
     "a setting": (["study", "digits", "-o", "OUT", "--set", "search.n_round=1"], "did you mean 'search.n_rounds'"),
     "the seed": (["study", "digits", "-o", "OUT", "--set", "seed=1"], "the searches' seeds are 0, 1, ..."),
     "the data": (["study", "digits", "-o", "OUT", "--set", "data.size=1"], "the data is given by --data"),
+    "the preset": (["study", "digits", "-o", "OUT", "--set", "preset=paper"], "the preset is that of the recipe"),
     "excluded": (["study", "digits", "-o", "OUT", "--set", "exclude=[Invrt]"], "did you mean 'Invert'"),
+    "excluded by option": (["study", "digits", "-o", "OUT", "--exclude", "Invrt"], "did you mean 'Invert'"),
+    "weights": (["study", "digits", "-o", "OUT", "--weights", "nowhere.safetensors"], "nowhere.safetensors"),
+    "resume with an option": (["study", "-o", "OUT", "--resume", "--no-flip"], "--resume takes all settings"),
     "a model": (["study", "digits", "-o", "OUT", "--model", "smal"], "did you mean 'small'"),
     "no study": (["study", "-o", "OUT", "--resume"], "holds no study to resume"),
     "resume": (["study", "digits", "-o", "OUT", "--resume"], "--resume takes all settings from the study"),

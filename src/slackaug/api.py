@@ -197,7 +197,7 @@ def describe(search: SearchConfig) -> str:
         speed = f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position"
     rounds = "1 round" if search.n_rounds == 1 else f"{search.n_rounds} rounds"
     steps = f"{rounds} of {search.n_retrain} + {search.n_unrolled} steps"
-    images = f"{search.n_composites} x {search.batch} images in each, and {search.n_val} of validation"
+    images = f"{search.n_composites} composites of {search.batch} images in each, and {search.n_val} of validation"
     shared = "; all positions of a composite have one distribution" if search.tied else ""
     return f"{steps}, {images}; {rate}; {speed}{shared}"
 

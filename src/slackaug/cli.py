@@ -35,6 +35,10 @@ PresetOption = Annotated[
 ModelOption = Annotated[str | None, typer.Option(help="small, resnet18, wrn-40-2, timm:NAME, module:callable, ...")]
 ConfigOption = Annotated[str | None, typer.Option(help="YAML file with settings, such as a run's config.yaml.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="One setting: search.n_rounds=5")]
+ExcludeOption = Annotated[str | None, typer.Option(help="Transformations to leave out: Invert,Solarize")]
+BalancedOption = Annotated[
+    bool | None, typer.Option("--balanced", help="The validation loss counts all classes alike.")
+]
 SizeOption = Annotated[int | None, typer.Option(help="Resize all images to this many pixels.")]
 MarginOption = Annotated[
     bool, typer.Option("--margin", help="Keep a margin around --size for random windows: Resize(256), crop 224.")
@@ -123,7 +127,7 @@ def search(
     preset: PresetOption = None,
     model: ModelOption = None,
     ops: Annotated[str | None, typer.Option(help="Space of transformations: cifar, imagenet or domainnet.")] = None,
-    exclude: Annotated[str | None, typer.Option(help="Transformations to leave out: Invert,Solarize")] = None,
+    exclude: ExcludeOption = None,
     time_limit: Annotated[str | None, typer.Option(help="Such as 90s, 20min or 2h; ends with the last round.")] = None,
     config: ConfigOption = None,
     settings: SetOption = None,
@@ -140,9 +144,7 @@ def search(
     ] = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
-    balanced: Annotated[
-        bool | None, typer.Option("--balanced", help="The validation loss counts all classes alike.")
-    ] = None,
+    balanced: BalancedOption = None,
     weights: WeightsOption = None,
     group_by: GroupByOption = None,
     cache: CacheOption = None,
@@ -279,10 +281,14 @@ def study(
     searches: Annotated[int | None, typer.Option(help="On different splits.")] = None,
     evaluations: Annotated[int | None, typer.Option(help="Of each learned policy.")] = None,
     model: ModelOption = None,
+    exclude: ExcludeOption = None,
     settings: SetOption = None,
     size: SizeOption = None,
     margin: MarginOption = False,
+    flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
+    balanced: BalancedOption = None,
+    weights: WeightsOption = None,
     group_by: GroupByOption = None,
     cache: CacheOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the study in this folder.")] = False,
@@ -312,6 +318,10 @@ def study(
         n_search=searches,
         n_eval=evaluations,
         model=model,
+        exclude=comma_separated(exclude),
+        flip=flip,
+        balanced=balanced,
+        weights=weights,
         set=settings or (),
         size=size,
         margin=margin or None,

@@ -26,6 +26,11 @@ from .trial import Protocol
 from .trials import Work, announce, check_candidates, choose, conduct, finished
 
 MAX_SEEDS = 10_000
+OF_A_SEARCH = dict.fromkeys(
+    ("search", "pretrain", "balanced", "seed", "n_ranks"),
+    "is a setting of a search, which a training does not have; those of a training are evaluate.*, space, exclude, "
+    "flip, model and weights",
+)
 
 
 def evaluate(
@@ -194,6 +199,7 @@ def configure(
 ) -> RunConfig:
     """The settings of the first policy's run, or of the preset, changed by the file, --set and the options."""
     given = {key: value for key, value in given.items() if value is not None}
+    configuration.read_assignments(assignments, OF_A_SEARCH)
     if stored is None:
         return configuration.configure(dataset, given, config, assignments)
     if "model" not in given and configuration.is_foreign(stored.model):  # a file alone may not name code to run

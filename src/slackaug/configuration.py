@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from . import foreign, recipes, settings
@@ -9,6 +10,7 @@ from .data import Dataset
 from .ensemble import n_processes
 from .learner import start_policy
 from .recipes import RunConfig
+from .slack import SearchConfig
 
 REPLACED_BY_A_BUDGET = ("policy_lr", "kl_weight")
 
@@ -25,21 +27,13 @@ def configure(
     changes.pop("data", None)  # a stored configuration says which data it was for; the command says which it is for now
     if "model" not in given and is_foreign(str(changes.get("model", ""))):
         raise settings.SettingError(f"{config}: a file may not name code to run; give --model {changes['model']} too")
-    assigned: dict[str, Any] = {}
-    for text in assignments:
-        assignment = settings.parse_assignment(text)
-        if "data" in assignment:
-            raise settings.SettingError(f"--set {text}: the data is given by DATA, --size and --skip-bad")
-        assigned = merge(assigned, assignment)
-    refuse_without_effect(assigned)
-    for later in (assigned, given):
-        changes = merge(with_rates(changes), with_rates(later))
-    changes = merge({"n_ranks": n_ranks}, changes)
-    name = changes.get("preset") or recipes.default_preset()
-    model = settings.checked(changes.get("model"), str | None, "model")
-    chosen = settings.update(
-        recipes.preset(str(name), dataset, model), changes
-    )  # at once: settings may need one another
+    assigned = read_assignments(assignments, {"data": "the data is given by DATA, --size and --skip-bad"})
+    layers = [{"n_ranks": n_ranks}, changes, assigned, given]
+    together = reduce(merge, layers)
+    name = together.get("preset") or recipes.default_preset()
+    model = settings.checked(together.get("model"), str | None, "model")
+    chosen = changed(recipes.preset(str(name), dataset, model), layers)
+    refuse_without_effect(chosen, assigned)
     if chosen.n_ranks != n_ranks:
         raise settings.SettingError(
             f"n_ranks={chosen.n_ranks}, but this search has {n_processes(n_ranks)}; give "
@@ -47,6 +41,35 @@ def configure(
         )
     start_policy(chosen, dataset)  # an unknown transformation in `exclude` is found here, not later
     return chosen
+
+
+def read_assignments(assignments: Sequence[str], decided: dict[str, str]) -> dict[str, Any]:
+    """What --set gives, all of it together; `decided` says of settings that it may not give what does."""
+    found: dict[str, Any] = {}
+    for text in assignments:
+        assignment = settings.parse_assignment(text)
+        for key in assignment.keys() & decided.keys():
+            raise settings.SettingError(f"--set {text}: {decided[key]}")
+        found = merge(found, assignment)
+    return found
+
+
+def changed(base: RunConfig, layers: Sequence[dict[str, Any]]) -> RunConfig:
+    """The base, changed by each layer in turn, but checked at the end alone: settings may need one another."""
+    layers = [with_rates(layer) for layer in layers]
+    return settings.update(base, reduce(merge, [*layers, with_distance(base.search, layers)]))
+
+
+def with_distance(base: SearchConfig, layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Who changes the number of rounds alone wants more or fewer of them, and not a policy that goes further."""
+    n_rounds, budget = base.n_rounds, base.kl_budget
+    for given in map(of_search, layers):
+        before, n_rounds = n_rounds, given.get("n_rounds", n_rounds)
+        if "kl_budget" in given:
+            budget = given["kl_budget"]
+        elif isinstance(budget, float) and isinstance(n_rounds, int) and n_rounds > 0:  # else it is refused later
+            budget = budget * before**2 / n_rounds**2
+    return {} if budget == base.kl_budget else {"search": {"kl_budget": budget}}
 
 
 def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
@@ -58,16 +81,17 @@ def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
     return merge({"search": off}, changes) if off else changes
 
 
-def refuse_without_effect(assigned: dict[str, Any]) -> None:
+def refuse_without_effect(chosen: RunConfig, assigned: dict[str, Any]) -> None:
     """Of --set: who gives a budget and what it stands in place of expects both to count. Files are left alone, for that
     of a run has all fields; and so is model_lr with calibrate, for it is where the trials begin."""
     given = of_search(assigned)
-    unused = [name for name in REPLACED_BY_A_BUDGET if name in given]
-    if given.get("kl_budget") is not None and unused:
-        both = " ".join(f"--set search.{name}={given[name]}" for name in ("kl_budget", *unused))
+    unused = [name for name in (*REPLACED_BY_A_BUDGET, "mu_divisor") if name in given]
+    if chosen.search.kl_budget is not None and unused:
+        names = [name for name in ("kl_budget", *unused) if name in given]
         raise settings.SettingError(
-            f"{both}: a budget stands in place of the policy's rate and KL weight, which have no effect beside it; "
-            "give either the budget or these"
+            f"{' '.join(f'--set search.{name}={given[name]}' for name in names)}: a budget stands in place of the "
+            f"policy's rates and KL weight, which have no effect beside it; give either the budget or these, with "
+            "--set search.kl_budget=null"
         )
 
 

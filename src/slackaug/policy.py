@@ -52,7 +52,7 @@ class SmoothedUniform:
         return log_upper + torch.log1p(-torch.exp(log_lower - log_upper)) - torch.log(self.high)
 
     def information(self) -> Tensor:
-        """The Fisher information about `high`, to within 10 %: of its blurred edge, or, if low, of the mean."""
+        """The Fisher information about `high`, to within 15 %: of its blurred edge, or, if low, of the mean."""
         edge = (EDGE / self.scale - 1 / self.high) / self.high
         return torch.where(self.high >= 2 * self.scale, edge, 0.25 / self.scale**2)
 

@@ -70,8 +70,8 @@ class RunConfig:
 
 
 def default_space(data: Dataset) -> str:
-    if data.name.startswith("shapes"):
-        return "domainnet"  # its answer is about Hue and Grayscale, which the smaller spaces do not have
+    if data.name in ("shapes:colour", "shapes:angle"):
+        return "domainnet"  # their answer is about Hue and Grayscale, which the smaller spaces do not have
     return "cifar" if max(data.image_size) <= SMALL_IMAGE else "domainnet"
 
 

@@ -30,10 +30,10 @@ class SearchConfig:
     kl_budget: float | None = None  # nats a round, per position, in place of alpha and lambda (budget.py)
     calibrate: bool = False  # eta is found by trial after pre-training; model_lr is where that begins (calibrate.py)
     weight_decay: float = 2e-4
-    momentum: float = 0.9  # of theta and of phi
+    momentum: float = 0.9  # of theta, and of phi where it has a rate
     clip: float | None = 5.0  # global norm of each g_a
     val_clip: float | None = 5.0  # norm of each tensor of v
-    mu_divisor: float = 40.0  # mu's gradient is divided by this
+    mu_divisor: float = 40.0  # mu's gradient is divided by this, where phi has a rate
     cold_start: bool = True  # theta returns to theta_0 at each round
     baseline: bool = False  # w_a is taken less the mean of the others
     tied: bool = False  # all positions have one pi

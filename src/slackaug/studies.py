@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -39,6 +40,10 @@ def study(
     n_search: int | None = None,
     n_eval: int | None = None,
     model: str | None = None,
+    exclude: Sequence[str] = (),
+    flip: bool | None = None,
+    balanced: bool | None = None,
+    weights: str | os.PathLike[str] | None = None,
     set: Sequence[str] = (),
     size: int | None = None,
     margin: bool | None = None,
@@ -60,17 +65,20 @@ def study(
     the study in `out`.
     """
     console = console or Console(stderr=True)
-    if isinstance(policies, str) or isinstance(baselines, str) or isinstance(set, str):
-        raise TypeError("policies, baselines and set take lists, such as ['uniform', 'trivialaugment-wide']")
+    if any(isinstance(value, str) for value in (policies, baselines, exclude, set)):
+        raise TypeError("policies, baselines, exclude and set take lists, such as ['uniform', 'trivialaugment-wide']")
     folder = Path(out)
     counts = {"n_search": n_search, "n_eval": n_eval}
     lists = {"baselines": None if baselines is None else list(baselines), "policies": list(policies) or None}
     given = {key: value for key, value in (counts | lists).items() if value is not None}
     source = {"source": data and os.fspath(data), "size": size, "margin": margin, "skip_bad": skip_bad or None}
     source |= {"group_by": group_by, "cache": cache and os.fspath(cache)}
+    options: dict[str, Any] = {"exclude": list(exclude) or None, "flip": flip, "balanced": balanced}
+    options |= {"weights": weights and os.fspath(weights)}
+    options = {key: value for key, value in options.items() if value is not None}
     device, threads = machine(device, threads, is_here=address is None)
     if resume:
-        if recipe or given or set or overwrite or any(value is not None for value in source.values()):
+        if recipe or given or options or set or overwrite or any(value is not None for value in source.values()):
             raise RunError("--resume takes all settings from the study; give only -o and where to run with it")
         chosen = read_study(folder)
         check_model(chosen, model)
@@ -79,11 +87,12 @@ def study(
         study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
     where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
     if not resume:
-        chosen = configure(recipe or "", source, model, given, set, Reading(console))  # reads the data
-    options: dict[str, str | int | None]
-    options = {"--model": chosen.foreign_model(), "--device": device if device != default_device() else None}
-    options |= {"--threads": threads, "--jobs": jobs, "--backend": backend if backend != "local" else None}
-    words = [word for key, value in (options | {"--address": address}).items() if value for word in (key, str(value))]
+        options |= {"model": model} if model is not None else {}
+        chosen = configure(recipe or "", source, options, given, set, Reading(console))  # reads the data
+    place: dict[str, str | int | None]
+    place = {"--model": chosen.foreign_model(), "--device": device if device != default_device() else None}
+    place |= {"--threads": threads, "--jobs": jobs, "--backend": backend if backend != "local" else None}
+    words = [word for key, value in (place | {"--address": address}).items() if value for word in (key, str(value))]
     again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
     work = Work(chosen.protocol(), folder / "eval", None, device, threads, where, console, again)
     dataset = trial.dataset(chosen.data, Reading(console))

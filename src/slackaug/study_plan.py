@@ -21,6 +21,11 @@ from .trial import Protocol
 
 LEARNED = "slack"
 CONFIG = "study.yaml"
+DECIDED = {
+    "data": "the data is given by --data",
+    "seed": "the searches' seeds are 0, 1, ...",
+    "preset": "the preset is that of the recipe; give another recipe",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,13 +86,14 @@ class Study:
 def configure(
     recipe: str,
     source: dict[str, Any],
-    model: str | None,
+    options: dict[str, Any],
     given: dict[str, Any],
     assignments: Sequence[str],
     reading: Reading = trial.SILENT,
 ) -> Study:
-    """The recipe, changed by --set (settings of the search and the training) and by the options."""
-    config = study_recipes.study(recipe)
+    """The recipe, changed by --set (settings of the search and the training) and by the options; `given` are counts and
+    lists of the study itself."""
+    config, model = study_recipes.study(recipe), options.get("model")
     where = DataConfig(source=config.data, size=config.size, margin=config.margin)
     where = settings.update(where, {key: value for key, value in source.items() if value is not None})
     if not where.source:
@@ -96,7 +102,10 @@ def configure(
     trial.load_once.cache_clear()  # files may have changed since an earlier call
     dataset = trial.dataset(where, reading)
     where = replace(where, fingerprint=dataset.fingerprint)
-    search = replace(settings.update(config.run_config(dataset, model), changes(model, assignments)), data=where)
+    assigned = configuration.read_assignments(assignments, DECIDED)
+    search = configuration.changed(config.run_config(dataset, model), [assigned, options])
+    configuration.refuse_without_effect(search, assigned)
+    search = replace(search, data=where)
     start_policy(search, dataset)  # an unknown transformation in `exclude` is found here, not later
     chosen = Study(
         recipe=recipe,
@@ -115,18 +124,6 @@ def configure(
     if not (chosen.n_search or chosen.baselines or chosen.policies):
         raise ValueError("nothing to do: no searches, no baselines and no policies")
     return chosen
-
-
-def changes(model: str | None, assignments: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for text in assignments:
-        assignment = settings.parse_assignment(text)
-        if "data" in assignment or "seed" in assignment:
-            raise settings.SettingError(f"--set {text}: the data is given by --data; the searches' seeds are 0, 1, ...")
-        found = configuration.merge(found, assignment)
-    configuration.refuse_without_effect(found)
-    found = configuration.with_rates(found)
-    return found if model is None else configuration.merge(found, {"model": model})
 
 
 def check_policies(config: study_recipes.StudyConfig, policies: Sequence[str]) -> None:
