@@ -5,7 +5,7 @@
 On the CPU: our default execution, a plain Pillow loop over the same drawn composites (arguments ready, so that nothing
 but Pillow is timed), and TrivialAugment of torchvision and kornia where installed; each on one core and on all.
 On a GPU: drawing and applying compiled and captured as a CUDA graph, with the bytes it must move. Every row checks
-that its pixels are Pillow's. Ratios are from one run; the table goes to docs/results.md.
+that its pixels are Pillow's. Ratios are from one run; the table goes to docs/performance.md.
 """
 
 import argparse

@@ -7,6 +7,8 @@ the same step with every weight changed by about 1e-7 of itself, and with passes
 shares of its RMS. Images are noise of GRAIN x GRAIN pixels, enlarged: the smaller, the smoother.
 """
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -53,6 +55,7 @@ def weights(name: str, grain: int, kind: type[Plain] = Plain, change: float = 0.
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print("| network | grain | weights changed by 1e-7 | bf16 |\n|---|---|---|---|")
     for name, grain in (("wrn-16-2", 8), ("resnet18", 8), ("resnet18", 32)):
         exact = weights(name, grain)

@@ -4,7 +4,7 @@
 
 A made-up run of 10 rounds over 20 transformations with images of 224 pixels, and a made-up study of 4 searches x
 4 evaluations of 10 rounds each. The fastest of the repeats is that of an idle machine; the table goes to
-docs/results.md.
+docs/performance.md.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Slow and obviously right: Pillow for pixels, SPEC section 2 for a composite, quadrature and every tau for the policy.
+"""Slow and obviously right: Pillow for pixels, plain loops for a composite, quadrature and every tau for the policy.
 
 Nothing here uses the package's own arithmetic: pixels come from Pillow or numpy, one image at a time; strengths,
-windows and the order are written down once more from SPEC.
+windows and the order are written down once more.
 """
 
 import copy
@@ -89,7 +89,7 @@ PIXELS: dict[str, Callable[..., Image.Image]] = {
 }
 
 
-# --- SPEC section 2: strengths, windows and the order -----------------------------------------------------------------
+# --- a composite: strengths, windows and the order (App. B.2) ---------------------------------------------------------
 
 STRENGTH: dict[str, Callable[[float], float]] = {
     "ShearX": lambda m: m,
@@ -216,7 +216,7 @@ def integrate(log_density: Callable[[Tensor], Tensor]) -> float:
 
 
 def smoothed_uniform_log_prob(m: float, high: float, scale: float) -> float:
-    """SPEC section 1's formula, word for word, with 400 digits: enough to subtract what agrees in the first 100."""
+    """The density of Sec. 3.1, word for word, with 400 digits: enough to subtract what agrees in the first 100."""
     with mpmath.workdps(400):
         m, high, scale = mpmath.mpf(m), mpmath.mpf(high), mpmath.mpf(scale)
         return float(mpmath.log((mpmath.ncdf((high - m) / scale) - mpmath.ncdf(-m / scale)) / high))
@@ -231,7 +231,7 @@ def smoothed_uniform_prob(m: Tensor, high: Tensor, scale: float) -> Tensor:
     return (torch.special.ndtr((high - m) / scale) - torch.special.ndtr(-m / scale)) / high
 
 
-# --- SPEC section 3: one round of the search, by torch.optim ----------------------------------------------------------
+# --- Algorithm 1: one round of the search, by torch.optim -------------------------------------------------------------
 
 
 def slack_round(model, pi: Tensor, mu: Tensor, space, config, draw_step: Callable, fill: tuple[int, ...], norm):
@@ -239,7 +239,7 @@ def slack_round(model, pi: Tensor, mu: Tensor, space, config, draw_step: Callabl
 
     `draw_step(pi, mu)` gives what chance decides: the train images, their labels, for each composite its op (K,),
     magnitude (K,) and the parameters of its images, and the val images with their labels. Written down once more from
-    SPEC section 3, with lists, loops, Pillow, torch.optim and the densities of SPEC section 1.
+    Algorithm 1, with lists, loops, Pillow, torch.optim and the densities above.
     """
     ranged = torch.tensor([name in STRENGTH for name in space.names])
     anchor = pi.detach().clone()

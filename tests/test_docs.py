@@ -137,8 +137,24 @@ def test_the_quickstart_works_on_a_folder(command, tmp_path, monkeypatch):
 # --- links ------------------------------------------------------------------------------------------------------------
 
 
+def anchors(path: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    found = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
 @each_document
 def test_links_lead_somewhere(path):
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", path.read_text(encoding="utf-8")):
         if not target.startswith(("http:", "https:")):
-            assert (path.parent / target).exists(), target
+            file = path.parent / target if target else path
+            assert file.exists(), target
+            assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("name", ["results.md", "performance.md"])
+def test_a_long_document_lists_its_sections(name):
+    path = ROOT / "docs" / name
+    head, *sections = re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.M)
+    listed = re.findall(r"^- \[([^\]]*)\]\(#", head, re.M)
+    assert listed == [section.splitlines()[0] for section in sections]

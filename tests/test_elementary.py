@@ -1,4 +1,4 @@
-"""How magnitudes become strengths and windows (SPEC section 2)."""
+"""How magnitudes become strengths and windows (App. B.2 of the paper)."""
 
 import math
 

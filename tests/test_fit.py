@@ -1,4 +1,4 @@
-"""Training under a policy (SPEC sections 3.1 and 4) against torch.optim."""
+"""Training under a policy (App. B.5 of the paper) against torch.optim."""
 
 import io
 import math

@@ -1,4 +1,4 @@
-"""The policy's mathematics (SPEC section 1). Its files are tested in test_schema."""
+"""The policy's mathematics (Sec. 3.1 of the paper). Its files are tested in test_schema."""
 
 import math
 from dataclasses import replace

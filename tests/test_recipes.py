@@ -1,6 +1,8 @@
-"""The tables of SPEC sections 3 and 4, cell by cell, and every variant of the paper."""
+"""The paper's tables of settings (App. B.4 and B.5), cell by cell, and every variant of the paper."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +13,8 @@ from slackaug.recipes import RunConfig
 from slackaug.resuming import read_config
 from slackaug.slack import SearchConfig
 
-# SPEC section 3: preset, network | n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay | clip
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+# App. B.4: preset, network | n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay | clip
 SEARCH = {
     "cifar10, WRN-40-2": (recipes.cifar10("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.4, 1, 0.02, 2e-4, 5.0),
     "cifar10, WRN-28-10": (recipes.cifar10("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.4, 1, 0.02, 5e-4, 5.0),
@@ -25,7 +28,7 @@ SEARCH = {
     "quickdraw": (recipes.domainnet("quickdraw"), "resnet18", 1000, 400, 128, 0.1, 1.25, 0.008, 1e-3, 5.0),
     "real": (recipes.domainnet("real"), "resnet18", 1000, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
 }
-# SPEC section 4: epochs, warm-up, batch, lr, weight decay
+# App. B.5: epochs, warm-up, batch, lr, weight decay
 TRAINING = {
     "cifar10, WRN-40-2": (200, 0, 128, 0.1, 2e-4),
     "cifar10, WRN-28-10": (200, 0, 128, 0.1, 5e-4),
@@ -167,6 +170,18 @@ def test_what_tunes_itself_depends_on_the_number_of_images_alone(name, n):
     bounds = {"quick": (40, 80, 60, 60), "standard": (100, 1000, 100, 200), "fast": (60, 300, 60, 150)}[name]
     assert found.n_retrain == min(max(5 * per_epoch, bounds[0]), bounds[1])
     assert found.n_unrolled == min(max(2 * per_epoch, bounds[2]), bounds[3])
+
+
+def test_the_budget_of_ten_rounds_is_the_speed_of_the_paper_s_search():
+    """0.0030 to 0.0056 nats a position and round, mean 0.0041; single positions 0.0015 to 0.0098."""
+    found = json.loads((RESULTS / "cifar10_wrn-40-2_paper_0" / "rounds.json").read_text())
+    pi = torch.tensor([one["pi"] for one in found["rounds"]], dtype=torch.float64)  # (10, K, N), of six digits
+    before = torch.cat([torch.full_like(pi[:1], 1 / pi.shape[-1]), pi[:-1]])
+    kl = (pi * (pi / before).log()).sum(-1)
+    assert kl.mean(-1).tolist() == pytest.approx([one["kl"] for one in found["rounds"]], abs=5e-6)
+    assert kl.mean().item() == pytest.approx(0.0041, abs=5e-5)
+    assert (kl.amin().item(), kl.amax().item()) == pytest.approx((0.0015, 0.0098), abs=5e-5)
+    assert recipes.kl_budget(10) == pytest.approx(0.004)
 
 
 def test_the_paper_is_not_tuned():

@@ -1,4 +1,4 @@
-"""Algorithm 1 against SPEC section 3 written down once more (oracles.slack_round), and its promises one by one."""
+"""Algorithm 1 against a round written down once more (oracles.slack_round), and its promises one by one."""
 
 import copy
 import io

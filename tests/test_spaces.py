@@ -1,4 +1,4 @@
-"""Spaces, and the three executions of one draw against a loop over the images written from SPEC section 2."""
+"""Spaces, and the three executions of one draw against a loop over the images written down once more (oracles)."""
 
 import pytest
 import torch

@@ -162,8 +162,8 @@ def test_published_cifar10():
 
 
 @pytest.mark.data
-def test_published_policies_are_where_the_specification_has_them():
-    """SPEC section 7: 0.51 to 0.73, 0.10 to 0.69 without Invert and Solarize, 0.05 to 0.14 nats below uniform."""
+def test_published_policies_are_where_the_documents_have_them():
+    """Means over splits: 0.51 to 0.73, 0.10 to 0.69 without Invert and Solarize, 0.05 to 0.14 nats below uniform."""
     if not OFFICIAL.is_dir():
         pytest.skip(f"the published policies are not under {OFFICIAL}")
     names = sorted({path.stem.rpartition("_s")[0] for path in OFFICIAL.glob("*_s?.json")})

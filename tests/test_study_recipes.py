@@ -11,7 +11,7 @@ from slackaug.recipes import RunConfig
 from slackaug.spaces import SPACES
 from slackaug.study_recipes import STUDIES, StudyConfig, study
 
-# SPEC section 5
+# Every baseline that has a name of its own
 BASELINES = {"none", "default", "uniform", "uniform-no-invert-solarize", "randaugment", "uniformaugment", "domainbed",
              "autoaugment"} | {f"trivialaugment-{ranges}{defaults}" for ranges in ("ra", "wide")
                                for defaults in ("", "-cifar", "-imagenet")}  # fmt: skip

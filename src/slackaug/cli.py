@@ -349,7 +349,7 @@ def demo(
         str, typer.Option("-o", "--out", help="Folder of the run; an earlier demo there is replaced.")
     ] = "runs/demo",
 ) -> None:
-    """Search, evaluate and judge on the embedded handwritten digits: about three minutes on a laptop."""
+    """Search, evaluate and judge on the embedded handwritten digits: about two minutes on 2 cores."""
     from . import demo as demonstration
 
     demonstration.run(out, Console(width=None if sys.stdout.isatty() else 110))

@@ -1,4 +1,4 @@
-"""`slackaug demo`: the whole story on the embedded digits, in about three minutes on a laptop."""
+"""`slackaug demo`: the whole story on the embedded digits, in about two minutes on 2 cores."""
 
 from pathlib import Path
 

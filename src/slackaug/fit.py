@@ -1,4 +1,4 @@
-"""Training a model under a policy: the pre-training of theta_0, and evaluation (SPEC sections 3.1 and 4).
+"""Training a model under a policy: the pre-training of theta_0, and evaluation (App. B.5).
 
 One composite per image, drawn anew each time. Axes: B images of a batch, P parameters of the model.
 """

@@ -99,9 +99,10 @@ def self_tuned(
 ) -> SearchConfig:
     """Nothing in it is chosen for a dataset: steps by the number of images, rates by calibration and by a budget.
 
-    A round re-trains for the paper's five epochs, and moves the policy for two, as far as the ranges of steps allow.
-    The paper would have a step's images under fewer composites; more of them, a baseline, a large batch of v, and one
-    pi for all positions leave less noise in the policy (docs/results.md).
+    A round has the steps of five of the paper's epochs to re-train, and of two to move the policy, as far as the ranges
+    allow. A step has as many augmented images as the paper's, but of fewer different ones under more composites: at
+    32 x 32 a round goes over the images a quarter as often. More composites, a baseline, a large batch of v, and one pi
+    for all positions leave less noise in the policy (docs/results.md).
     """
     per_epoch = max(1, n_images // (n_composites * batch // PAPER_COMPOSITES))
     n_retrain, n_unrolled = (
@@ -184,7 +185,7 @@ def epochs_within(epochs: int, least: int, most: int, n_images: int, batch: int)
 
 
 def paper(data: Dataset, model: str | None = None) -> RunConfig:
-    """The paper's row for this data, and its CIFAR-100 row for data that it does not have (SPEC section 3)."""
+    """The paper's row for this data, and its CIFAR-100 row for data that it does not have (App. B.4)."""
     row = paper_row(data)
     if row in CIFAR_ROWS:
         return replace(CIFAR_ROWS[row](model or "wrn-40-2"), space=default_space(data))

@@ -34,7 +34,7 @@ TORCHVISION_PARTS: dict[str, dict[str, tuple[Arguments, ...]]] = {
     "EMNIST": {"train": ({"split": "balanced", "train": True},), "test": ({"split": "balanced", "train": False},)},
 }
 
-STATISTICS = {"CIFAR10": CIFAR, "CIFAR100": CIFAR}  # SPEC section 4; all others are measured
+STATISTICS = {"CIFAR10": CIFAR, "CIFAR100": CIFAR}  # the usual ones, for both; all others are measured
 
 
 def torchvision(name: str, options: Options) -> Dataset:

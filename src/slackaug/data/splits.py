@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import rng
 
-HOLD_OUT = 0.2  # of each class, where a data set comes without a test set (SPEC section 4)
+HOLD_OUT = 0.2  # of each class, where a data set comes without a test set (Sec. 4.1, DomainNet)
 HOLD_OUT_SEED = 0
 
 
