@@ -3,7 +3,7 @@ PYTHON ?= python3
 CHROMIUM ?= /usr/bin/chromium
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all test-browser screenshot chromium check audit benchmark clean
+.PHONY: help demo test test-all test-browser screenshot settings chromium check audit benchmark clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install
 
 screenshot: chromium .venv/browser  ## docs/report.png, of the run that `make demo` has left
 	.venv/bin/python docs/screenshot.py runs/demo/report.html docs/report.png "$(CHROMIUM)"
+
+settings: .venv/installed  ## docs/settings.md, from the comments beside the fields and from the presets
+	.venv/bin/python docs/make_settings.py
 
 chromium:
 	@test -x "$(CHROMIUM)" || { echo "no Chromium at $(CHROMIUM): apt-get install -y chromium, or CHROMIUM=PATH" >&2; exit 1; }

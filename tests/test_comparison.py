@@ -3,6 +3,7 @@
 import csv
 import errno
 import io
+import itertools
 import json
 import os
 import shutil
@@ -158,6 +159,26 @@ def test_results_go_to_the_run_of_the_policy_with_its_settings(command, tiny_npz
     assert protocol["model"] == "small"
     assert f"{run}, seed 0: " in done.stdout
     assert "learned on other data" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ([], ("small", "cifar", ["Invert"], False, 4)),
+        (["--set", "space=imagenet"], ("small", "imagenet", [], False, 4)),
+        (["--set", "exclude=[Cutout]", "--set", "flip=true"], ("small", "cifar", ["Cutout"], True, 4)),
+        (["--set", "model=wrn-16-1", "--flip"], ("wrn-16-1", "cifar", ["Invert"], True, 64)),
+        (["--set", "model=wrn-16-1", "--model", "small"], ("small", "cifar", ["Invert"], False, 4)),
+    ],
+)
+def test_what_is_set_counts_more_than_the_run_and_options_more_than_that(more, expected, tiny_npz):
+    data = trial.dataset(recipes.DataConfig(source=str(tiny_npz)))
+    stored = replace(recipes.quick(data), exclude=("Invert",), flip=False)
+    stored = replace(stored, evaluate=replace(stored.evaluate, batch=4))
+    assignments = [text for word, text in itertools.pairwise(more) if word == "--set"]
+    given = {"model": "small" if "--model" in more else None, "flip": True if "--flip" in more else None}
+    found = comparison.configure(data, given, stored, None, assignments)
+    assert (found.model, found.space, [*found.exclude], found.flip, found.evaluate.batch) == expected
 
 
 def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):

@@ -34,7 +34,9 @@ PresetOption = Annotated[
 ]
 ModelOption = Annotated[str | None, typer.Option(help="small, resnet18, wrn-40-2, timm:NAME, module:callable, ...")]
 ConfigOption = Annotated[str | None, typer.Option(help="YAML file with settings, such as a run's config.yaml.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="One setting: search.n_rounds=5")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="One setting: search.n_rounds=5; all are in docs/settings.md.")
+]
 ExcludeOption = Annotated[str | None, typer.Option(help="Transformations to leave out: Invert,Solarize")]
 BalancedOption = Annotated[
     bool | None, typer.Option("--balanced", help="The validation loss counts all classes alike.")

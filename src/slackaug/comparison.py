@@ -199,22 +199,20 @@ def configure(
 ) -> RunConfig:
     """The settings of the first policy's run, or of the preset, changed by the file, --set and the options."""
     given = {key: value for key, value in given.items() if value is not None}
-    configuration.read_assignments(assignments, OF_A_SEARCH)
+    asked = configuration.read_assignments(assignments, OF_A_SEARCH) | given
     if stored is None:
         return configuration.configure(dataset, given, config, assignments)
-    if "model" not in given and configuration.is_foreign(stored.model):  # a file alone may not name code to run
+    if "model" not in asked and configuration.is_foreign(stored.model):  # a file alone may not name code to run
         raise RunError(
             f"the policy was learned with the network {stored.model}: give --model {stored.model}, or another"
         )
     before: dict[str, Any] = {"preset": stored.preset, "space": stored.space, "model": stored.model}
-    before |= {"exclude": list(stored.exclude)} if given.get("space", stored.space) == stored.space else {}
     before |= {} if stored.flip is None else {"flip": stored.flip}
-    given = before | given
-    if given["model"] == stored.model:  # another network has settings of its own
-        given = {"weights": stored.weights} | given if stored.weights else given
-        fit = settings.to_dict(stored.evaluate)
-        assignments = [*(f"evaluate.{key}={json.dumps(value)}" for key, value in fit.items()), *assignments]
-    return configuration.configure(dataset, given, config, assignments)
+    if asked.get("space", stored.space) == stored.space:
+        before["exclude"] = list(stored.exclude)
+    if asked.get("model", stored.model) == stored.model:  # another network has settings of its own
+        before |= {"weights": stored.weights, "evaluate": settings.to_dict(stored.evaluate)}
+    return configuration.configure(dataset, given, None, assignments, before=before)
 
 
 def begin(folder: Path, protocol: Protocol, *, overwrite: bool) -> None:

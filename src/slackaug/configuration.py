@@ -21,14 +21,15 @@ def configure(
     config: str | os.PathLike[str] | None,
     assignments: Sequence[str],
     n_ranks: int = 1,
+    before: dict[str, Any] | None = None,
 ) -> RunConfig:
-    """The preset, changed by the file, then by --set, then by the options."""
+    """The preset, changed by `before`, the file, then by --set, then by the options."""
     changes = settings.read_yaml(config) if config is not None else {}
     changes.pop("data", None)  # a stored configuration says which data it was for; the command says which it is for now
     if "model" not in given and is_foreign(str(changes.get("model", ""))):
         raise settings.SettingError(f"{config}: a file may not name code to run; give --model {changes['model']} too")
     assigned = read_assignments(assignments, {"data": "the data is given by DATA, --size and --skip-bad"})
-    layers = [{"n_ranks": n_ranks}, changes, assigned, given]
+    layers = [{"n_ranks": n_ranks}, before or {}, changes, assigned, given]
     together = reduce(merge, layers)
     name = together.get("preset") or recipes.default_preset()
     model = settings.checked(together.get("model"), str | None, "model")

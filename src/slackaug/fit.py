@@ -23,14 +23,16 @@ from .spaces import Composites, Parameters, draw, execute
 
 @dataclass(frozen=True, kw_only=True)
 class FitConfig:
-    epochs: int = 200
-    batch: int = 128
-    lr: float = 0.1  # peak; cosine to zero, step by step
-    warmup_epochs: int = 0  # linear, before the cosine
-    momentum: float = 0.9
-    nesterov: bool = True
-    weight_decay: float = 5e-4  # not on batch-norm's parameters
-    clip: float | None = 5.0  # global norm of the gradient
+    """The comments are the meanings in docs/settings.md (`make settings`)."""
+
+    epochs: int = 200  # passes over the training images
+    batch: int = 128  # images of a step
+    lr: float = 0.1  # highest rate; cosine to zero, step by step
+    warmup_epochs: int = 0  # epochs in which the rate rises evenly, before the cosine
+    momentum: float = 0.9  # momentum of SGD
+    nesterov: bool = True  # the momentum is Nesterov's; no effect where it is 0
+    weight_decay: float = 5e-4  # weight decay, of all parameters but batch-norm's
+    clip: float | None = 5.0  # highest norm of the gradient; null: any
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch"):

@@ -19,15 +19,15 @@ from .spaces import SPACES
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Which data, and how it was read."""
+    """Which data, and how it was read. The comments are the meanings in docs/settings.md (`make settings`)."""
 
-    source: str = ""
-    size: int | None = None
-    margin: bool = False  # around images of that size, for random windows in training
-    skip_bad: bool = False
-    group_by: str | None = None  # images that stay on one side of a split
-    cache: str | None = None  # where decoded images are kept; no part of what they are
-    fingerprint: str = ""
+    source: str = ""  # where the images are, as given to the command
+    size: int | None = None  # pixels of the side that all images are resized to (--size); null: as the source has them
+    margin: bool = False  # more is kept around images of that size, for random windows in training (--margin)
+    skip_bad: bool = False  # what cannot be read is left out (--skip-bad)
+    group_by: str | None = None  # column or pattern that names images which stay on one side of a split (--group-by)
+    cache: str | None = None  # where decoded images are kept (--cache); null: in ~/.cache, and only large sets
+    fingerprint: str = ""  # of the training images and labels, by which they are known again; found, not given
 
     def read(self, progress: Progress, source: str | None = None) -> Dataset:
         """The data, from where it was, or from where it is now."""
@@ -44,21 +44,21 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """All that decides a search."""
+    """All that decides a search. The comments are the meanings in docs/settings.md (`make settings`)."""
 
-    data: DataConfig = field(default_factory=DataConfig)
-    preset: str
-    model: str
-    weights: str | None = None  # a safetensors file that the network starts from; null: at random
-    space: str
-    exclude: tuple[str, ...] = ()
-    flip: bool | None = None  # null: as the data source says
-    balanced: bool = False  # the validation loss counts all classes alike, however many images they have
-    seed: int = 0  # of the split, the networks, the batches and the draws
-    n_ranks: int = 1  # models of an ensemble, each in a process of its own (torchrun)
-    pretrain: FitConfig = field(default_factory=lambda: FitConfig(nesterov=False))
-    search: SearchConfig = field(default_factory=SearchConfig)
-    evaluate: FitConfig = field(default_factory=FitConfig)
+    data: DataConfig = field(default_factory=DataConfig)  # which images, and how they are read; by options, not --set
+    preset: str  # what all other settings begin with (--preset)
+    model: str  # the network (--model)
+    weights: str | None = None  # safetensors file that the network starts from (--weights); null: at random
+    space: str  # the transformations that a policy chooses from (--ops)
+    exclude: tuple[str, ...] = ()  # transformations to leave out of the space (--exclude)
+    flip: bool | None = None  # mirror flips are on (--flip, --no-flip); null: as the data source says
+    balanced: bool = False  # the validation loss counts all classes alike, however many images they have (--balanced)
+    seed: int = 0  # seed of the split, the networks, the batches and the draws (--seed)
+    n_ranks: int = 1  # models of an ensemble, each in a process of its own: as many as torchrun starts
+    pretrain: FitConfig = field(default_factory=lambda: FitConfig(nesterov=False))  # training before the rounds
+    search: SearchConfig = field(default_factory=SearchConfig)  # the rounds, in which the policy is learned
+    evaluate: FitConfig = field(default_factory=FitConfig)  # the trainings that compare policies and baselines
 
     def __post_init__(self) -> None:
         if self.space not in SPACES:

@@ -109,11 +109,14 @@ def checked(value: Any, kind: Any, where: str) -> Any:
             return value
         if typing.get_origin(k) is tuple and isinstance(value, list) and all(isinstance(v, str) for v in value):
             return tuple(value)
-    names = [
-        {types.NoneType: "null", tuple: "a list of texts"}.get(typing.get_origin(k) or k, getattr(k, "__name__", k))
-        for k in kinds
-    ]
-    raise SettingError(f"{where}: expected {' or '.join(map(str, names))}, got {describe(value)}")
+    raise SettingError(f"{where}: expected {kind_name(kind)}, got {describe(value)}")
+
+
+def kind_name(kind: Any) -> str:
+    """For people: `int or null`."""
+    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    special = {types.NoneType: "null", tuple: "a list of texts"}
+    return " or ".join(special.get(typing.get_origin(k) or k, getattr(k, "__name__", str(k))) for k in kinds)
 
 
 def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -18,27 +18,29 @@ from .spaces import Composites
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
-    n_rounds: int = 10
-    n_retrain: int = 1000  # steps of a round in which only theta moves
-    n_unrolled: int = 400  # steps of a round in which phi moves too
-    n_composites: int = 8  # A, drawn in each step and applied to the same images
-    batch: int = 128  # B
-    val_batch: int | None = None  # null: B
-    model_lr: float = 0.4  # eta; cosine to zero over a round
-    policy_lr: float = 1.0  # alpha
-    kl_weight: float = 0.02  # lambda
-    kl_budget: float | None = None  # nats a round, per position, in place of alpha and lambda (budget.py)
-    calibrate: bool = False  # eta is found by trial after pre-training; model_lr is where that begins (calibrate.py)
-    weight_decay: float = 2e-4
-    momentum: float = 0.9  # of theta, and of phi where it has a rate
-    clip: float | None = 5.0  # global norm of each g_a
-    val_clip: float | None = 5.0  # norm of each tensor of v
-    mu_divisor: float = 40.0  # mu's gradient is divided by this, where phi has a rate
-    cold_start: bool = True  # theta returns to theta_0 at each round
-    baseline: bool = False  # w_a is taken less the mean of the others
-    tied: bool = False  # all positions have one pi
-    learn_pi: bool = True
-    learn_mu: bool = True
+    """The comments are the meanings in docs/settings.md (`make settings`)."""
+
+    n_rounds: int = 10  # rounds; the policy of the last one is the result
+    n_retrain: int = 1000  # steps of a round in which only the network (theta) moves
+    n_unrolled: int = 400  # steps of a round in which the policy (phi) moves too
+    n_composites: int = 8  # composites drawn in each step (A), each applied to the same images
+    batch: int = 128  # training images of a step (B)
+    val_batch: int | None = None  # validation images of a step in which the policy moves; null: as many as search.batch
+    model_lr: float = 0.4  # rate of the network (eta), cosine to zero over a round; with calibrate, the first tried
+    policy_lr: float = 1.0  # rate of the policy (alpha); no effect with kl_budget
+    kl_weight: float = 0.02  # pull to a round's first policy (lambda); no effect with kl_budget or without learn_pi
+    kl_budget: float | None = None  # nats, per position, that a round moves the policy by; null: it moves at policy_lr
+    calibrate: bool = False  # the rate of the network is found by trials after pre-training, from model_lr on
+    weight_decay: float = 2e-4  # weight decay, of all parameters of the network
+    momentum: float = 0.9  # momentum of the network and, without kl_budget, of the policy
+    clip: float | None = 5.0  # highest norm of each composite's gradient (g_a); null: any
+    val_clip: float | None = 5.0  # highest norm of each tensor of the validation gradient (v); null: any
+    mu_divisor: float = 40.0  # divisor of mu's gradient; no effect with kl_budget or without learn_mu
+    cold_start: bool = True  # each round starts from the pre-trained network (theta_0); no effect with one round
+    baseline: bool = False  # each reward (w_a) is taken less the mean of the others; no effect with one composite
+    tied: bool = False  # all positions of a composite have one pi; no effect without learn_pi
+    learn_pi: bool = True  # the probabilities of the transformations (pi) are learned
+    learn_mu: bool = True  # the bounds of their magnitudes (mu) are learned
 
     def __post_init__(self) -> None:
         for name in ("n_rounds", "n_unrolled", "n_composites", "batch"):
