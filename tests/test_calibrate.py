@@ -191,6 +191,15 @@ def test_a_killed_search_ends_with_the_same_bits(moment, tiny_npz, tmp_path):
     assert (tmp_path / "cut" / "calibration.json").read_text() == (tmp_path / "whole" / "calibration.json").read_text()
 
 
+@pytest.mark.parametrize(("moment", "is_telling"), [(("pre-training", 0, 2), False), (("policy", 2, 5), True)])
+def test_the_time_left_is_said_when_there_is_something_to_tell_it_by(moment, is_telling, tiny_npz, tmp_path):
+    words = tiny.arguments(tiny_npz, tmp_path / "run", search__n_rounds=5)
+    assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
+    assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "run"), tmp_path / "log", ("never", 0, 0)) == 0
+    (said,) = (line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("going on after"))
+    assert ("left" in said) == is_telling
+
+
 @pytest.mark.parametrize(
     ("assignments", "calibrate", "has_budget"),
     [

@@ -708,9 +708,11 @@ def test_the_groups_of_a_run_are_not_those_of_other_data(tiny_npz, tmp_path, com
         Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
     run, groups = tmp_path / "run", r"film\d+"
     slackaug.search(tmp_path / "films", run, set=tiny.assignments(), group_by=groups)
-    for source, group_by in ((tmp_path / "films", groups), (tiny_npz, None)):
-        out = tmp_path / f"evaluated {source.name}"
-        words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", "-o", out]
+    films = tmp_path / "films"
+    for source, more, group_by in ((films, [], groups), (films, ["--size", 8], groups), (films, ["--size", 6], groups),
+                                   (tiny_npz, [], None), (tiny_npz, ["--size", 8], None)):  # fmt: skip
+        out = tmp_path / f"evaluated {source.name} {more}"
+        words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", "-o", out, *more]
         found = command("evaluate", source, "-p", run, *words)
         assert found.returncode == 0
         assert ("this is other data, and has none unless they are given" in found.stdout) == (group_by is None)
@@ -718,6 +720,27 @@ def test_the_groups_of_a_run_are_not_those_of_other_data(tiny_npz, tmp_path, com
     Image.new("RGB", (8, 8)).save(tmp_path / "films" / "a" / "no group.png")
     with pytest.raises(DataError, match="finds nothing in 1 of 33 paths"):
         slackaug.evaluate(tmp_path / "films", [run], baselines=["none"], group_by=groups, out=tmp_path / "x")
+
+
+def test_the_data_of_a_run_is_read_as_the_run_has_read_it(tmp_path, command):
+    """Damaged files were left out, and what was decoded is kept where the user has room."""
+    for i in range(32):
+        path = tmp_path / "data" / "ab"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
+    (tmp_path / "data" / "a" / "bad.png").write_bytes(b"")
+    run, cache = tmp_path / "run", tmp_path / "cache"
+    slackaug.search(tmp_path / "data", run, set=tiny.assignments(), skip_bad=True, cache=cache)
+    words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1"]
+    found = command("evaluate", tmp_path / "data", "-p", run, *words)
+    assert found.returncode == 0, found.stderr
+    data = json.loads((run / "eval" / "results.json").read_text())["protocol"]["data"]
+    assert (data["skip_bad"], data["cache"]) == (True, str(cache))
+    (tmp_path / "data" / "b" / "bad.png").write_bytes(b"")
+    Image.new("RGB", (8, 8)).save(tmp_path / "data" / "b" / "new.png")
+    found = command("evaluate", tmp_path / "data", "-p", run, *words, "-o", tmp_path / "other")
+    assert found.returncode == 2
+    assert "2 of 35 files cannot be read" in found.stderr  # other data: nobody has said to leave them out
 
 
 def test_the_size_of_a_run_is_not_that_of_other_data(tiny_npz, tmp_path):

@@ -1,5 +1,10 @@
 """A network that was trained before is where theta starts."""
 
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -124,7 +129,8 @@ def test_a_search_says_it_stores_it_and_goes_on(trained, tiny_npz, tmp_path, com
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("nowhere.safetensors", "no such file"), ("x.csv", "not a safetensors file")]
+    ("name", "says"),
+    [("nowhere.safetensors", "cannot be read (No such file or directory)"), ("x.csv", "not a safetensors file")],
 )
 def test_bad_files_are_one_message_and_exit_code_2(name, says, tmp_path, tiny_npz, command):
     (tmp_path / "x.csv").write_text("path,label\n")
@@ -143,3 +149,72 @@ def test_evaluations_start_from_those_of_the_run(trained, tiny_npz, tmp_path, co
                    "evaluate.epochs=1")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert {*loaded} == {str(trained[1])}
+
+
+# --- the file is known again ------------------------------------------------------------------------------------------
+
+MIDDLE, NEVER = ("policy", 1, 5), ("never", 0, 0)
+
+
+@pytest.fixture
+def moved(trained, tiny_npz, tmp_path) -> Callable[[tiny.Moment], Path]:
+    """A search that was killed, whose file of weights then went elsewhere."""
+
+    def kill_and_move(moment: tiny.Moment) -> Path:
+        file = Path(shutil.copy(trained[1], tmp_path / "start.safetensors"))
+        words = tiny.arguments(tiny_npz, tmp_path / "run", "--weights", file)
+        assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
+        return file.rename(tmp_path / "moved.safetensors")
+
+    return kill_and_move
+
+
+def test_after_a_checkpoint_the_file_is_not_needed(moved, tiny_npz, tmp_path):
+    moved(MIDDLE)
+    assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "run"), tmp_path / "log", NEVER) == 0
+    assert (tmp_path / "run" / "finished.json").is_file()
+
+
+def test_before_a_checkpoint_it_may_lie_elsewhere_but_must_be_the_same(moved, tiny_npz, tmp_path, trained):
+    file = moved(("pre-training", 0, 1))
+    shutil.rmtree(tmp_path / "run" / "checkpoints", ignore_errors=True)
+    resume = tiny.resume(tiny_npz, tmp_path / "run")
+    assert tiny.run_until(resume, tmp_path / "log", NEVER) == 2
+    assert "start.safetensors: cannot be read" in (tmp_path / "log").read_text()
+    other = save(
+        trained[0], tmp_path / "other.safetensors", **{"layers.0.weight": 2 * trained[0].layers[0].weight.detach()}
+    )
+    assert tiny.run_until([*resume, "--weights", str(other)], tmp_path / "log", NEVER) == 2
+    assert "is not the file that this run began with" in (tmp_path / "log").read_text()
+    assert tiny.run_until([*resume, "--weights", str(file)], tmp_path / "log", NEVER) == 0
+
+
+def test_the_file_is_found_from_another_folder_and_another_content_is_refused(
+    trained, tiny_npz, tmp_path, command, quick_search, monkeypatch
+):
+    file = Path(shutil.copy(trained[1], tmp_path / "start.safetensors"))
+    monkeypatch.chdir(tmp_path)
+    assert command(*tiny.arguments(tiny_npz, "run", "--weights", file.name)).returncode == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    words = ["evaluate", tiny_npz, "-p", "../run", "--baselines", "none", "--seeds", 1, "--set", "evaluate.epochs=1"]
+    done = command(*words)
+    assert done.returncode == 0, done.stderr
+    save(trained[0], file, **{"layers.0.weight": 2 * trained[0].layers[0].weight.detach()})
+    done = command(*words)
+    assert done.returncode == 2
+    assert f"--weights {file}: is not the file that this run began with" in done.stderr
+    assert (
+        command(*words, "--weights", trained[1], "-o", tmp_path / "other").returncode == 0
+    )  # whoever gives one, knows
+
+
+def test_a_run_s_settings_with_another_file(trained, tiny_npz, tmp_path, command, quick_search):
+    assert command(*tiny.arguments(tiny_npz, tmp_path / "run", "--weights", trained[1])).returncode == 0
+    other = save(
+        trained[0], tmp_path / "other.safetensors", **{"layers.0.weight": 2 * trained[0].layers[0].weight.detach()}
+    )
+    again = ["search", tiny_npz, "-o", tmp_path / "again", "--config", tmp_path / "run" / "config.yaml"]
+    done = command(*again, "--weights", other)
+    assert done.returncode == 0, done.stderr
+    assert resuming.read_config(tmp_path / "again").weights_digest == weights.digest(other)

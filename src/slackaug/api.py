@@ -87,7 +87,7 @@ def search(
             where = machine(ranks.place(device or default_device()), threads)
             work = Work(data, Path(out), *where, time_limit, tensorboard, console, ranks, watch, engine)
             if resume and (
-                given.keys() - {"model"}
+                given.keys() - {"model", "weights"}
                 or config
                 or set
                 or overwrite
@@ -109,7 +109,7 @@ def search(
             if ranks.leads and not resume and not dry_run:
                 runs.refuse(work.folder, overwrite=overwrite)  # before the data is read, which may take long
         if resume:
-            return go_on(work, model)
+            return go_on(work, model, None if weights is None else os.fspath(weights))
         with ranks.together():
             place = None if cache is None else os.fspath(cache)
             source = DataConfig(
@@ -177,7 +177,7 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
         f"mirror flips are {'on' if flip else 'off'} ({'--no-flip' if flip else '--flip'} changes that); "
         f"space {config.space}, network {config.model}, preset {config.preset}{row}, on {work.device}"
     )
-    work.say(describe(config.search))
+    work.say(describe(config.search, *map(len, dataset.half_indices(config.seed))))
     if config.balanced:
         work.say("the validation loss counts all classes alike (--balanced)")
     if config.n_ranks > 1:
@@ -187,8 +187,8 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
         )
 
 
-def describe(search: SearchConfig) -> str:
-    """The numbers that decide a search, and those that it will find by itself."""
+def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
+    """The numbers that decide a search on so many images, and those that it will find by itself."""
     rate = f"re-training at rate {search.model_lr:g}"
     if search.calibrate:
         rate = f"the rate of re-training is found by trial, from {search.model_lr:g} on"
@@ -197,7 +197,8 @@ def describe(search: SearchConfig) -> str:
         speed = f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position"
     rounds = "1 round" if search.n_rounds == 1 else f"{search.n_rounds} rounds"
     steps = f"{rounds} of {search.n_retrain} + {search.n_unrolled} steps"
-    images = f"{search.n_composites} composites of {search.batch} images in each, and {search.n_val} of validation"
+    batch, val_batch = min(search.batch, n_train), min(search.n_val, n_val)
+    images = f"{search.n_composites} composites of {batch} images in each, and {val_batch} of validation"
     shared = "; all positions of a composite have one distribution" if search.tied else ""
     return f"{steps}, {images}; {rate}; {speed}{shared}"
 

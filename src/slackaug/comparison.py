@@ -11,7 +11,6 @@ from typing import Any
 from rich.console import Console
 
 from . import configuration, results, resuming, runs, settings, trial
-from . import weights as start
 from .backends import get_backend
 from .candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
 from .data import DataError, Dataset
@@ -92,7 +91,7 @@ def evaluate(
     )
     stored = stored_config(policies) if config is None and preset is None else None
     trial.load_once.cache_clear()  # files may have changed since an earlier call
-    source, dataset = load_as(stored if size is None else None, source, Reading(console))
+    source, dataset = load_as(stored, source, Reading(console))
     chosen = configure(dataset, given, stored, config, set)
     protocol = make_protocol(replace(source, fingerprint=dataset.fingerprint), dataset, chosen, chosen.model)
     models = None if save_models is None else Path(save_models)
@@ -145,7 +144,7 @@ def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig, model
         exclude=config.exclude,
         flip=config.flip,
         weights=config.weights,
-        weights_digest=start.digest(config.weights) if config.weights else None,
+        weights_digest=config.weights_digest,
         fit=config.evaluate,
     )
 
@@ -169,18 +168,23 @@ def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
 
 
 def load_as(stored: RunConfig | None, source: DataConfig, reading: Reading) -> tuple[DataConfig, Dataset]:
-    """The data, at the size and with the groups of a policy's run if it is the data of that run."""
-    if stored is not None:
-        group_by = source.group_by or stored.data.group_by
-        same = replace(source, size=stored.data.size, margin=stored.data.margin, group_by=group_by)
-        try:
-            dataset = trial.dataset(same, reading)
-        except DataError:
-            if group_by == source.group_by:
-                raise
-        else:  # other data may have no such groups
-            if dataset.fingerprint == stored.data.fingerprint:
-                return same, dataset
+    """The data, read as the first policy's run has read it, if it is the data of that run. Groups are kept at another
+    size, too, wherever the data has them: without them, images of one group are trained on and tested with."""
+    if stored is None:
+        return source, trial.dataset(source, reading)
+    run = stored.data
+    source = replace(source, cache=source.cache or run.cache)
+    same = replace(source, group_by=source.group_by or run.group_by, skip_bad=source.skip_bad or run.skip_bad)
+    if source.size is None:
+        same = replace(same, size=run.size, margin=run.margin)
+    try:
+        dataset = trial.dataset(same, reading)
+    except DataError:
+        if same == source:
+            raise
+    else:  # other data may have no such groups
+        if dataset.fingerprint == run.fingerprint or (source.size is not None and same.skip_bad == source.skip_bad):
+            return same, dataset
     return source, trial.dataset(source, reading)
 
 
@@ -211,7 +215,8 @@ def configure(
     if asked.get("space", stored.space) == stored.space:
         before["exclude"] = list(stored.exclude)
     if asked.get("model", stored.model) == stored.model:  # another network has settings of its own
-        before |= {"weights": stored.weights, "evaluate": settings.to_dict(stored.evaluate)}
+        before |= {"weights": stored.weights, "weights_digest": stored.weights_digest}
+        before["evaluate"] = settings.to_dict(stored.evaluate)
     return configuration.configure(dataset, given, None, assignments, before=before)
 
 

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 from . import foreign, recipes, settings
+from . import weights as start
 from .data import Dataset
 from .ensemble import n_processes
 from .learner import start_policy
@@ -57,8 +59,18 @@ def read_assignments(assignments: Sequence[str], decided: dict[str, str]) -> dic
 
 def changed(base: RunConfig, layers: Sequence[dict[str, Any]]) -> RunConfig:
     """The base, changed by each layer in turn, but checked at the end alone: settings may need one another."""
-    layers = [with_rates(layer) for layer in layers]
-    return settings.update(base, reduce(merge, [*layers, with_distance(base.search, layers)]))
+    layers = [with_rates({"weights_digest": None} | layer if "weights" in layer else layer) for layer in layers]
+    return known_weights(settings.update(base, reduce(merge, [*layers, with_distance(base.search, layers)])))
+
+
+def known_weights(config: RunConfig) -> RunConfig:
+    """The file that the network starts from, wherever the next command is given, and the same by its content."""
+    if config.weights is None:
+        return config
+    path, digest = os.path.abspath(config.weights), start.digest(config.weights)
+    if config.weights_digest not in (None, digest):
+        raise start.WeightsError(f"--weights {path}: is not the file that this run began with (its content is another)")
+    return replace(config, weights=path, weights_digest=digest)
 
 
 def with_distance(base: SearchConfig, layers: Sequence[dict[str, Any]]) -> dict[str, Any]:

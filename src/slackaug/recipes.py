@@ -50,6 +50,7 @@ class RunConfig:
     preset: str  # what all other settings begin with (--preset)
     model: str  # the network (--model)
     weights: str | None = None  # safetensors file that the network starts from (--weights); null: at random
+    weights_digest: str | None = None  # of that file's content, written by the search; another file is refused
     space: str  # the transformations that a policy chooses from (--ops)
     exclude: tuple[str, ...] = ()  # transformations to leave out of the space (--exclude)
     flip: bool | None = None  # mirror flips are on (--flip, --no-flip); null: as the data source says

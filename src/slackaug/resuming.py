@@ -1,10 +1,11 @@
 """A run that was left is taken up again, from its newest checkpoint."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import learn, runs, settings
+from . import configuration, learn, runs, settings
 from .conducting import SearchResult, Work, conduct, holding, read_data, writing
 from .configuration import is_foreign
 from .data import DataError
@@ -15,10 +16,14 @@ from .progress import duration
 from .recipes import RunConfig
 from .runs import POLICY, START_ANEW, Run, RunError, other_rounding
 
+TELLING = 0.1  # share of a search after which its seconds tell of the rest; before, much is compiling and calibration
 
-def go_on(work: Work, model: str | None) -> SearchResult:
+
+def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
     """Resume a run from its newest checkpoint, or from its start where there is none."""
     stored = work.ensemble.lead(lambda: read_config(work.folder))
+    if weights is not None:  # which may lie elsewhere now
+        stored = replace(stored, weights=weights)
     with work.ensemble.together():
         check_resumable(work, stored, model)
     if work.ensemble.lead(lambda: runs.is_finished(work.folder)):
@@ -32,7 +37,9 @@ def go_on(work: Work, model: str | None) -> SearchResult:
                 raise DataError(
                     f"{work.data}: is not the data of this run (another fingerprint than that of {stored.data.source})"
                 )
-            learner = Learner(stored, dataset, work.device, work.ensemble, work.engine)
+            has_state = work.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
+            start = replace(stored, weights=None) if has_state else configuration.known_weights(stored)
+            learner = Learner(start, dataset, work.device, work.ensemble, work.engine)
         seconds = restore(work, run, learner)
         if run is not None and learner.is_finished and not (work.folder / POLICY).is_file():  # somebody removed it
             learn.save_policy(run, learner, seconds)
@@ -73,8 +80,9 @@ def restore(work: Work, run: Run | None, learner: Learner) -> float:
         raise NotOurs(work.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if not is_finished:
-        left = seconds * (1 - share) / max(share, 1e-9)
-        work.say(f"going on after {share:.0%} of the search; about {duration(left)} left")
+        known = share > TELLING
+        left = f"; about {duration(seconds * (1 - share) / share)} left" if known else ""
+        work.say(f"going on after {share:.0%} of the search{left}")
         changed = None if run is None else other_rounding(work.folder)
         if changed is not None:
             work.say(changed)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from . import candidates, configuration, settings, study_recipes, trial
-from . import weights as start
 from .candidates import Candidate
 from .learner import start_policy
 from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
@@ -74,7 +73,7 @@ class Study:
             exclude=self.search.exclude,
             flip=self.search.flip,
             weights=weights,
-            weights_digest=start.digest(weights) if weights else None,
+            weights_digest=self.search.weights_digest if weights else None,
             fit=self.search.evaluate,
         )
 

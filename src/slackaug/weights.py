@@ -77,8 +77,11 @@ def load(model: nn.Module, path: str | Path) -> str:
 
 def digest(path: str | Path) -> str:
     """Of the file's content."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise WeightsError(f"--weights {path}: cannot be read ({error.strerror or error})") from error
 
 
 def head_of(model: nn.Module) -> list[str]:

@@ -72,11 +72,14 @@ class Dataset:
 
     def halves(self, seed: int) -> tuple[Split, Split]:
         """The training images as train and val; the test set has no part in this."""
-        labels, groups = self.train.labels, self.groups
-        train, val = splits.halves(labels, seed) if groups is None else splits.grouped_halves(labels, groups, seed)
+        train, val = self.half_indices(seed)
         for half, side in ((train, "learn on"), (val, "validate with")):
-            check_sides(self.name, labels[half], self.class_names, side)
+            check_sides(self.name, self.train.labels[half], self.class_names, side)
         return self.train.subset(train), self.train.subset(val)
+
+    def half_indices(self, seed: int) -> tuple[Tensor, Tensor]:
+        labels, groups = self.train.labels, self.groups
+        return splits.halves(labels, seed) if groups is None else splits.grouped_halves(labels, groups, seed)
 
 
 def build(
