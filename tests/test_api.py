@@ -16,7 +16,7 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import api, conducting, configuration, engines, learn, recipes
+from slackaug import api, conducting, configuration, engines, learn, recipes, runs
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -186,6 +186,16 @@ def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp
     assert printed["search"]["n_rounds"] == 2
     assert printed["exclude"] == ["Invert", "Solarize"]
     assert not (tmp_path / "run").exists()
+
+
+def test_whether_its_rounds_agree_is_said(command, tiny_npz, tmp_path):
+    out = command(*tiny.arguments(tiny_npz, tmp_path / "run")).stdout
+    expected = runs.agreement(tmp_path / "run")
+    assert f"its rounds agree by {expected:.2f} (1: all go one way, 0: chance)" in out
+    assert command("report", tmp_path / "run").returncode == 0
+    assert f"{expected:.2f} (0 is chance)" in (tmp_path / "run" / "report.html").read_text()
+    (tmp_path / "run" / "policies" / "round_02.json").write_text("{}")
+    assert runs.agreement(tmp_path / "run") is None
 
 
 def test_what_is_said_first(command, tiny_npz, tmp_path):

@@ -11,7 +11,7 @@ import torch
 from slackaug import published
 from slackaug.policy import Policy
 from slackaug.spaces import get_space
-from slackaug.stability import consensus, stability
+from slackaug.stability import CHANCE, agreement_of_rounds, agreement_text, consensus, stability
 
 OFFICIAL = Path(__file__).parents[2] / "shared" / "reference" / "official_policies"
 
@@ -101,6 +101,37 @@ def test_refuses_no_policy_and_two_spaces():
         stability([])
     with pytest.raises(ValueError, match=r"expected policies of one space, got .*Invert.* and .*Hue"):
         stability([drawn("cifar"), drawn("domainnet")])
+
+
+def steps(directions: list[torch.Tensor]) -> list[Policy]:
+    """A search whose rounds change the logits in these directions."""
+    rounds = [Policy.uniform("cifar")]
+    for direction in directions:
+        rounds.append(replace(rounds[-1], pi=rounds[-1].pi + direction))
+    return rounds[1:]
+
+
+def test_rounds_that_go_one_way_agree_and_rounds_by_chance_do_not():
+    stream = torch.Generator().manual_seed(0)
+    noise = torch.randn(200, 17, generator=stream, dtype=torch.float64)
+    assert agreement_of_rounds(steps([noise[0]] * 4)) == pytest.approx(1)
+    assert agreement_of_rounds(steps([noise[0], -noise[0]])) == pytest.approx(-1)
+    by_chance = [agreement_of_rounds(steps([*noise[i : i + 5]])) for i in range(0, 200, 5)]
+    assert abs(np.mean(by_chance)) < 0.05
+    assert max(by_chance) < CHANCE  # 40 searches that have found nothing
+    mixed = steps([noise[0] + noise[i] for i in range(1, 6)])
+    assert 0.25 < agreement_of_rounds(mixed) < 0.75
+
+
+def test_of_one_round_or_of_none_that_moves_there_is_nothing_to_say():
+    assert agreement_of_rounds([]) is None
+    assert agreement_of_rounds(steps([torch.ones(17)])) is None
+    assert agreement_of_rounds(steps([torch.zeros(17), torch.zeros(17)])) is None
+
+
+def test_what_is_said_of_the_rounds():
+    assert agreement_text(0.5) == "its rounds agree by 0.50 (1: all go one way, 0: chance)"
+    assert "so that what it has learned may be chance; slackaug study" in agreement_text(0.1)
 
 
 def test_a_consensus_is_the_nearest_to_all_and_has_their_mean_bounds():

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -175,7 +176,8 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     assert "study digits: 2 searches with small, then 12 trainings" in lines
     assert any(line.startswith("a search takes about 0 s here and a training 0 s, measured") for line in lines)
     for s in range(2):
-        assert sum(line.startswith(f"search {s}: ") for line in lines) == 1
+        (said,) = (line for line in lines if line.startswith(f"search {s}: "))
+        assert re.search(r", its rounds agree by -?\d\.\d\d \(1: all go one way, 0: chance\)", said)
         log = (tmp_path / "study" / "searches" / f"{s}.log").read_text()
         assert "round 2" in log
         assert "takes about" not in log  # which would be measured once more

@@ -24,6 +24,7 @@ from .policy import Policy
 from .progress import Display, Reading
 from .recipes import DataConfig, RunConfig
 from .runs import Run
+from .stability import agreement_text
 
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
 
@@ -125,6 +126,8 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
     if ending is Ending.TIME_LIMIT:
         rounds, planned = policy.learned["rounds"], learner.config.search.n_rounds
         work.say(f"time limit: the policy is that of round {rounds} of {planned}. {to_go_on}")
+    if run is not None and (agreement := runs.agreement(work.folder)) is not None:
+        work.say(agreement_text(agreement))
     share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
     if share < LOW_ENTROPY:
         search = learner.config.search

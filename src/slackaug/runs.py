@@ -19,6 +19,9 @@ import torch
 from . import __version__
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
 from .files import leads_elsewhere, temporary_name, write_atomically
+from .policy import Policy
+from .schema import PolicyError
+from .stability import agreement_of_rounds
 
 POLICY = "policy.json"
 FINISHED = "finished.json"  # is written last
@@ -200,6 +203,31 @@ def is_finished(path: Path) -> bool:
     if digest != config_digest(path):
         raise Changed(path)
     return True
+
+
+def read_policies(run: Path) -> list[Policy]:
+    """Of the rounds from the first on, as far as they are all there."""
+    found = {}
+    for path in (run / "policies").glob("round_*.json"):
+        number = path.stem.removeprefix("round_")
+        if number.isdecimal():
+            found[int(number)] = path
+    policies: list[Policy] = []
+    while len(policies) + 1 in found:
+        policies.append(Policy.load(found[len(policies) + 1]))
+    if policies and any(policy.space.names != policies[0].space.names for policy in policies):
+        raise PolicyError(f"{run / 'policies'}: the rounds are policies over different spaces")
+    if policies and any(policy.pi.shape != policies[0].pi.shape for policy in policies):
+        raise PolicyError(f"{run / 'policies'}: the rounds are policies of different numbers of positions")
+    return policies
+
+
+def agreement(run: Path) -> float | None:
+    """Of what its rounds changed; None where that cannot be told, for it is for people."""
+    try:
+        return agreement_of_rounds(read_policies(run))
+    except PolicyError:
+        return None
 
 
 def refuse(path: Path, *, overwrite: bool) -> None:

@@ -17,6 +17,7 @@ from .policy import Policy
 from .spaces import Space
 
 DISCARDED = ("Invert", "Solarize")  # what every search discards: they alone make policies look alike
+CHANCE = 0.25  # rounds that agree less may have found nothing: those on random labels agree by 0, give or take 0.1
 CONSTANT = 1e-9  # deviation below which a vector is constant but for rounding
 
 
@@ -50,6 +51,26 @@ def stability(policies: Sequence[Policy]) -> Stability:
         entropy=entropy,
         entropy_share=entropy / math.log(len(space)) if len(space) > 1 else None,
     )
+
+
+def agreement_of_rounds(rounds: Sequence[Policy]) -> float | None:
+    """Does a search know where it goes? Mean correlation, over pairs of its rounds, of what they change in log pi.
+
+    Rounds share a split and theta_0, not the draws: 1 is one direction, 0 is chance. `rounds` are their last policies;
+    None for fewer than two, or where nothing has changed.
+    """
+    if len(rounds) < 2:
+        return None
+    course = [Policy.uniform(rounds[0].space), *rounds]
+    log_pi = torch.stack([policy.probabilities.detach().mean(0).log() for policy in course])  # (1 + R, N)
+    return mean_correlation([*log_pi.diff(dim=0)], torch.ones(log_pi.shape[1], dtype=torch.bool))
+
+
+def agreement_text(agreement: float) -> str:
+    found = f"its rounds agree by {agreement:.2f} (1: all go one way, 0: chance)"
+    if agreement >= CHANCE:
+        return found
+    return f"{found}, so that what it has learned may be chance; slackaug study says whether other splits find the same"
 
 
 def consensus(policies: Sequence[Policy]) -> Policy:

@@ -16,6 +16,7 @@ from .exits import Stopped, signals
 from .policy import Policy
 from .progress import Jobs, duration
 from .recipes import DataConfig
+from .stability import agreement_text
 from .study_plan import Study
 from .trial import Report
 from .trials import Work, run_jobs
@@ -121,7 +122,9 @@ def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
         entropy = policy.entropy().mean().item()
         seconds = policy.learned.get("seconds")  # not in a policy that somebody put there
         took = f"{duration(seconds)}, " if isinstance(seconds, int | float) else ""
-        found = f"{names[index]}: {took}entropy {entropy:.3f}"
+        agreement = runs.agreement(wanted[index].folder)
+        agrees = "" if agreement is None else f", {agreement_text(agreement)}"
+        found = f"{names[index]}: {took}entropy {entropy:.3f}{agrees}"
         remark = calibrate.read(wanted[index].folder).get("remark")  # few would look for it in the log of a search
         return f"{found}; {remark}" if isinstance(remark, str) else found
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import figures, history, plots
+from .. import runs
+from . import figures, plots
 
 
 class Pies:
@@ -14,7 +15,7 @@ class Pies:
 
     def __init__(self, run: Path, folder: Path, n_steps: int, say: Callable[[str], None]):
         self.run, self.folder, self.n_steps, self.say = run, folder, n_steps, say  # n_steps: of a round
-        self.n_written, self.has_failed = len(history.read_policies(run)), False  # of a resumed run they are there
+        self.n_written, self.has_failed = len(runs.read_policies(run)), False  # of a resumed run they are there
         self.writer: Any = None  # opens a file, so it is made when there is something to write
 
     def update(self) -> None:
@@ -27,7 +28,7 @@ class Pies:
             self.has_failed = True
 
     def write(self) -> None:
-        policies = history.read_policies(self.run)
+        policies = runs.read_policies(self.run)
         if len(policies) <= self.n_written:
             return
         if self.writer is None:

@@ -8,10 +8,9 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import calibrate, recipes, settings
+from .. import calibrate, recipes, runs, settings
 from ..policy import Policy
 from ..runs import RunError
-from ..schema import PolicyError
 from ..spaces import get_space
 
 MAX_STEPS = 2000  # that are held, beside the ends of rounds; a curve has a tenth of that
@@ -101,7 +100,7 @@ def read(run: Path | str) -> History:
             hint = f"it holds a study, whose runs are in {run / 'searches'}"
         raise RunError(f"{run}: holds no run (there is no config.yaml); {hint}")
     config = read_config(run / "config.yaml")
-    policies = read_policies(run)
+    policies = runs.read_policies(run)
     start = start_policy(config, policies)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
     policy = policies[-1] if policies else Policy.load(run / "policy.json") if (run / "policy.json").is_file() else None
@@ -122,23 +121,6 @@ def read_rate(run: Path) -> float | None:
         return finite(calibrate.read(run).get("model_lr"))
     except ValueError:
         return None
-
-
-def read_policies(run: Path) -> list[Policy]:
-    """Of the rounds from the first on, as far as they are all there."""
-    found = {}
-    for path in (run / "policies").glob("round_*.json"):
-        number = path.stem.removeprefix("round_")
-        if number.isdecimal():
-            found[int(number)] = path
-    policies: list[Policy] = []
-    while len(policies) + 1 in found:
-        policies.append(Policy.load(found[len(policies) + 1]))
-    if policies and any(policy.space.names != policies[0].space.names for policy in policies):
-        raise PolicyError(f"{run / 'policies'}: the rounds are policies over different spaces")
-    if policies and any(policy.pi.shape != policies[0].pi.shape for policy in policies):
-        raise PolicyError(f"{run / 'policies'}: the rounds are policies of different numbers of positions")
-    return policies
 
 
 def start_policy(config: recipes.RunConfig, policies: list[Policy]) -> Policy:

@@ -10,6 +10,7 @@ import torch
 from ..data import DataError
 from ..policy import Policy
 from ..progress import duration
+from ..stability import agreement_of_rounds
 from . import figures, history, image_parts, samples
 from .history import History
 from .outcome import Outcome
@@ -91,6 +92,8 @@ def facts(past: History) -> list[tuple[str, str]]:
     found = [("Data", config.data.source), ("Network", config.model), ("Preset", config.preset)]
     found.append(("Space", f"{config.space} ({len(past.names)})"))
     found.append(("Rounds", f"{len(past.policies)} of {past.n_rounds}"))
+    if (agreement := agreement_of_rounds(past.policies)) is not None:
+        found.append(("Rounds agree by", f"{agreement:.2f} (0 is chance)"))
     found.append(("Seed", str(config.seed)))
     if policy is not None:
         seconds = policy.learned.get("seconds")
