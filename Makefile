@@ -27,7 +27,7 @@ EXPORTS = timm huggingface_hub tqdm kornia kornia_rs albumentations albucore ope
 	.venv/bin/python $(PIP) --editable '.[dev,browser]'
 	touch $@
 
-demo: .venv/installed  ## search, evaluate and judge on the embedded digits: about two minutes on 2 cores
+demo: .venv/installed  ## search, evaluate and judge on 200 of the embedded digits: about two minutes on 2 cores
 	.venv/bin/slackaug demo
 
 test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, then those with torchvision, Ray and others

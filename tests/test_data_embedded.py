@@ -28,6 +28,16 @@ def test_digits():
     assert torch.equal(digits.train.images[:, 0], digits.train.images[:, 2])
 
 
+def test_few_digits_are_some_of_all_and_tested_by_the_same():
+    every, few = load("digits"), load("digits:few")
+    assert len(few.train.labels) == 200
+    assert few.train.labels.bincount().min() >= 19
+    assert torch.equal(few.test.images, every.test.images)
+    assert not few.flip
+    known = {image.numpy().tobytes() for image in every.train.images}
+    assert {image.numpy().tobytes() for image in few.train.images} <= known
+
+
 def test_shapes_are_few_to_learn_from_and_balanced():
     for name in ("shapes:colour", "shapes:angle"):
         dataset = load(name)

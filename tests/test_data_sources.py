@@ -22,7 +22,7 @@ def refused(source, message, **options):
     [
         ("digit", "unknown data set 'digit'; did you mean 'digits'"),
         ("shapes:color", "did you mean 'shapes:colour'"),
-        ("nowhere", "known: digits, shapes.*torchvision:NAME.*no file or folder"),
+        ("nowhere", "known: digits, digits:few, shapes.*torchvision:NAME.*no file or folder"),
         ("no/such/folder", "no such file or folder"),
         ("x.npz", "x.npz: no such file"),
         ("x.csv", "x.csv: no such file"),

@@ -140,13 +140,13 @@ def quick(data: Dataset, model: str | None = None) -> RunConfig:
 
 def demo(data: Dataset, model: str | None = None) -> RunConfig:
     """What `slackaug demo` does: `quick`, shorter still."""
-    base = quick(data, model)
+    base, n_train = quick(data, model), len(data.train.labels)
     return replace(
         base,
         preset="demo",
-        pretrain=replace(base.pretrain, epochs=12),
+        pretrain=replace(base.pretrain, epochs=epochs_for(180, n_train // 2, base.pretrain.batch)),
         search=replace(base.search, n_rounds=3, n_retrain=20, n_unrolled=40, kl_budget=kl_budget(5)),
-        evaluate=replace(base.evaluate, epochs=6),
+        evaluate=replace(base.evaluate, epochs=epochs_for(360, n_train, 32), batch=32),
     )
 
 

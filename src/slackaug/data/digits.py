@@ -11,12 +11,14 @@ from importlib import resources
 import numpy as np
 import torch
 
+from . import splits
 from .arrays import to_images
 from .dataset import Dataset, Split, build
 from .options import Options
 
 # Pixels to move by: at 8, a rotation or a shift can only tear a digit apart. At 32 nothing is gained but the cost.
 SIZE = 16
+N_FEW = 200
 
 
 def digits(options: Options) -> Dataset:
@@ -27,3 +29,10 @@ def digits(options: Options) -> Dataset:
     options = options if options.size else replace(options, size=SIZE)
     split = Split(to_images(images, options, "digits"), torch.from_numpy(labels.astype(np.int64)))
     return build("digits", split, None, [str(digit) for digit in range(10)], flip=False)
+
+
+def few_digits(options: Options) -> Dataset:
+    """About 20 of each digit to learn from, and the same test set: few enough that augmentation matters."""
+    base = digits(options)
+    kept, _ = splits.train_on(base.train.labels, N_FEW)
+    return build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False)

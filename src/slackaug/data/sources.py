@@ -9,7 +9,7 @@ from . import layouts, packages, shapes
 from .custom import custom
 from .dataset import Dataset, with_margin
 from .decode import NO_FILE
-from .digits import digits
+from .digits import digits, few_digits
 from .folder import folder, list_folder
 from .groups import with_groups
 from .listing import Listing
@@ -19,6 +19,7 @@ from .table import list_table, table
 
 DATASETS: dict[str, Callable[[Options], Dataset]] = {
     "digits": digits,
+    "digits:few": few_digits,
     "shapes": shapes.colour,
     "shapes:colour": shapes.colour,
     "shapes:angle": shapes.angle,
