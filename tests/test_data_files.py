@@ -236,6 +236,18 @@ def test_links_may_not_lead_outside(tmp_path):
     refused(tmp_path / "data", "outside.*fox")
 
 
+COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"  # as Linux and as macOS store the same name
+
+
+def test_a_name_is_one_class_however_its_accents_are_stored(tmp_path):
+    classes(tmp_path / "train", ("dog", DECOMPOSED))
+    classes(tmp_path / "test", ("dog", COMPOSED), n=4)
+    dataset = load(str(tmp_path))
+    assert (dataset.class_names, dataset.test.labels.bincount().tolist()) == ((COMPOSED, "dog"), [4, 4])
+    classes(tmp_path / "test", (DECOMPOSED,))
+    refused(tmp_path, r"test: class folders of the same name.*'cafe\\u0301' and 'caf\\xe9'")
+
+
 # --- csv --------------------------------------------------------------------------------------------------------------
 
 
@@ -253,6 +265,12 @@ def test_csv(tmp_path):
     assert dataset.class_names == ("cat", "dog")
     assert torch.equal(dataset.train.images[:, 0, 0, 0].long() % 10, dataset.train.labels)
     assert len(dataset.test.labels) == 4
+
+
+def test_a_label_in_a_csv_is_one_class_however_its_accents_are_stored(tmp_path):
+    names = [name for name in ("dog", COMPOSED, DECOMPOSED) for _ in range(6)]
+    rows = [f"{row.partition(',')[0]},{name}" for row, name in zip(ROWS, names, strict=False)]
+    assert load(str(table(tmp_path, rows))).class_names == (COMPOSED, "dog")
 
 
 def test_csv_with_splits(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 from .dataset import Dataset
 from .decode import SUFFIXES
 from .files import checked, from_files, part_of, refuse_outside, split_of
-from .listing import Item, Listing
+from .listing import Item, Listing, label_of
 from .options import DataError, Options, listing
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
@@ -104,7 +104,8 @@ def holds_classes(path: Path) -> bool:
 
 def items_in(root: Path, split: str, notes: list[str], only: Container[str] | None = None) -> list[Item]:
     """The images of the class folders in a folder, or of some of these alone."""
-    classes = [path for path in folders(root) if only is None or path.name in only]
+    classes = [path for path in folders(root) if only is None or label_of(path.name) in only]
+    refuse_same_names(root, classes)
     stray = [path for path in root.iterdir() if is_image(path)]
     if stray and not classes:
         raise DataError(
@@ -117,7 +118,7 @@ def items_in(root: Path, split: str, notes: list[str], only: Container[str] | No
     for path in classes:
         files = files_in(path)
         images = [file for file in files if has_image_name(file.name)]
-        items += [Item(file, path.name, split) for file in images]
+        items += [Item(file, label_of(path.name), split) for file in images]
         n_ignored += len(files) - len(images)
         if not images:
             empty.append(path.name)
@@ -127,6 +128,18 @@ def items_in(root: Path, split: str, notes: list[str], only: Container[str] | No
     if n_ignored:
         notes.append(f"{n_ignored} files in {root.name} are not images by their names and are not read")
     return items
+
+
+def refuse_same_names(root: Path, classes: list[Path]) -> None:
+    by_label: dict[str, list[str]] = {}
+    for path in classes:
+        by_label.setdefault(label_of(path.name), []).append(ascii(path.name))  # which shows how they differ
+    same = [" and ".join(several) for several in by_label.values() if len(several) > 1]
+    if same:
+        raise DataError(
+            f"{root}: class folders of the same name, whose accents are stored in two ways; join them, or rename one: "
+            f"{listing(same, '; ')}"
+        )
 
 
 def folders(root: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from . import splits
 from .dataset import Dataset, with_margin
 from .files import checked, from_files, refuse_outside
 from .folder import folders, is_image, items_in
-from .listing import Item, Listing
+from .listing import Item, Listing, label_of
 from .options import DataError, Options, listing
 
 SIZE = 224
@@ -63,7 +63,7 @@ def list_imagenet100(location: str) -> Listing:
     wanted = class_list(root, name)
     items = []
     for part, split in (("train", "train"), ("val", "test")):
-        there = {path.name for path in folders(root / part)}
+        there = {label_of(path.name) for path in folders(root / part)}
         missing = [label for label in wanted if label not in there]
         if missing:
             raise DataError(f"{name}: no folder in {root / part} for {listing(missing)}, which {CLASS_LIST} names")
@@ -73,9 +73,9 @@ def list_imagenet100(location: str) -> Listing:
 
 
 def class_list(root: Path, name: str) -> list[str]:
-    path, there = root / CLASS_LIST, [folder.name for folder in folders(root / "train")]
+    path, there = root / CLASS_LIST, [label_of(folder.name) for folder in folders(root / "train")]
     if path.is_file():
-        wanted = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        wanted = [label_of(line.strip()) for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         if not wanted:
             raise DataError(f"{path}: no classes; expected one on each line, such as n01558993")
         return wanted
@@ -133,14 +133,14 @@ def list_domainnet(location: str) -> Listing:
 
 def listed(root: Path, domain: str, path: Path, part: str) -> list[Item]:
     items, problems = [], []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         file = Path(line.rpartition(" ")[0] or line)
         if not line.strip():
             continue
         if len(file.parts) != 3 or file.parts[0] != domain or not is_image(file):
             problems.append(f"line {number}: {line!r}")
         else:
-            items.append(Item(root / file, file.parts[1], part))
+            items.append(Item(root / file, label_of(file.parts[1]), part))
     if problems:
         raise DataError(f"{path}: expected lines such as '{domain}/CLASS/FILE.jpg 0': {listing(problems, '; ')}")
     return items
