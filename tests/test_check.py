@@ -103,6 +103,15 @@ def test_everything_that_is_wrong_is_said_at_once(pets, command):
         assert text in done.stdout
 
 
+def test_links_to_folders_are_to_be_mended(pets, tmp_path, command):
+    (tmp_path / "store").mkdir()
+    (pets / "train" / "cat" / "batch2").symlink_to(tmp_path / "store")
+    done = command("check", str(pets), "--no-cost")
+    assert done.returncode == 1
+    assert f"to mend first: links to folders are not followed: {pets}/train/cat/batch2; copy" in done.stdout
+    assert "not images by their names" not in done.stdout
+
+
 def test_copies_conflicts_and_mirror_images(pets):
     (pets / "test" / "cat" / "copy.png").write_bytes((pets / "train" / "cat" / "3.png").read_bytes())
     Image.open(pets / "train" / "cat" / "4.png").save(pets / "train" / "dog" / "same pixels.bmp")

@@ -236,6 +236,29 @@ def test_links_may_not_lead_outside(tmp_path):
     refused(tmp_path / "data", "outside.*fox")
 
 
+def test_links_to_folders_inside_of_a_class_are_named_and_not_followed(tmp_path):
+    picture(tmp_path / "store" / "x.png")
+    classes(tmp_path / "data")
+    for link, target in (("cat/batch2", tmp_path / "store"), ("dog/2020/circle.png", tmp_path / "data")):
+        (tmp_path / "data" / link).parent.mkdir(exist_ok=True)
+        (tmp_path / "data" / link).symlink_to(target)
+    refused(tmp_path / "data", "not followed: .*/data/cat/batch2, .*/data/dog/2020/circle.png; copy", skip_bad=True)
+    (tmp_path / "data" / "cat" / ".batch3").symlink_to(tmp_path / "store")  # hidden, as all that systems leave behind
+    for link in ("cat/batch2", "dog/2020/circle.png"):
+        (tmp_path / "data" / link).unlink()
+    assert load(str(tmp_path / "data")).class_names == ("cat", "dog")
+
+
+@pytest.mark.parametrize("names", [("cat",), ("cat", "dog")])
+def test_a_class_that_is_all_behind_a_link_is_not_called_empty(names, tmp_path):
+    classes(tmp_path / "store")
+    classes(tmp_path / "data", [name for name in ("cat", "dog") if name not in names])
+    for name in names:
+        (tmp_path / "data" / name).mkdir(parents=True)
+        (tmp_path / "data" / name / "all").symlink_to(tmp_path / "store" / name)
+    refused(tmp_path / "data", "links to folders are not followed: .*/cat/all")
+
+
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"  # as Linux and as macOS store the same name
 
 

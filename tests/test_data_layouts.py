@@ -52,6 +52,16 @@ def test_folders_of_classes_that_are_not_in_the_list_do_not_matter(imagenet):
     assert load(f"imagenet100:{imagenet}", size=8).n_classes == 3
 
 
+def test_links_to_folders_are_refused_as_in_any_folder(imagenet, domainnet):
+    (imagenet / "train" / WNIDS[0] / "more").symlink_to(imagenet / "val")
+    with pytest.raises(DataError, match=f"not followed: .*/train/{WNIDS[0]}/more"):
+        load(f"imagenet100:{imagenet}", size=8)
+    (domainnet / "clipart_test.txt").unlink()
+    (domainnet / "clipart" / "ant" / "more").symlink_to(domainnet)
+    with pytest.raises(DataError, match=r"not followed: .*/clipart/ant/more"):
+        load(f"domainnet:{domainnet}/clipart", size=8)
+
+
 def test_a_list_from_windows_or_in_composed_letters(imagenet):
     for part in ("train", "val"):
         (imagenet / part / WNIDS[0]).rename(imagenet / part / "cafe\u0301")  # as macOS stores it

@@ -9,6 +9,7 @@ from rich.console import Console
 from . import recipes
 from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for
 from .data import DataError, Dataset
+from .data.files import linked
 from .data.groups import Groups, shared
 from .data.options import Options, listing, printable
 from .data.sources import own_preparation
@@ -127,6 +128,8 @@ def find_problems(found: Survey, size: int | None, *, skip_bad: bool) -> list[st
     problems = []
     if found.bad and not skip_bad:
         problems.append(f"{len(found.bad)} files cannot be read: repair or remove them, or give --skip-bad")
+    if found.links:
+        problems.append(linked(found.links))
     if len(found.classes) < 2:
         problems.append(f"only one class ({', '.join(found.classes)}); a classifier needs at least two")
     strangers = [name for name, parts in found.classes.items() if "train" not in parts and "test" in parts]

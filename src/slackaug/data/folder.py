@@ -25,12 +25,13 @@ def list_folder(location: str) -> Listing:
     """The names of the class folders are the labels; images may lie deeper inside them."""
     root = Path(location)
     notes: list[str] = []
+    links: list[str] = []
     parts = find_parts(root, notes)
-    items = [item for path, split in parts.items() for item in items_in(path, split, notes)]
+    items = [item for path, split in parts.items() for item in items_in(path, split, notes, links)]
     refuse_outside(str(root), root, items)
     if items and root in parts:
         refuse_folder_above(root)
-    return checked(Listing(str(root), root, items, notes))
+    return checked(Listing(str(root), root, items, notes, links))
 
 
 def find_parts(root: Path, notes: list[str]) -> dict[Path, str]:
@@ -102,7 +103,9 @@ def holds_classes(path: Path) -> bool:
     return bool(folders(path)) and not any(is_image(file) for file in path.iterdir())
 
 
-def items_in(root: Path, split: str, notes: list[str], only: Container[str] | None = None) -> list[Item]:
+def items_in(
+    root: Path, split: str, notes: list[str], links: list[str], only: Container[str] | None = None
+) -> list[Item]:
     """The images of the class folders in a folder, or of some of these alone."""
     classes = [path for path in folders(root) if only is None or label_of(path.name) in only]
     refuse_same_names(root, classes)
@@ -116,11 +119,12 @@ def items_in(root: Path, split: str, notes: list[str], only: Container[str] | No
         notes.append(f"{len(stray)} images in {root.name} lie outside of the class folders and are not read")
     items, n_ignored, empty = [], 0, []
     for path in classes:
-        files = files_in(path)
+        files, linked = files_in(path)
         images = [file for file in files if has_image_name(file.name)]
         items += [Item(file, label_of(path.name), split) for file in images]
         n_ignored += len(files) - len(images)
-        if not images:
+        links += map(str, linked)
+        if not images and not linked:
             empty.append(path.name)
     refuse_nested_parts(root, items)
     if items and empty:
@@ -159,15 +163,16 @@ def has_image_name(name: str) -> bool:
     return os.path.splitext(name)[1].lower() in SUFFIXES and not is_litter(name)
 
 
-def files_in(root: Path) -> list[Path]:
+def files_in(root: Path) -> tuple[list[Path], list[Path]]:
     """All files below a folder, in order, and links to folders, which are not followed: they may lead in a circle."""
-    found: list[tuple[str, ...]] = []  # the parts of each path below the root, by which paths are sorted
+    files: list[tuple[str, ...]] = []  # the parts of each path below the root, by which paths are sorted
+    links: list[tuple[str, ...]] = []
     for place, inner, names in os.walk(root, onerror=refuse):
         inner[:] = [name for name in inner if not is_litter(name)]
-        links = [name for name in inner if os.path.islink(os.path.join(place, name))]
         below = tuple(Path(place).relative_to(root).parts)
-        found += [(*below, name) for name in (*names, *links) if not is_litter(name)]
-    return [root.joinpath(*parts) for parts in sorted(found)]
+        files += [(*below, name) for name in names if not is_litter(name)]
+        links += [(*below, name) for name in inner if os.path.islink(os.path.join(place, name))]
+    return [root.joinpath(*parts) for parts in sorted(files)], [root.joinpath(*parts) for parts in sorted(links)]
 
 
 def refuse(error: OSError) -> None:

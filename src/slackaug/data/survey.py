@@ -43,6 +43,7 @@ class Survey:
     bad: dict[str, str] = field(default_factory=dict)  # files that cannot be read, and why
     misnamed: list[str] = field(default_factory=list)  # files of another format than their name says
     animated: list[str] = field(default_factory=list)  # of which the first frame is read
+    links: list[str] = field(default_factory=list)  # to folders, which are not followed
     copies: Copies
     notes: tuple[str, ...] = ()
     groups: Groups | None = None  # of the images that can be read, where they were asked for
@@ -111,6 +112,7 @@ def survey_files(found: Listing, options: Options) -> Survey:
         bad=bad,
         misnamed=misnamed,
         animated=animated,
+        links=list(found.links),
         notes=tuple(found.notes),
         copies=find_copies(seen),
         groups=None if options.group_by is None or not readable else Groups(readable),
