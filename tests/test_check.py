@@ -177,6 +177,32 @@ def test_kinds_of_files(pets):
     assert sum("first frame" in remark or "another format" in remark for remark in findings.remarks) == 2
 
 
+def test_16_bits_that_use_few_of_them(pets):
+    for i in range(3):
+        pixels = np.random.default_rng(i).integers(0, 3000, (8, 10), dtype=np.uint16)
+        pixels[0, 0] = 3200
+        Image.fromarray(pixels).save(pets / "train" / "cat" / f"{i}.png")
+    said = (
+        "3 images have 16 bits and use values up to 3,200 of 65,535: of 256 levels at most 13 are left; scale them to"
+    )
+    assert any(said in remark for remark in slackaug.check(pets, cost=False).remarks)
+    Image.fromarray(pixels * 20).save(pets / "train" / "cat" / "0.png")
+    assert not any("bits" in remark for remark in slackaug.check(pets, cost=False).remarks)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_dim_images_are_said_by_check_and_by_search(cache, tmp_path):
+    for name in ("cat", "dog"):
+        for i in range(6):
+            picture(tmp_path / "pets" / name / f"{i}.png", i)
+            dim = np.asarray(Image.open(tmp_path / "pets" / name / f"{i}.png")) // 8  # as Pillow reads 16-bit colour
+            Image.fromarray(dim).save(tmp_path / "pets" / name / f"{i}.png")
+    said = "no training image has a level above 31 of 255, and of 256 levels at most 32 are left; "
+    dataset = load(str(tmp_path / "pets"), cache=tmp_path / "cache" if cache else None)
+    assert sum(note.startswith(said) for note in dataset.notes) == 1
+    assert sum(text.startswith(said) for text in slackaug.check(tmp_path / "pets", cost=False).remarks) == 1
+
+
 def test_imbalance_few_and_no_test_set(tmp_path):
     for name, n in (("rare", 3), ("common", 30)):
         for i in range(n):

@@ -18,7 +18,7 @@ def picture(path, value=0, size=(4, 4)):
 def classes(root, names=("cat", "dog"), n=10, **options):
     for c, name in enumerate(names):
         for i in range(n):
-            picture(root / name / f"{i}.png", 10 * i + c, **options)
+            picture(root / name / f"{i}.png", 100 + 10 * i + c, **options)
     return root
 
 
