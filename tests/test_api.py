@@ -17,7 +17,6 @@ from rich.console import Console
 import slackaug
 import tiny
 from slackaug import api, conducting, configuration, engines, learn, recipes
-from slackaug.data import load
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -109,7 +108,7 @@ def test_all_bad_files_are_listed_and_may_be_skipped(command, tmp_path):
 
 def test_runs_and_a_cache_may_lie_among_the_images(command, tmp_path):
     data = folder(tmp_path / "pets", {"cat": 9, "dog": 9})
-    before = load(str(data)).fingerprint
+    before = slackaug.data.load(str(data)).fingerprint
     run, cache = data / "runs" / "a", ["--cache", str(data / "cache")]
     assert command(*tiny.arguments(data, run, *cache)).returncode == 0
     assert {path.name for path in data.iterdir()} == {"cat", "dog", "runs", "cache"}
@@ -118,7 +117,7 @@ def test_runs_and_a_cache_may_lie_among_the_images(command, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     slackaug.evaluate(data, baselines=["none"], seeds=1, out=data / "b", set=["evaluate.epochs=1"])
     Image.new("RGB", (99, 9)).save(run / "strips.png")  # of `slackaug figure`
-    dataset = load(str(data))
+    dataset = slackaug.data.load(str(data))
     assert (dataset.class_names, dataset.fingerprint) == (("cat", "dog"), before)
     expected = f"folders that slackaug has written are not read: {data}/b, {data}/cache, {data}/runs"
     assert expected in dataset.notes

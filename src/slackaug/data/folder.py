@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .dataset import Dataset
 from .decode import SUFFIXES
-from .files import checked, from_files, part_of, refuse_outside, split_of
+from .files import checked, from_files, part_of, real, refuse_outside, split_of
 from .listing import Item, Listing, label_of
 from .options import DataError, Options, listing
 
@@ -183,7 +183,7 @@ class Below(NamedTuple):
     """What there is below a folder, in order."""
 
     files: list[Path]
-    links: list[Path]  # to folders; they are not followed, for they may lead in a circle
+    links: list[Path]  # to folders elsewhere; none is followed, and one that leads back into the folder hides nothing
     own: list[Path]  # what is in them is not among the files
 
 
@@ -194,10 +194,11 @@ def files_in(root: Path) -> Below:
     for place, inner, names in os.walk(root, onerror=refuse):
         folders_here = [name for name in inner if not is_litter(name)]
         linked = [name for name in folders_here if os.path.islink(os.path.join(place, name))]
+        away = [name for name in linked if not real(Path(place, name)).is_relative_to(real(root))]
         owned = [name for name in folders_here if name not in linked and is_own(Path(place, name))]
         inner[:] = [name for name in folders_here if name not in owned]
         below = tuple(Path(place).relative_to(root).parts)
-        for found, some in ((files, names), (links, linked), (own, owned)):
+        for found, some in ((files, names), (links, away), (own, owned)):
             found += [(*below, name) for name in some if not is_litter(name)]
     return Below(*([root.joinpath(*parts) for parts in sorted(found)] for found in (files, links, own)))
 
