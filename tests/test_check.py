@@ -103,6 +103,15 @@ def test_everything_that_is_wrong_is_said_at_once(pets, command):
         assert text in done.stdout
 
 
+def test_links_to_folders_are_to_be_mended(pets, tmp_path, command):
+    (tmp_path / "store").mkdir()
+    (pets / "train" / "cat" / "batch2").symlink_to(tmp_path / "store")
+    done = command("check", str(pets), "--no-cost")
+    assert done.returncode == 1
+    assert f"to mend first: links to folders are not followed: {pets}/train/cat/batch2; copy" in done.stdout
+    assert "not images by their names" not in done.stdout
+
+
 def test_copies_conflicts_and_mirror_images(pets):
     (pets / "test" / "cat" / "copy.png").write_bytes((pets / "train" / "cat" / "3.png").read_bytes())
     Image.open(pets / "train" / "cat" / "4.png").save(pets / "train" / "dog" / "same pixels.bmp")
@@ -166,6 +175,32 @@ def test_kinds_of_files(pets):
     assert findings.survey.modes["L"] == 1
     assert findings.problems == []
     assert sum("first frame" in remark or "another format" in remark for remark in findings.remarks) == 2
+
+
+def test_16_bits_that_use_few_of_them(pets):
+    for i in range(3):
+        pixels = np.random.default_rng(i).integers(0, 3000, (8, 10), dtype=np.uint16)
+        pixels[0, 0] = 3200
+        Image.fromarray(pixels).save(pets / "train" / "cat" / f"{i}.png")
+    said = (
+        "3 images have 16 bits and use values up to 3,200 of 65,535: of 256 levels at most 13 are left; scale them to"
+    )
+    assert any(said in remark for remark in slackaug.check(pets, cost=False).remarks)
+    Image.fromarray(pixels * 20).save(pets / "train" / "cat" / "0.png")
+    assert not any("bits" in remark for remark in slackaug.check(pets, cost=False).remarks)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_dim_images_are_said_by_check_and_by_search(cache, tmp_path):
+    for name in ("cat", "dog"):
+        for i in range(6):
+            picture(tmp_path / "pets" / name / f"{i}.png", i)
+            dim = np.asarray(Image.open(tmp_path / "pets" / name / f"{i}.png")) // 8  # as Pillow reads 16-bit colour
+            Image.fromarray(dim).save(tmp_path / "pets" / name / f"{i}.png")
+    said = "no training image has a level above 31 of 255, and of 256 levels at most 32 are left; "
+    dataset = load(str(tmp_path / "pets"), cache=tmp_path / "cache" if cache else None)
+    assert sum(note.startswith(said) for note in dataset.notes) == 1
+    assert sum(text.startswith(said) for text in slackaug.check(tmp_path / "pets", cost=False).remarks) == 1
 
 
 def test_imbalance_few_and_no_test_set(tmp_path):

@@ -6,7 +6,7 @@ import torch
 
 from slackaug import rng
 from slackaug.data import DataError, Split, build, load
-from slackaug.data.dataset import classes_note, fingerprint, moments, rebuild
+from slackaug.data.dataset import classes_note, fingerprint, histogram, moments, rebuild
 
 
 def random_split(n=12, n_classes=3, size=(4, 5), seed=0):
@@ -17,7 +17,7 @@ def random_split(n=12, n_classes=3, size=(4, 5), seed=0):
 def test_moments_are_those_of_numpy_in_float64():
     images = random_split(50).images
     values = images.numpy().astype(np.float64) / 255
-    mean, std = moments(images)
+    mean, std = moments(histogram(images))
     assert mean == pytest.approx(values.mean((0, 2, 3)), abs=1e-14)
     assert std == pytest.approx(values.std((0, 2, 3)), abs=1e-14)
 
@@ -25,7 +25,7 @@ def test_moments_are_those_of_numpy_in_float64():
 def test_build_measures_the_training_images_only():
     train, test = random_split(seed=0), random_split(seed=1)
     dataset = build("x", train, test, "abc")
-    assert (dataset.mean, dataset.std) == moments(train.images)
+    assert (dataset.mean, dataset.std) == moments(histogram(train.images))
     assert dataset.fingerprint == build("x", train, random_split(seed=2), "abc").fingerprint
     assert (dataset.n_classes, dataset.image_size, dataset.notes) == (3, (4, 5), ())
 
@@ -75,6 +75,17 @@ def test_a_constant_channel_is_said():
     dataset = build("x", split, split, "abc")
     assert dataset.std[2] == 1 / 255
     assert "blue" in dataset.notes[0]
+
+
+def test_levels_that_are_hardly_used_are_said():
+    split = random_split()
+    dim = Split(split.images // 20, split.labels)  # 12 bits in an array of 16, say
+    assert (
+        build("x", dim, split, "abc").notes[0].startswith("no training image has a level above 12 of 255, and of 256")
+    )
+    assert build("x", dim, split, "abc", statistics=((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))).notes == ()
+    dim.images[-1, -1, -1, -1] = 64
+    assert build("x", dim, split, "abc").notes == ()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Folders and csv files of images."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,7 @@ def picture(path, value=0, size=(4, 4)):
 def classes(root, names=("cat", "dog"), n=10, **options):
     for c, name in enumerate(names):
         for i in range(n):
-            picture(root / name / f"{i}.png", 10 * i + c, **options)
+            picture(root / name / f"{i}.png", 100 + 10 * i + c, **options)
     return root
 
 
@@ -205,6 +207,20 @@ def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
     refused(tmp_path, "cannot be read .Permission denied")
 
 
+def test_a_folder_beside_train_that_may_not_be_listed_does_not_matter(tmp_path, monkeypatch):
+    for part in ("train", "test", "lost+found"):
+        classes(tmp_path / part)
+    scandir = os.scandir
+
+    def scan(path):
+        if "lost+found" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    assert load(str(tmp_path)).notes[1] == "folders beside train/ and test/ are not read: lost+found"
+
+
 def test_absolute_paths_inside_the_folder_are_read(tmp_path, monkeypatch):
     table(tmp_path, [*(f"{tmp_path}/{row}" for row in ROWS), f"{tmp_path}/files/77.png,cat"])
     monkeypatch.chdir(tmp_path)
@@ -236,6 +252,102 @@ def test_links_may_not_lead_outside(tmp_path):
     refused(tmp_path / "data", "outside.*fox")
 
 
+def test_links_to_folders_inside_of_a_class_are_named_and_not_followed(tmp_path):
+    picture(tmp_path / "store" / "x.png")
+    classes(tmp_path / "data")
+    for link, target in (("cat/batch2", tmp_path / "store"), ("dog/2020/circle.png", tmp_path / "data")):
+        (tmp_path / "data" / link).parent.mkdir(exist_ok=True)
+        (tmp_path / "data" / link).symlink_to(target)
+    refused(tmp_path / "data", "not followed: .*/data/cat/batch2, .*/data/dog/2020/circle.png; copy", skip_bad=True)
+    (tmp_path / "data" / "cat" / ".batch3").symlink_to(tmp_path / "store")  # hidden, as all that systems leave behind
+    for link in ("cat/batch2", "dog/2020/circle.png"):
+        (tmp_path / "data" / link).unlink()
+    assert load(str(tmp_path / "data")).class_names == ("cat", "dog")
+
+
+@pytest.mark.parametrize("names", [("cat",), ("cat", "dog")])
+def test_a_class_that_is_all_behind_a_link_is_not_called_empty(names, tmp_path):
+    classes(tmp_path / "store")
+    classes(tmp_path / "data", [name for name in ("cat", "dog") if name not in names])
+    for name in names:
+        (tmp_path / "data" / name).mkdir(parents=True)
+        (tmp_path / "data" / name / "all").symlink_to(tmp_path / "store" / name)
+    refused(tmp_path / "data", "links to folders are not followed: .*/cat/all")
+
+
+# --- slackaug's own folders among the images --------------------------------------------------------------------------
+
+
+def written(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("names", "own"),
+    [
+        ((".lock", "config.yaml", "checkpoints/000000.pt"), "run"),
+        ((".lock",), "run"),  # of a process that has died at once
+        (("preparation-trials.json",), "run"),
+        ((".lock", "study.yaml", "searches/0/config.yaml", "eval/results.json"), "study"),
+        (("eval/.lock", "eval/results.json", "eval/results.csv"), "run"),
+        (("eval/.lock", "eval/trials/none-0.json"), "run"),
+        (("plain-16x16-dcfe761c6234/.lock", "plain-16x16-dcfe761c6234/images.u8"), "cache"),
+        (("a/.lock", "a/config.yaml", "a.log", ".DS_Store", "b/c/.lock", "b/c/config.yaml"), "runs"),
+    ],
+)
+@pytest.mark.parametrize("place", [".", "cat"])
+def test_what_slackaug_has_written_is_no_class(names, own, place, tmp_path):
+    expected = load(str(classes(tmp_path)))
+    written(tmp_path / place / own, *names)
+    if len(names) > 1 and ".lock" in names:
+        picture(tmp_path / place / own / "strips.png", 255, (9, 9))  # of `slackaug figure`
+    dataset = load(str(tmp_path))
+    assert (dataset.class_names, dataset.fingerprint) == (expected.class_names, expected.fingerprint)
+    assert f"folders that slackaug has written are not read: {tmp_path / place / own}" in dataset.notes
+    assert not any("not images by their names" in note for note in dataset.notes)
+
+
+def test_it_is_left_out_of_parts_and_beside_them(tmp_path):
+    for part, n in (("train", 3), ("test", 4)):
+        classes(tmp_path / part, n=n)
+        written(tmp_path / part / "run", ".lock", "config.yaml")
+    written(tmp_path / "runs" / "a", ".lock", "config.yaml")
+    dataset = load(str(tmp_path))
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (6, 8)
+    assert dataset.notes[1:] == (
+        "folders beside train/ and test/ are not read: runs",
+        f"folders that slackaug has written are not read: {tmp_path}/test/run",
+        f"folders that slackaug has written are not read: {tmp_path}/train/run",
+    )
+
+
+@pytest.mark.parametrize("names", [("config.yaml", "metrics.jsonl", "results.json"), (".lock", "labels.txt")])
+def test_a_class_with_files_of_others_stays_one(names, tmp_path):
+    written(classes(tmp_path) / "cat", *names, "eval/.lock", "eval/results.json")
+    assert load(str(tmp_path)).class_names == ("cat", "dog")
+
+
+def test_a_class_behind_a_link_is_not_taken_for_a_folder_of_runs(tmp_path):
+    classes(tmp_path / "data", ("dog", "emu"))
+    written(tmp_path / "data" / "cat" / "run", ".lock", "config.yaml")
+    (tmp_path / "data" / "cat" / "batch").symlink_to(classes(tmp_path / "store") / "cat")
+    refused(tmp_path / "data", "links to folders are not followed: .*/data/cat/batch")
+
+
+COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"  # as Linux and as macOS store the same name
+
+
+def test_a_name_is_one_class_however_its_accents_are_stored(tmp_path):
+    classes(tmp_path / "train", ("dog", DECOMPOSED))
+    classes(tmp_path / "test", ("dog", COMPOSED), n=4)
+    dataset = load(str(tmp_path))
+    assert (dataset.class_names, dataset.test.labels.bincount().tolist()) == ((COMPOSED, "dog"), [4, 4])
+    classes(tmp_path / "test", (DECOMPOSED,))
+    refused(tmp_path, r"test: class folders of the same name.*'cafe\\u0301' and 'caf\\xe9'")
+
+
 # --- csv --------------------------------------------------------------------------------------------------------------
 
 
@@ -253,6 +365,12 @@ def test_csv(tmp_path):
     assert dataset.class_names == ("cat", "dog")
     assert torch.equal(dataset.train.images[:, 0, 0, 0].long() % 10, dataset.train.labels)
     assert len(dataset.test.labels) == 4
+
+
+def test_a_label_in_a_csv_is_one_class_however_its_accents_are_stored(tmp_path):
+    names = [name for name in ("dog", COMPOSED, DECOMPOSED) for _ in range(6)]
+    rows = [f"{row.partition(',')[0]},{name}" for row, name in zip(ROWS, names, strict=False)]
+    assert load(str(table(tmp_path, rows))).class_names == (COMPOSED, "dog")
 
 
 def test_csv_with_splits(tmp_path):

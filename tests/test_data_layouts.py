@@ -52,6 +52,23 @@ def test_folders_of_classes_that_are_not_in_the_list_do_not_matter(imagenet):
     assert load(f"imagenet100:{imagenet}", size=8).n_classes == 3
 
 
+def test_links_to_folders_are_refused_as_in_any_folder(imagenet, domainnet):
+    (imagenet / "train" / WNIDS[0] / "more").symlink_to(imagenet / "val")
+    with pytest.raises(DataError, match=f"not followed: .*/train/{WNIDS[0]}/more"):
+        load(f"imagenet100:{imagenet}", size=8)
+    (domainnet / "clipart_test.txt").unlink()
+    (domainnet / "clipart" / "ant" / "more").symlink_to(domainnet)
+    with pytest.raises(DataError, match=r"not followed: .*/clipart/ant/more"):
+        load(f"domainnet:{domainnet}/clipart", size=8)
+
+
+def test_a_list_from_windows_or_in_composed_letters(imagenet):
+    for part in ("train", "val"):
+        (imagenet / part / WNIDS[0]).rename(imagenet / part / "cafe\u0301")  # as macOS stores it
+    (imagenet / "imagenet100.txt").write_text(f"{WNIDS[2]}\r\ncaf\u00e9\r\n", encoding="utf-8-sig")
+    assert load(f"imagenet100:{imagenet}", size=8).class_names == ("caf\u00e9", WNIDS[2])
+
+
 def test_imagenet100_at_another_size(imagenet):
     assert load(f"imagenet100:{imagenet}", size=16).train.images.shape[1:] == (3, 16, 16)
     dataset = load(f"imagenet100:{imagenet}", size=14, margin=True)
@@ -125,6 +142,8 @@ def test_the_split_depends_on_the_names_alone(domainnet):
 
 
 def test_the_official_split(domainnet):
+    for path in domainnet.glob("clipart_*.txt"):
+        path.write_text(path.read_text(), encoding="utf-8-sig")  # from an editor on Windows
     dataset = load(f"domainnet:{domainnet}/clipart@official", size=8)
     assert (len(dataset.train.labels), len(dataset.test.labels)) == (27, 3)
     assert recipes.paper_row(dataset) == "domainnet-clipart"

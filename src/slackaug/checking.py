@@ -9,6 +9,8 @@ from rich.console import Console
 from . import recipes
 from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for
 from .data import DataError, Dataset
+from .data.dataset import DIM, dim_note
+from .data.files import linked
 from .data.groups import Groups, shared
 from .data.options import Options, listing, printable
 from .data.sources import own_preparation
@@ -127,6 +129,8 @@ def find_problems(found: Survey, size: int | None, *, skip_bad: bool) -> list[st
     problems = []
     if found.bad and not skip_bad:
         problems.append(f"{len(found.bad)} files cannot be read: repair or remove them, or give --skip-bad")
+    if found.links:
+        problems.append(linked(found.links))
     if len(found.classes) < 2:
         problems.append(f"only one class ({', '.join(found.classes)}); a classifier needs at least two")
     strangers = [name for name, parts in found.classes.items() if "train" not in parts and "test" in parts]
@@ -149,7 +153,12 @@ def remarks(found: Survey) -> list[str]:
     has_test = found.count("test") > 0
     ratio = imbalance(found)
     across, conflicts, mirrored, within = found.copies
+    highest = max(found.deep, default=65535)
+    level = round(highest / 257)
     said = [
+        (level < DIM, f"{len(found.deep)} images have 16 bits and use values up to {highest:,} of 65,535: of 256 "
+                      f"levels at most {level + 1} are left; scale them to 8 bits first"),
+        (found.brightest < DIM <= level, dim_note(found.brightest)),
         (not has_test, f"no test set: a stratified {HOLD_OUT:.0%} will be held out"),
         (has_test and untested, f"classes that are not tested: {listing(untested)}"),
         (ratio and ratio >= IMBALANCED, f"the largest class has {ratio or 0:.1f} times the images of the smallest; "

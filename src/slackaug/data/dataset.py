@@ -21,6 +21,7 @@ from .rows import Images, Rows, chunks, select
 RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
 MAX_NAMED = 8  # classes in a note
+DIM = 64  # a level that some pixel should reach, of 256: pictures do, and what uses few of its bits does not
 
 
 class Batch(NamedTuple):
@@ -118,7 +119,13 @@ def build(
             f"{name}: the training images are {sizes[0]} pixels, the test images {sizes[1]}; give a size (--size), "
             "and both are resized to it"
         )
-    mean, std = statistics or moments(train.images)
+    if statistics is None:
+        levels = histogram(train.images)
+        statistics = moments(levels)
+        brightest = int(levels.sum(0).nonzero().max())
+        if brightest < DIM:
+            notes.append(dim_note(brightest))
+    mean, std = statistics
     for channel, deviation in zip(("red", "green", "blue"), std, strict=True):
         if deviation < MIN_STD:
             notes.append(f"the {channel} channel hardly changes: its deviation is taken as 1/255")
@@ -220,12 +227,17 @@ def held_out_note(n_test: int, n: int, groups: Tensor | None) -> str:
     return f"no test set: held out a stratified {share}{together}"
 
 
-def moments(images: Images) -> tuple[RGB, RGB]:
-    """Mean and standard deviation of each channel of (B, 3, H, W) uint8, scaled to [0, 1]; exact until one division."""
-    levels = torch.arange(256)
-    histogram = torch.zeros(3, 256, dtype=torch.int64)
+def histogram(images: Images) -> Tensor:
+    """How often each level is in each channel, (B, 3, H, W) uint8 -> (3, 256)."""
+    found = torch.zeros(3, 256, dtype=torch.int64)
     for part in chunks(images):
-        histogram += torch.stack([channel.flatten().bincount(minlength=256) for channel in part.unbind(1)])
+        found += torch.stack([channel.flatten().bincount(minlength=256) for channel in part.unbind(1)])
+    return found
+
+
+def moments(histogram: Tensor) -> tuple[RGB, RGB]:
+    """Mean and standard deviation of each channel, scaled to [0, 1]; exact until one division."""
+    levels = torch.arange(256)
     mean, std = [], []
     for counts in histogram:
         n, total, squares = (int((counts * levels**power).sum()) for power in range(3))
@@ -240,6 +252,14 @@ def fingerprint(split: Split) -> str:
     for part in chain(chunks(split.images), [split.labels]):
         digest.update(part.contiguous().numpy().data)
     return digest.hexdigest()[:16]
+
+
+def dim_note(brightest: int) -> str:
+    """Nothing says how bright images should be, but 12 bits in files of 16 are a sixteenth of what they were."""
+    return (
+        f"no training image has a level above {brightest} of 255, and of 256 levels at most {brightest + 1} are left; "
+        "images of 16 bits are divided by 65,535: scale those that use less of that range to 8 bits first"
+    )
 
 
 def classes_note(class_names: Sequence[str]) -> str:

@@ -106,7 +106,7 @@ def upright(image: Image.Image, options: Options) -> Image.Image:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):
+    if is_deep(image):
         return from_integers(np.asarray(image))
     if image.mode == "F":
         raise DataError("floating-point pixels, whose range is not known; convert to 8 or 16 bits")
@@ -114,6 +114,11 @@ def to_rgb(image: Image.Image) -> Image.Image:
         white = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
     return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def is_deep(image: Image.Image) -> bool:
+    """Whether it is grey of more than 8 bits; colour of 16 bits Pillow itself makes one of 8."""
+    return image.mode.startswith("I")
 
 
 def from_integers(values: Array) -> Image.Image:

@@ -25,6 +25,7 @@ PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "t
 
 def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | None = None) -> Dataset:
     """Decode the files; `statistics` as in `build`."""
+    refuse_links(found)
     if options.group_by is not None:
         found = grouped(found, options.group_by)
     name, root, items, notes = *found[:3], [*found.notes]
@@ -66,8 +67,21 @@ def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | N
 
 def checked(found: Listing) -> Listing:
     if not found.items:
+        refuse_links(found)
         raise DataError(f"{found.name}: no images; known are files that end in {' '.join(decode.SUFFIXES)}")
     return found
+
+
+def refuse_links(found: Listing) -> None:
+    if found.links:
+        raise DataError(f"{found.name}: {linked(found.links)}")
+
+
+def linked(links: Sequence[str]) -> str:
+    return (
+        f"links to folders are not followed: {listed(links)}; copy what they lead to, make hard links, or list the "
+        "images in a csv by absolute paths"
+    )
 
 
 def part_of(name: str) -> str | None:

@@ -5,16 +5,21 @@ A layout that could put test images into training is refused: parts without clas
 
 import os
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from .dataset import Dataset
 from .decode import SUFFIXES
-from .files import checked, from_files, part_of, refuse_outside, split_of
-from .listing import Item, Listing
+from .files import checked, from_files, part_of, real, refuse_outside, split_of
+from .listing import Item, Listing, label_of
 from .options import DataError, Options, listing
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
+# What slackaug writes, wherever it is told to: docs/files.md. A folder of images has neither of these.
+LOCK = ".lock"  # in a run, a study, an evaluation and a cache
+BESIDE_LOCK = {"config.yaml", "study.yaml", "trials", "results.json", "images.u8"}  # unless it has not begun
+BEFORE_A_RUN = "preparation-trials.json"  # there is no lock yet
 
 
 def folder(location: str, options: Options) -> Dataset:
@@ -25,23 +30,24 @@ def list_folder(location: str) -> Listing:
     """The names of the class folders are the labels; images may lie deeper inside them."""
     root = Path(location)
     notes: list[str] = []
+    links: list[str] = []
     parts = find_parts(root, notes)
-    items = [item for path, split in parts.items() for item in items_in(path, split, notes)]
+    items = [item for path, split in parts.items() for item in items_in(path, split, notes, links)]
     refuse_outside(str(root), root, items)
     if items and root in parts:
         refuse_folder_above(root)
-    return checked(Listing(str(root), root, items, notes))
+    return checked(Listing(str(root), root, items, notes, links))
 
 
 def find_parts(root: Path, notes: list[str]) -> dict[Path, str]:
     """The folders that hold class folders, and whether they go to train or to test."""
-    found = folders(root)
+    every, found = visible(root), folders(root)
     parts = [path for path in found if part_of(path.name)]
     if any(part_of(path.name) == "train" and holds_classes(path) for path in parts):
         counts = Counter(part_of(path.name) for path in parts)
         if max(counts.values()) > 1:
             raise DataError(f"{root}: several folders for one part ({names(parts)}); join them or move one elsewhere")
-        others = [path for path in found if path not in parts]
+        others = [path for path in every if path not in parts]
         if others:
             notes.append(f"folders beside train/ and test/ are not read: {names(others)}")
         joined = [path.name for path in parts if part_of(path.name) == "val"]
@@ -102,9 +108,14 @@ def holds_classes(path: Path) -> bool:
     return bool(folders(path)) and not any(is_image(file) for file in path.iterdir())
 
 
-def items_in(root: Path, split: str, notes: list[str], only: Container[str] | None = None) -> list[Item]:
+def items_in(
+    root: Path, split: str, notes: list[str], links: list[str], only: Container[str] | None = None
+) -> list[Item]:
     """The images of the class folders in a folder, or of some of these alone."""
-    classes = [path for path in folders(root) if only is None or path.name in only]
+    every = visible(root)
+    own = [path for path in every if is_own(path)]
+    classes = [path for path in every if path not in own and (only is None or label_of(path.name) in only)]
+    refuse_same_names(root, classes)
     stray = [path for path in root.iterdir() if is_image(path)]
     if stray and not classes:
         raise DataError(
@@ -115,21 +126,43 @@ def items_in(root: Path, split: str, notes: list[str], only: Container[str] | No
         notes.append(f"{len(stray)} images in {root.name} lie outside of the class folders and are not read")
     items, n_ignored, empty = [], 0, []
     for path in classes:
-        files = files_in(path)
+        files, linked, own_inside = files_in(path)
         images = [file for file in files if has_image_name(file.name)]
-        items += [Item(file, path.name, split) for file in images]
+        label = label_of(path.name)
+        items += [Item(file, label, split) for file in images]
         n_ignored += len(files) - len(images)
-        if not images:
+        links += map(str, linked)
+        own += own_inside
+        if not images and not linked:
             empty.append(path.name)
     refuse_nested_parts(root, items)
     if items and empty:
         raise DataError(f"{root}: class folders without images: {listing(empty)}; fill them or remove them")
+    if own:
+        notes.append(f"folders that slackaug has written are not read: {listing([str(path) for path in own])}")
     if n_ignored:
         notes.append(f"{n_ignored} files in {root.name} are not images by their names and are not read")
     return items
 
 
+def refuse_same_names(root: Path, classes: list[Path]) -> None:
+    by_label: dict[str, list[str]] = {}
+    for path in classes:
+        by_label.setdefault(label_of(path.name), []).append(ascii(path.name))  # which shows how they differ
+    same = [" and ".join(several) for several in by_label.values() if len(several) > 1]
+    if same:
+        raise DataError(
+            f"{root}: class folders of the same name, whose accents are stored in two ways; join them, or rename one: "
+            f"{listing(same, '; ')}"
+        )
+
+
 def folders(root: Path) -> list[Path]:
+    """Those that may hold images."""
+    return [path for path in visible(root) if not is_own(path)]
+
+
+def visible(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not is_litter(path.name))
 
 
@@ -146,15 +179,55 @@ def has_image_name(name: str) -> bool:
     return os.path.splitext(name)[1].lower() in SUFFIXES and not is_litter(name)
 
 
-def files_in(root: Path) -> list[Path]:
-    """All files below a folder, in order, and links to folders, which are not followed: they may lead in a circle."""
-    found: list[tuple[str, ...]] = []  # the parts of each path below the root, by which paths are sorted
+class Below(NamedTuple):
+    """What there is below a folder, in order."""
+
+    files: list[Path]
+    links: list[Path]  # to folders elsewhere; none is followed, and one that leads back into the folder hides nothing
+    own: list[Path]  # what is in them is not among the files
+
+
+def files_in(root: Path) -> Below:
+    files: list[tuple[str, ...]] = []  # the parts of each path below the root, by which paths are sorted
+    links: list[tuple[str, ...]] = []
+    own: list[tuple[str, ...]] = []
     for place, inner, names in os.walk(root, onerror=refuse):
-        inner[:] = [name for name in inner if not is_litter(name)]
-        links = [name for name in inner if os.path.islink(os.path.join(place, name))]
+        folders_here = [name for name in inner if not is_litter(name)]
+        linked = [name for name in folders_here if os.path.islink(os.path.join(place, name))]
+        away = [name for name in linked if not real(Path(place, name)).is_relative_to(real(root))]
+        owned = [name for name in folders_here if name not in linked and is_own(Path(place, name))]
+        inner[:] = [name for name in folders_here if name not in owned]
         below = tuple(Path(place).relative_to(root).parts)
-        found += [(*below, name) for name in (*names, *links) if not is_litter(name)]
-    return [root.joinpath(*parts) for parts in sorted(found)]
+        for found, some in ((files, names), (links, away), (own, owned)):
+            found += [(*below, name) for name in some if not is_litter(name)]
+    return Below(*([root.joinpath(*parts) for parts in sorted(found)] for found in (files, links, own)))
+
+
+def is_own(path: Path) -> bool:
+    """A run, a study, an evaluation or a cache of slackaug, by its files; or a folder that holds such folders and no
+    images, as runs/ does."""
+    try:
+        if (path / BEFORE_A_RUN).is_file():
+            return True
+        if (path / LOCK).is_file():
+            shown = {name for name in os.listdir(path) if not is_litter(name)}
+            return not shown or not shown.isdisjoint(BESIDE_LOCK)
+        with os.scandir(path) as entries:
+            return holds_own_alone(entries)
+    except OSError:  # lost+found, say; who reads it finds out
+        return False
+
+
+def holds_own_alone(entries: Iterable[os.DirEntry[str]]) -> bool:
+    """Folders of slackaug's and no images; a link to a folder may hide some."""
+    found = False
+    for entry in entries:
+        if is_litter(entry.name):
+            continue
+        if has_image_name(entry.name) or (entry.is_dir() and (entry.is_symlink() or not is_own(Path(entry)))):
+            return False
+        found = found or entry.is_dir()
+    return found
 
 
 def refuse(error: OSError) -> None:

@@ -17,7 +17,7 @@ from . import splits
 from .dataset import Dataset, with_margin
 from .files import checked, from_files, refuse_outside
 from .folder import folders, is_image, items_in
-from .listing import Item, Listing
+from .listing import Item, Listing, label_of
 from .options import DataError, Options, listing
 
 SIZE = 224
@@ -61,21 +61,22 @@ def list_imagenet100(location: str) -> Listing:
         if not (root / part).is_dir() or not folders(root / part):
             raise DataError(f"{name}: {root / part} with class folders is missing; {layout_of_imagenet()}")
     wanted = class_list(root, name)
-    items = []
+    items: list[Item] = []
+    links: list[str] = []
     for part, split in (("train", "train"), ("val", "test")):
-        there = {path.name for path in folders(root / part)}
+        there = {label_of(path.name) for path in folders(root / part)}
         missing = [label for label in wanted if label not in there]
         if missing:
             raise DataError(f"{name}: no folder in {root / part} for {listing(missing)}, which {CLASS_LIST} names")
-        items += items_in(root / part, split, [], only={*wanted})
+        items += items_in(root / part, split, [], links, only={*wanted})
     refuse_outside(name, root, items)
-    return checked(Listing(name, root, items, ["val is the test set"]))
+    return checked(Listing(name, root, items, ["val is the test set"], links))
 
 
 def class_list(root: Path, name: str) -> list[str]:
-    path, there = root / CLASS_LIST, [folder.name for folder in folders(root / "train")]
+    path, there = root / CLASS_LIST, [label_of(folder.name) for folder in folders(root / "train")]
     if path.is_file():
-        wanted = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        wanted = [label_of(line.strip()) for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         if not wanted:
             raise DataError(f"{path}: no classes; expected one on each line, such as n01558993")
         return wanted
@@ -108,6 +109,7 @@ def domain_of(location: str) -> tuple[Path, str, bool]:
 def list_domainnet(location: str) -> Listing:
     root, domain, is_official = domain_of(location)
     name = f"domainnet:{location}"
+    links: list[str] = []
     lists = {part: root / f"{domain}_{part}.txt" for part in ("train", "test")}
     if all(path.is_file() for path in lists.values()):
         named = [item for part, path in lists.items() for item in listed(root, domain, path, part)]
@@ -118,7 +120,7 @@ def list_domainnet(location: str) -> Listing:
     elif is_official:
         raise DataError(f"{name}: the official split needs {lists['train']} and {lists['test']}")
     elif (root / domain).is_dir():
-        items, notes = items_in(root / domain, "train", []), [f"no {lists['train'].name}: all files of {domain}"]
+        items, notes = items_in(root / domain, "train", [], links), [f"no {lists['train'].name}: all files of {domain}"]
     else:
         raise DataError(f"{name}: no folder {root / domain}; expected {domain}/CLASS/*.jpg in {root}")
     refuse_outside(name, root, items)
@@ -128,19 +130,19 @@ def list_domainnet(location: str) -> Listing:
     n_classes = len({item.label for item in items})
     if n_classes != N_CLASSES["domainnet"]:
         notes.append(f"{n_classes} classes, of the {N_CLASSES['domainnet']} that DomainNet has")
-    return checked(Listing(name, root, items, notes))
+    return checked(Listing(name, root, items, notes, links))
 
 
 def listed(root: Path, domain: str, path: Path, part: str) -> list[Item]:
     items, problems = [], []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         file = Path(line.rpartition(" ")[0] or line)
         if not line.strip():
             continue
         if len(file.parts) != 3 or file.parts[0] != domain or not is_image(file):
             problems.append(f"line {number}: {line!r}")
         else:
-            items.append(Item(root / file, file.parts[1], part))
+            items.append(Item(root / file, label_of(file.parts[1]), part))
     if problems:
         raise DataError(f"{path}: expected lines such as '{domain}/CLASS/FILE.jpg 0': {listing(problems, '; ')}")
     return items

@@ -1,5 +1,7 @@
 """Files with labels, before any is read."""
 
+import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,12 @@ class Listing(NamedTuple):
     root: Path  # the folder that their names are shown relative to
     items: list[Item]
     notes: list[str]
+    links: Sequence[str] = ()  # to folders inside of class folders: a search refuses them, for they are not followed
+
+
+def label_of(name: str) -> str:
+    """A class by its name: an é may be one character or two (a folder from macOS), and is one class (Unicode's NFC)."""
+    return unicodedata.normalize("NFC", name)
 
 
 def relative(path: Path, root: Path) -> str:

@@ -43,6 +43,9 @@ class Survey:
     bad: dict[str, str] = field(default_factory=dict)  # files that cannot be read, and why
     misnamed: list[str] = field(default_factory=list)  # files of another format than their name says
     animated: list[str] = field(default_factory=list)  # of which the first frame is read
+    deep: list[int] = field(default_factory=list)  # the highest value in each image of 16 bits
+    brightest: int = 255  # level in the training images, at 8 bits
+    links: list[str] = field(default_factory=list)  # to folders, which are not followed
     copies: Copies
     notes: tuple[str, ...] = ()
     groups: Groups | None = None  # of the images that can be read, where they were asked for
@@ -83,7 +86,7 @@ def survey_files(found: Listing, options: Options) -> Survey:
     sizes: Counter[Size] = Counter()
     modes: Counter[str] = Counter()
     bad: dict[str, str] = {}
-    misnamed, animated = [], []
+    misnamed, animated, deep, levels = [], [], [], []
     seen: list[Seen] = []
     readable: list[Item] = []
     for item, about in look_at(found, options):
@@ -96,6 +99,10 @@ def survey_files(found: Listing, options: Options) -> Survey:
         modes[about["mode"]] += 1
         if is_misnamed(item.path, about["format"]):
             misnamed.append(name)
+        if "highest" in about:
+            deep.append(about["highest"])
+        if item.part == "train":
+            levels.append(about["brightest"])
         if about["animated"]:
             animated.append(name)
         seen.append(Seen(name, item.label, item.part, about["digest"], about["mirrored"], item.group))
@@ -111,6 +118,9 @@ def survey_files(found: Listing, options: Options) -> Survey:
         bad=bad,
         misnamed=misnamed,
         animated=animated,
+        deep=deep,
+        brightest=max(levels, default=255),
+        links=list(found.links),
         notes=tuple(found.notes),
         copies=find_copies(seen),
         groups=None if options.group_by is None or not readable else Groups(readable),

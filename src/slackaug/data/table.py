@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .dataset import Dataset
 from .files import PARTS, checked, from_files, part_of, real, refuse_outside, split_of
-from .listing import Item, Listing
+from .listing import Item, Listing, label_of
 from .options import DataError, Options, listing
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
@@ -36,7 +36,7 @@ def list_table(location: str, group_by: str | None = None) -> Listing:
         elif "split" in row and not part_of(part):
             problems.append(f"line {line}: split {part!r}, expected {', '.join(PARTS)}")
         else:
-            items.append(Item(path.parent / file, label, split_of(part), group))
+            items.append(Item(path.parent / file, label_of(label), split_of(part), group))
             if not Path(file).is_absolute():
                 relative.append(items[-1])
     if problems:

@@ -98,11 +98,18 @@ def look(path: str) -> dict[str, Any]:
     try:
         with decode.opened(path) as image:
             kind = {"mode": image.mode, "format": image.format, "animated": getattr(image, "is_animated", False)}
+            if decode.is_deep(image):
+                kind["highest"] = int(np.asarray(image).max())
             pixels = decode.pixels(image, Options())
     except DataError as error:
         return {"bad": str(error)}
     mirrored = np.ascontiguousarray(pixels[:, ::-1])
-    return kind | {"size": pixels.shape[:2], "digest": digest(pixels), "mirrored": digest(mirrored)}
+    return kind | {
+        "size": pixels.shape[:2],
+        "digest": digest(pixels),
+        "mirrored": digest(mirrored),
+        "brightest": int(pixels.max()),
+    }
 
 
 def digest(pixels: Array) -> str:

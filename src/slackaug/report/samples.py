@@ -86,9 +86,10 @@ Files = dict[str, list[File]]  # training images by class
 def folder_files(root: Path) -> Files:
     found: Files = {}
     notes: list[str] = []
+    links: list[str] = []
     for path, split in folder.find_parts(root, notes).items():
         if split == "train":
-            for item in folder.items_in(path, split, notes):
+            for item in folder.items_in(path, split, notes, links):
                 found.setdefault(item.label, []).append(File(item.path, root))
     return found
 
