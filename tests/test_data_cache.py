@@ -296,8 +296,25 @@ def test_a_full_disk_is_said_before_and_during(pictures, tmp_path, monkeypatch):
     folder = cache.folder_for(full, pictures, 10, 12, Options())
     folder.mkdir(parents=True)
     (folder / "images.u8").symlink_to("/dev/full")  # every write fails: no space left
+    monkeypatch.setattr(cache, "refuse_links", lambda folder: None)
     with pytest.raises(DataError, match=r"cannot be written \(No space left on device\).*--cache DIR"):
         load(str(pictures), cache=full)
+
+
+@pytest.mark.parametrize("name", ["images.u8", "index.bin", ".lock"])
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe", "folder"])
+def test_nothing_is_written_through_a_link(name, kind, pictures, tmp_path):
+    precious = tmp_path / "precious.txt"
+    precious.write_text("precious")
+    folder = cache.folder_for(tmp_path / "cache", pictures, 10, 12, Options())
+    folder.mkdir(parents=True)
+    make = {"link": lambda path: path.symlink_to(precious), "dangling": lambda path: path.symlink_to(tmp_path / "new"),
+            "pipe": os.mkfifo, "folder": Path.mkdir}  # fmt: skip
+    make[kind](folder / name)
+    with pytest.raises(DataError, match=rf"{name}: is a link, a pipe or a folder, expected a file of the cache"):
+        load(str(pictures), cache=tmp_path / "cache")
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_place_that_is_no_folder(pictures, tmp_path):

@@ -23,6 +23,7 @@ import PIL
 import torch
 from torch import Tensor
 
+from ..files import leads_elsewhere
 from . import records
 from .crew import Crew, n_cores
 from .options import DataError, Options, Progress
@@ -30,6 +31,7 @@ from .options import DataError, Options, Progress
 FORMAT = 1  # of these files
 DEFAULT = Path("~/.cache/slackaug/images")
 SPARE_BYTES = 256 * 1024**2  # that a cache leaves on the disk
+FILES = ("images.u8", "index.bin", ".lock")  # of a cache, all written in place
 CRASHED = {"bad": "the decoder crashed on it"}
 log = logging.getLogger("slackaug")
 
@@ -57,6 +59,7 @@ def fill(
     options: Options,
 ) -> Cached:
     """The cache in `folder` with all of these files in it, as far as they can be read."""
+    refuse_links(folder)
     try:
         with locked(folder) as lock:
             return Filling(folder, root, paths, shape, options, lock).run()
@@ -65,6 +68,16 @@ def fill(
             f"{folder}: the cache of decoded images cannot be written ({error.strerror or error}); what is done is "
             "kept. Make room, or choose another place with --cache DIR"
         ) from error
+
+
+def refuse_links(folder: Path) -> None:
+    """What is written to must be a file: a link would change what it points to."""
+    for name in FILES:
+        if leads_elsewhere(folder / name):
+            raise DataError(
+                f"{folder / name}: is a link, a pipe or a folder, expected a file of the cache of decoded images; "
+                "remove it, or choose another place with --cache DIR"
+            )
 
 
 def silent(what: str, done: int, total: int) -> None:
