@@ -122,7 +122,7 @@ def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, A
     items = {str(item.path): item for item in found.items}
     answers: dict[str, dict[str, Any]] = {}
     progress = options.progress or silent
-    about = {"file": None, "root": "", "height": 1, "width": 1, "size": None, "margin": False}
+    about = {"file": None, "read_only": False, "root": "", "height": 1, "width": 1, "size": None, "margin": False}
     with Crew(about, min(n_cores(), 1 + len(items) // 8)) as crew:
         for asked, some in crew.map("look", items, lambda: CRASHED):
             answers |= zip(asked, some, strict=True)

@@ -75,7 +75,7 @@ def main() -> None:
     os.dup2(2, 1)  # what decoders print must not be taken for an answer
     about = json.loads(sys.stdin.readline())
     options = Options(size=about["size"], margin=about["margin"])
-    with open(about["file"] or os.devnull, "r+b") as file:
+    with open(about["file"] or os.devnull, "rb" if about["read_only"] else "r+b") as file:
         store = Store(file, about["root"], about["height"], about["width"])
         print(json.dumps("ready"), file=answers, flush=True)
         for line in sys.stdin:
