@@ -46,7 +46,14 @@ class Survey:
     copies: Copies
     notes: tuple[str, ...] = ()
     groups: Groups | None = None  # of the images that can be read, where they were asked for
+    listing: Listing | None = None  # all files, where the source is made of files
+    readable: list[Item] = field(default_factory=list)  # those of them that can be read
     dataset: Dataset | None = None  # where the source had to be read as a whole
+
+    @property
+    def has_test(self) -> bool:
+        """Whether there is a test set, be it one of which nothing can be read."""
+        return self.listing is None or any(item.part == "test" for item in self.listing.items)
 
     def count(self, part: str) -> int:
         return sum(parts.get(part, 0) for parts in self.classes.values())
@@ -114,6 +121,8 @@ def survey_files(found: Listing, options: Options) -> Survey:
         notes=tuple(found.notes),
         copies=find_copies(seen),
         groups=None if options.group_by is None or not readable else Groups(readable),
+        listing=found,
+        readable=readable,
     )
 
 
@@ -122,7 +131,8 @@ def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, A
     items = {str(item.path): item for item in found.items}
     answers: dict[str, dict[str, Any]] = {}
     progress = options.progress or silent
-    about = {"file": None, "read_only": False, "root": "", "height": 1, "width": 1, "size": None, "margin": False}
+    about = {"file": None, "read_only": False, "root": "", "height": 1, "width": 1,
+             "size": options.size, "margin": options.margin}  # fmt: skip
     with Crew(about, min(n_cores(), 1 + len(items) // 8)) as crew:
         for asked, some in crew.map("look", items, lambda: CRASHED):
             answers |= zip(asked, some, strict=True)
