@@ -15,7 +15,7 @@ import test_messages
 from slackaug import checking as check
 from slackaug import cli, learn
 from slackaug import costs as costing
-from slackaug.data import DataError, files, load
+from slackaug.data import DataError, files, load, packages
 from slackaug.data import survey as surveys
 from slackaug.data.options import Options
 
@@ -201,6 +201,43 @@ def test_sources_without_files(source, tiny_npz):
     assert findings.proposal.size is None
     said = "mirror flips are off for this data set" in check.lines(findings)
     assert said == (source == "digits")
+
+
+@pytest.mark.parametrize("options", [{}, {"size": 64, "margin": True}], ids=str)
+@pytest.mark.parametrize(("shape", "dtype", "mode", "channels"), [
+    ((28, 20), "uint8", "L", "grey"), ((28, 20, 1), "uint16", "I;16", "grey, 16 bits"),
+    ((1, 28, 20), "bool", "1", "black and white"), ((28, 20, 3), "uint8", "RGB", "colour"),
+    ((3, 28, 20), ">u2", "RGB;16", "colour, 16 bits"), ((28, 20, 3), "bool", "RGB;1", "colour, 1 bit"),
+])  # fmt: skip
+def test_an_npz_is_said_to_be_what_is_in_the_file(shape, dtype, mode, channels, options, tmp_path):
+    images = np.random.default_rng(0).integers(0, 2, (20, *shape)).astype(dtype)
+    labels = np.arange(20) % 2
+    np.savez(tmp_path / "x.npz", train_images=images[:12], train_labels=labels[:12], val_images=images[12:15],
+             val_labels=labels[12:15], test_images=images[15:], test_labels=labels[15:])  # fmt: skip
+    findings = check.check(tmp_path / "x.npz", cost=False, **options)
+    found = findings.as_dict()
+    assert found["sizes"] == [{"width": 20, "height": 28, "images": 20}]
+    assert found["channels"] == {mode: 20}
+    assert {"sizes: 20 x 28 (20)", f"channels: {channels} (20)"} <= {*check.lines(findings)}
+
+
+def test_parts_of_an_npz_of_different_sizes(tmp_path):
+    shapes = {"train": (12, 8, 10), "test": (6, 9, 9, 3)}
+    arrays = {f"{part}_images": np.zeros(shape, np.uint8) for part, shape in shapes.items()}
+    labels = {f"{part}_labels": np.arange(shape[0]) % 2 for part, shape in shapes.items()}
+    np.savez(tmp_path / "x.npz", **arrays, **labels)
+    found = check.check(tmp_path / "x.npz", size=8, cost=False).survey
+    assert (found.sizes, found.modes) == ({(8, 10): 12, (9, 9): 6}, {"L": 12, "RGB": 6})
+
+
+def test_images_of_packages_are_what_they_were():
+    examples = [(Image.new("L" if k % 3 else "RGB", (10, 8 + k % 3)), k % 2) for k in range(6)]
+    stacks = {part: packages.stack("hf:x", examples, Options(size=4)) for part in ("train", "test")}
+    data = packages.from_stacks("hf:x", stacks, Options(size=4), ["a", "b"])
+    found = surveys.survey_dataset(data)
+    assert found.modes == {"L": 8, "RGB": 4}
+    assert found.sizes == {(8, 10): 4, (9, 10): 4, (10, 10): 4}
+    assert surveys.survey_dataset(load("digits")).modes == {"L": 1797}
 
 
 def test_large_and_elongated_images(tmp_path):

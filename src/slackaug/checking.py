@@ -31,7 +31,7 @@ FLIP_QUESTION = (
 )
 MODES = {"1": "black and white", "L": "grey", "I;16": "grey, 16 bits", "I": "grey, 32 bits", "P": "palette",
          "RGB": "colour", "RGBA": "colour with transparency", "LA": "grey with transparency", "CMYK": "CMYK",
-         "F": "floating point"}  # fmt: skip
+         "F": "floating point", "RGB;1": "colour, 1 bit", "RGB;16": "colour, 16 bits"}  # fmt: skip
 
 
 class Proposal(NamedTuple):

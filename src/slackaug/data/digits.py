@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from .arrays import to_images
-from .dataset import Dataset, Split, build
+from .dataset import Dataset, Kind, Split, build
 from .options import Options
 
 # Pixels to move by: at 8, a rotation or a shift can only tear a digit apart. At 32 nothing is gained but the cost.
@@ -26,4 +26,6 @@ def digits(options: Options) -> Dataset:
         images, labels = stored["images"], stored["labels"]  # (1797, 8, 8) and (1797,) uint8
     options = options if options.size else replace(options, size=SIZE)
     split = Split(to_images(images, options, "digits"), torch.from_numpy(labels.astype(np.int64)))
-    return build("digits", split, None, [str(digit) for digit in range(10)], flip=False)
+    dataset = build("digits", split, None, [str(digit) for digit in range(10)], flip=False)
+    height, width = split.images.shape[2:]
+    return replace(dataset, kinds={Kind(height, width, "L"): len(labels)})

@@ -13,7 +13,7 @@ from PIL import Image
 
 from .cache import CRASHED, silent
 from .crew import Crew, n_cores
-from .dataset import Dataset
+from .dataset import Dataset, Kind
 from .groups import Groups
 from .listing import Item, Listing, shown
 from .options import Options
@@ -38,7 +38,7 @@ class Copies(NamedTuple):
 class Survey:
     name: str
     classes: dict[str, dict[str, int]]  # images that can be read, by class and part (train or test)
-    sizes: Counter[Size]
+    sizes: Counter[Size]  # as they come, whatever --size makes of them
     modes: Counter[str]  # as Pillow names them
     bad: dict[str, str] = field(default_factory=dict)  # files that cannot be read, and why
     misnamed: list[str] = field(default_factory=list)  # files of another format than their name says
@@ -159,12 +159,16 @@ def survey_dataset(dataset: Dataset) -> Survey:
             digests = digest(pixels.numpy()), digest(pixels.flip(1).numpy())
             seen.append(Seen(f"{part} image {i}", name, part, *digests))
     height, width = dataset.train.images.shape[2:]
-    sizes = Counter({(height, width): len(seen)})
+    sizes: Counter[Size] = Counter()
+    modes: Counter[str] = Counter()
+    for kind, n in (dataset.kinds or {Kind(height, width, "RGB"): len(seen)}).items():
+        sizes[kind.height, kind.width] += n
+        modes[kind.mode] += n
     return Survey(
         name=dataset.name,
         classes=classes,
         sizes=sizes,
-        modes=Counter({"RGB": len(seen)}),
+        modes=modes,
         notes=dataset.notes,
         dataset=dataset,
         copies=find_copies(seen),
