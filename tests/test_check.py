@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 from PIL import Image
 
 import slackaug
+import test_messages
 from slackaug import checking as check
 from slackaug import cli, learn
 from slackaug import costs as costing
-from slackaug.data import load
+from slackaug.data import DataError, files, load, packages
 from slackaug.data import survey as surveys
 from slackaug.data.options import Options
 
@@ -236,6 +238,43 @@ def test_sources_without_files(source, tiny_npz):
     assert said == (source == "digits")
 
 
+@pytest.mark.parametrize("options", [{}, {"size": 64, "margin": True}], ids=str)
+@pytest.mark.parametrize(("shape", "dtype", "mode", "channels"), [
+    ((28, 20), "uint8", "L", "grey"), ((28, 20, 1), "uint16", "I;16", "grey, 16 bits"),
+    ((1, 28, 20), "bool", "1", "black and white"), ((28, 20, 3), "uint8", "RGB", "colour"),
+    ((3, 28, 20), ">u2", "RGB;16", "colour, 16 bits"), ((28, 20, 3), "bool", "RGB;1", "colour, 1 bit"),
+])  # fmt: skip
+def test_an_npz_is_said_to_be_what_is_in_the_file(shape, dtype, mode, channels, options, tmp_path):
+    images = np.random.default_rng(0).integers(0, 2, (20, *shape)).astype(dtype)
+    labels = np.arange(20) % 2
+    np.savez(tmp_path / "x.npz", train_images=images[:12], train_labels=labels[:12], val_images=images[12:15],
+             val_labels=labels[12:15], test_images=images[15:], test_labels=labels[15:])  # fmt: skip
+    findings = check.check(tmp_path / "x.npz", cost=False, **options)
+    found = findings.as_dict()
+    assert found["sizes"] == [{"width": 20, "height": 28, "images": 20}]
+    assert found["channels"] == {mode: 20}
+    assert {"sizes: 20 x 28 (20)", f"channels: {channels} (20)"} <= {*check.lines(findings)}
+
+
+def test_parts_of_an_npz_of_different_sizes(tmp_path):
+    shapes = {"train": (12, 8, 10), "test": (6, 9, 9, 3)}
+    arrays = {f"{part}_images": np.zeros(shape, np.uint8) for part, shape in shapes.items()}
+    labels = {f"{part}_labels": np.arange(shape[0]) % 2 for part, shape in shapes.items()}
+    np.savez(tmp_path / "x.npz", **arrays, **labels)
+    found = check.check(tmp_path / "x.npz", size=8, cost=False).survey
+    assert (found.sizes, found.modes) == ({(8, 10): 12, (9, 9): 6}, {"L": 12, "RGB": 6})
+
+
+def test_images_of_packages_are_what_they_were():
+    examples = [(Image.new("L" if k % 3 else "RGB", (10, 8 + k % 3)), k % 2) for k in range(6)]
+    stacks = {part: packages.stack("hf:x", examples, Options(size=4)) for part in ("train", "test")}
+    data = packages.from_stacks("hf:x", stacks, Options(size=4), ["a", "b"])
+    found = surveys.survey_dataset(data)
+    assert found.modes == {"L": 8, "RGB": 4}
+    assert found.sizes == {(8, 10): 4, (9, 10): 4, (10, 10): 4}
+    assert surveys.survey_dataset(load("digits")).modes == {"L": 1797}
+
+
 def test_large_and_elongated_images(tmp_path):
     for k, name in enumerate(("a", "b")):
         for i in range(3):
@@ -391,6 +430,110 @@ def test_groups_that_are_none_are_refused_as_by_a_search(group_by, says, patient
 def test_groups_are_for_files(command):
     done = command("check", "digits", "--group-by", "x")
     assert (done.returncode, "groups are for image files" in done.stderr) == (2, True)
+
+
+# --- as a search ------------------------------------------------------------------------------------------------------
+
+
+def folder(places, **more):
+    """A function that makes a folder of so many pictures in each place, and says with which options it is read."""
+
+    def make(root):
+        for k, (place, n) in enumerate(places.items()):
+            for i in range(n):
+                picture(root / place / f"{i}.png", 100 * k + i)
+        return more
+
+    return make
+
+
+def damaged(places, bad, **more):
+    """With files that are cut off in the middle, each of the given width."""
+
+    def make(root):
+        folder(places)(root)
+        for path, width in bad.items():
+            picture(root / path, 5, width=width)
+            os.truncate(root / path, (root / path).stat().st_size - 40)
+        return more
+
+    return make
+
+
+def thin(root):
+    folder({"a": 6, "b": 6})(root)
+    picture(root / "b" / "thin.png", 5, width=20_000, height=1)
+    return {"size": 70, "margin": True}
+
+
+def odd(root):
+    folder({"a": 6, "b": 6})(root)
+    picture(root / "b" / "wide.png", 5, width=30)
+    return {}
+
+
+PARTED = {"train/a": 3, "train/b": 3}
+REFUSED = {
+    "too few images to hold one out": folder({"a": 2, "b": 2}),
+    "test: no images": damaged(PARTED, {"test/a/0.png": 10}, skip_bad=True),
+    "none of the 2 files can be read": damaged({}, {"a/0.png": 10, "b/0.png": 10}, skip_bad=True),
+    "3 of 15 files cannot be read": damaged({"a": 6, "b": 6}, {f"b/x{i}.png": 10 for i in range(3)}),
+    "every class needs at least 2 training images": folder({"a": 6, "b": 1}),
+    "too few in 'b' (0)": damaged({"a": 6}, {"b/0.png": 10, "b/1.png": 10}, skip_bad=True),
+    "classes in the test set that have no training images: c": folder(PARTED | {"test/c": 2}),
+    "have no training images: d": damaged(PARTED | {"test/a": 2}, {"test/d/0.png": 10}, skip_bad=True),
+    "images of different sizes: 10 x 8 (12), 30 x 8 (1)": odd,
+    "only one class ('a')": folder({"a": 6}),
+    "too thin for --margin": thin,
+    "groups in train and in test: 0; move": damaged(
+        PARTED | {"test/a/x": 2, "test/b/x": 2}, {"test/a/0.png": 10}, group_by=r"(x|\d)[/.]", skip_bad=True
+    ),
+    "too few groups to hold one out": folder({"a": 6, "b": 6}, group_by="^."),
+    "for groups stay on one side of a split": folder(PARTED | {"test/b": 2}, group_by="t.*/"),
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_what_a_search_refuses_is_to_be_mended(says, tmp_path, command):
+    options = REFUSED[says](tmp_path)
+    with pytest.raises(DataError, match=re.escape(says)):
+        load(str(tmp_path), **options).halves(0)
+    words = [["--" + name.replace("_", "-")] + [value] * (value is not True) for name, value in options.items()]
+    done = command("check", tmp_path, "--no-cost", *(word for pair in words for word in pair))
+    assert (done.returncode, "to mend first: " in done.stdout) == (1, True), done.stdout + done.stderr
+    assert "next: " not in done.stdout
+    assert "will be held out" not in done.stdout or "hold one out" not in done.stdout
+
+
+@pytest.mark.parametrize("says", test_messages.BAD_DATA)
+def test_bad_data_of_a_search_is_bad_data_here(says, tmp_path, command):
+    """Where there is nothing to look at, in a search's words and with its exit code."""
+    done = command("check", test_messages.BAD_DATA[says](tmp_path / "data"), "--no-cost")
+    assert done.returncode == (1 if "to mend first: " in done.stdout else 2)
+    assert says in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_more_than_fits_into_memory_is_to_be_mended(tmp_path, monkeypatch):
+    folder({"a": 6, "b": 6})(tmp_path)
+    for options, n_bytes in (({}, 12 * 3 * 10 * 8), ({"size": 16}, 12 * 3 * 16 * 16)):
+        monkeypatch.setattr(files, "MAX_BYTES", n_bytes)
+        assert check.check(tmp_path, cost=False, **options).problems == []
+        monkeypatch.setattr(files, "MAX_BYTES", n_bytes - 1)
+        with pytest.raises(DataError, match="GiB of memory, the limit is") as refused:
+            load(str(tmp_path), **options)
+        assert check.check(tmp_path, cost=False, **options).problems == [str(refused.value)]
+
+
+@pytest.mark.parametrize("place", ["a/!.jpg", "b/9.jpg"], ids=["first", "last"])
+@pytest.mark.parametrize("cached", [False, True], ids=["in memory", "cached"])
+def test_the_size_that_a_damaged_file_claims_does_not_count(place, cached, tmp_path):
+    """The header of a jpg is good: 30 pixels wide, while all others have 10."""
+    root = tmp_path / "set"
+    damaged({"a": 6, "b": 6}, {place: 30})(root)
+    assert check.check(root, skip_bad=True, cost=False).problems == []
+    found = load(str(root), skip_bad=True, cache=tmp_path / "cache" if cached else None)
+    assert found.image_size == (8, 10)
 
 
 # --- input ------------------------------------------------------------------------------------------------------------

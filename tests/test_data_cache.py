@@ -1,5 +1,6 @@
 """Decoded images on disk are those of decoding alone, whatever happened to the process, the files and the cache."""
 
+import errno
 import fcntl
 import logging
 import os
@@ -14,6 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
+from disks import flip_a_bit
 from slackaug.data import DataError, cache, crew, files, load, records
 from slackaug.data.options import Options
 from slackaug.data.rows import Rows
@@ -296,8 +298,85 @@ def test_a_full_disk_is_said_before_and_during(pictures, tmp_path, monkeypatch):
     folder = cache.folder_for(full, pictures, 10, 12, Options())
     folder.mkdir(parents=True)
     (folder / "images.u8").symlink_to("/dev/full")  # every write fails: no space left
+    monkeypatch.setattr(cache, "refuse_links", lambda folder: None)
     with pytest.raises(DataError, match=r"cannot be written \(No space left on device\).*--cache DIR"):
         load(str(pictures), cache=full)
+
+
+@pytest.mark.parametrize("name", ["images.u8", "index.bin", ".lock"])
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe", "folder"])
+def test_nothing_is_written_through_a_link(name, kind, pictures, tmp_path):
+    precious = tmp_path / "precious.txt"
+    precious.write_text("precious")
+    folder = cache.folder_for(tmp_path / "cache", pictures, 10, 12, Options())
+    folder.mkdir(parents=True)
+    make = {"link": lambda path: path.symlink_to(precious), "dangling": lambda path: path.symlink_to(tmp_path / "new"),
+            "pipe": os.mkfifo, "folder": Path.mkdir}  # fmt: skip
+    make[kind](folder / name)
+    with pytest.raises(DataError, match=rf"{name}: is a link, a pipe or a folder, expected a file of the cache"):
+        load(str(pictures), cache=tmp_path / "cache")
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.fixture
+def read_only(tmp_path, monkeypatch):
+    """A function that makes the cache read-only for this process; the processes that decode are watched by `state`."""
+
+    def end_writing(number):
+        def opened(path, mode="r", *rest, **more):
+            if path.is_relative_to(tmp_path / "cache") and set(mode) & set("wax+"):
+                raise OSError(number, os.strerror(number), str(path))
+            return open_file(path, mode, *rest, **more)
+
+        open_file = Path.open
+        monkeypatch.setattr(Path, "open", opened)
+        monkeypatch.setattr(Path, "touch", lambda path: opened(path, "a"))
+
+    return end_writing
+
+
+def state(place):
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in place.rglob("*")}
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES], ids=["disk", "permission"])
+def test_a_whole_cache_that_may_only_be_read(number, pictures, tmp_path, read_only):
+    (pictures / "dog" / "zz.png").write_bytes(b"not an image")
+    alone = decoded(pictures, tmp_path, skip_bad=True)[0]
+    before = state(tmp_path / "cache")
+    read_only(number)
+    dataset, n_decoded, n_verified = decoded(pictures, tmp_path, skip_bad=True)
+    assert (n_decoded, n_verified) == (0, 2 * N)
+    assert equal(dataset, alone)
+    with pytest.raises(DataError, match=r"1 of 301 files cannot be read[^\0]*zz.png: not an image"):
+        decoded(pictures, tmp_path)
+    assert state(tmp_path / "cache") == before
+
+
+def damage(folder):
+    flip_a_bit(folder / "images.u8")
+
+
+def remove_images(folder):
+    (folder / "images.u8").unlink()
+
+
+def add_a_picture(folder):
+    picture(folder.parents[1] / "set" / "dog" / "more.png", 1000)
+
+
+@pytest.mark.parametrize(("change", "n"), [(damage, "1 of 300"), (remove_images, "300 of 300"),
+                                           (add_a_picture, "1 of 301")])  # fmt: skip
+def test_an_incomplete_cache_that_may_only_be_read(change, n, pictures, tmp_path, read_only):
+    decoded(pictures, tmp_path)
+    change(the_folder(tmp_path / "cache"))
+    before = state(tmp_path / "cache")
+    read_only(errno.EROFS)
+    says = rf"incomplete, and its place is read-only: {n} images are damaged or not in it.*--cache DIR"
+    with pytest.raises(DataError, match=says):
+        decoded(pictures, tmp_path)
+    assert state(tmp_path / "cache") == before
 
 
 def test_a_place_that_is_no_folder(pictures, tmp_path):

@@ -100,6 +100,25 @@ def test_a_cache_on_a_disk_that_is_really_full(disk, tmp_path, monkeypatch):
     assert torch.equal(found.train.images[torch.arange(len(found.train.labels))], alone.train.images)
 
 
+def test_a_cache_on_a_disk_that_is_really_read_only(disk, tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for i in range(9):
+            tiny_picture(tmp_path / "set" / name / f"{i}.png", i)
+    alone = load(str(tmp_path / "set"), cache=tmp_path / "cache")
+    place = disk(1000) / "cache"
+    shutil.copytree(tmp_path / "cache", place)
+    for lock in place.glob("*/.lock"):
+        lock.unlink()
+    subprocess.run(["mount", "-o", "remount,ro", place.parent], check=True)
+    found = load(str(tmp_path / "set"), cache=place)
+    assert (found.fingerprint, found.mean) == (alone.fingerprint, alone.mean)
+    tiny_picture(tmp_path / "set" / "cat" / "more.png", 9)
+    for options, n in (({}, "1 of 19"), ({"size": 8}, "19 of 19")):  # of which the second has no folder yet
+        with pytest.raises(DataError, match=f"its place is read-only: {n} images are damaged or not in it"):
+            load(str(tmp_path / "set"), cache=place, **options)
+
+
 OUTPUTS = {
     "x.html": ["report", "RUN"],
     "x.svg": ["figure", "pie", "uniform:cifar"],

@@ -2,15 +2,16 @@
 
 import os
 import shlex
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rich.console import Console
 
 from . import recipes
-from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for
+from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for, without_images
 from .data import DataError, Dataset
 from .data.dataset import DIM, dim_note
-from .data.files import linked
+from .data.files import check_memory, is_large, linked
 from .data.groups import Groups, shared
 from .data.options import Options, listing, printable
 from .data.sources import own_preparation
@@ -31,7 +32,7 @@ FLIP_QUESTION = (
 )
 MODES = {"1": "black and white", "L": "grey", "I;16": "grey, 16 bits", "I": "grey, 32 bits", "P": "palette",
          "RGB": "colour", "RGBA": "colour with transparency", "LA": "grey with transparency", "CMYK": "CMYK",
-         "F": "floating point"}  # fmt: skip
+         "F": "floating point", "RGB;1": "colour, 1 bit", "RGB;16": "colour, 16 bits"}  # fmt: skip
 
 
 class Proposal(NamedTuple):
@@ -95,19 +96,23 @@ def check(
     device, threads = machine(device, threads)
     source = os.fspath(data)
     options = Options(size=size, margin=margin, skip_bad=skip_bad, group_by=group_by, progress=Reading(console))
-    found = survey(source, options)
     own = own_preparation(source) if size is None else None
     size, margin = own or (size, margin)
-    problems, said = find_problems(found, size, skip_bad=skip_bad), remarks(found)
+    options = replace(options, size=size, margin=margin)
+    found = survey(source, options)
+    problems, said = [*class_problems(found), *file_problems(found, options)], remarks(found)
     if not found.sizes or len(found.classes) < 2:
         return Findings(found, problems, said, None, [])
     stand_in = stand_in_for(found, size, margin=margin)
-    if found.groups is not None and all(parts.get("train", 0) >= 2 for parts in found.classes.values()):
-        try:
-            stand_in, divided = split_by_groups(stand_in, found, found.groups)
+    try:
+        dataset = without_images(found)
+    except DataError as error:  # a search would be refused; mended, it costs about the same
+        problems += [] if class_problems(found) else [str(error)]
+    else:
+        said += [] if found.has_test else [f"no test set: a stratified {HOLD_OUT:.0%} will be held out"]
+        if found.groups is not None:
+            stand_in, divided = split_by_groups(stand_in, found, dataset)
             said += divided
-        except DataError as error:  # a search would be refused; mended, it costs about the same
-            problems.append(str(error))
     skips = skip_bad or bool(found.bad)
     proposal = propose(source, found, stand_in, size, margin=margin, skip_bad=skips, group_by=group_by, model=model)
     if own is not None:
@@ -125,12 +130,9 @@ def imbalance(found: Survey) -> float | None:
 # --- what is wrong, and what is to be known ---------------------------------------------------------------------------
 
 
-def find_problems(found: Survey, size: int | None, *, skip_bad: bool) -> list[str]:
+def class_problems(found: Survey) -> list[str]:
+    """All that is wrong with classes, of which `without_images` would name the first."""
     problems = []
-    if found.bad and not skip_bad:
-        problems.append(f"{len(found.bad)} files cannot be read: repair or remove them, or give --skip-bad")
-    if found.links:
-        problems.append(linked(found.links))
     if len(found.classes) < 2:
         problems.append(f"only one class ({', '.join(found.classes)}); a classifier needs at least two")
     strangers = [name for name, parts in found.classes.items() if "train" not in parts and "test" in parts]
@@ -139,10 +141,27 @@ def find_problems(found: Survey, size: int | None, *, skip_bad: bool) -> list[st
     scarce = [name for name, parts in found.classes.items() if parts.get("train", 0) < 2 and name not in strangers]
     if scarce:
         problems.append(f"classes with fewer than 2 training images that can be read: {listing(scarce)}")
-    if len(found.sizes) > 1 and size is None:
+    return problems
+
+
+def file_problems(found: Survey, options: Options) -> list[str]:
+    problems = []
+    if found.bad and not options.skip_bad:
+        problems.append(f"{len(found.bad)} files cannot be read: repair or remove them, or give --skip-bad")
+    if found.links:
+        problems.append(linked(found.links))
+    if len(found.sizes) > 1 and options.size is None:
         problems.append(f"images of {len(found.sizes)} sizes: give --size {proposed_size(found)}")
-    if found.groups is not None and found.groups.on_both_sides:
-        problems.append(shared(found.groups.on_both_sides))
+    if found.listing is not None:
+        items, side = found.listing.items, options.stored_size
+        both = [] if options.group_by is None else Groups(items).on_both_sides
+        problems += [shared(both)] if both else []
+        height, width = (side, side) if side else max(found.sizes, default=(1, 1))
+        if not is_large(items):  # those are decoded into a cache
+            try:
+                check_memory(found.name, len(items), height, width)
+            except DataError as error:
+                problems.append(str(error))
     return problems
 
 
@@ -150,7 +169,6 @@ def remarks(found: Survey) -> list[str]:
     counts = {name: parts.get("train", 0) for name, parts in found.classes.items()}
     few = [f"{name} ({n})" for name, n in counts.items() if 2 <= n < FEW]
     untested = [name for name, parts in found.classes.items() if "test" not in parts]
-    has_test = found.count("test") > 0
     ratio = imbalance(found)
     across, conflicts, mirrored, within = found.copies
     highest = max(found.deep, default=65535)
@@ -159,8 +177,7 @@ def remarks(found: Survey) -> list[str]:
         (level < DIM, f"{len(found.deep)} images have 16 bits and use values up to {highest:,} of 65,535: of 256 "
                       f"levels at most {level + 1} are left; scale them to 8 bits first"),
         (found.brightest < DIM <= level, dim_note(found.brightest)),
-        (not has_test, f"no test set: a stratified {HOLD_OUT:.0%} will be held out"),
-        (has_test and untested, f"classes that are not tested: {listing(untested)}"),
+        (found.count("test") and untested, f"classes that are not tested: {listing(untested)}"),
         (ratio and ratio >= IMBALANCED, f"the largest class has {ratio or 0:.1f} times the images of the smallest; "
                                         "with --balanced, all classes count alike in a search's validation loss"),
         (few, f"classes with fewer than {FEW} training images: {listing(few)}"),

@@ -7,8 +7,8 @@ import torch
 
 from . import learn, models, recipes, rng
 from .data import Dataset, Split
-from .data.dataset import find_test_set, with_margin
-from .data.groups import Groups
+from .data.dataset import with_margin
+from .data.files import assembled
 from .data.options import Options, listing
 from .data.rows import Rows
 from .data.splits import HOLD_OUT
@@ -62,18 +62,28 @@ def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
     return with_margin(dataset, options) if margin else dataset
 
 
-def split_by_groups(stand_in: Dataset, found: Survey, groups: Groups) -> tuple[Dataset, list[str]]:
-    """The stand-in with the groups that a search would split, and what comes of it; a DataError where nothing does."""
-    labels, numbers = groups.of_training([*found.classes])
-    said, n_test = [], found.count("test")
-    if not n_test:
-        held_out, rest = find_test_set(found.name, labels, numbers)
-        counts = labels[held_out].bincount(minlength=len(found.classes)).tolist()
-        untested = [name for name, n in zip(found.classes, counts, strict=True) if not n]
-        said += [f"classes that are not tested, for too few groups have them: {listing(untested)}"] if untested else []
-        labels, numbers, n_test = labels[rest], numbers[rest], len(held_out)
+def without_images(found: Survey) -> Dataset:
+    """What a search would have, with a black pixel for each image; a DataError where it would be refused."""
+    if found.dataset is not None:
+        dataset = found.dataset
+    else:
+        assert found.listing is not None
+        n = len(found.readable)
+        pixels = Rows(torch.zeros(1, 3, 1, 1, dtype=torch.uint8), torch.zeros(n, dtype=torch.int64))
+        dataset = assembled(found.listing, pixels, found.readable)
+    dataset.halves(0)
+    return dataset
+
+
+def split_by_groups(stand_in: Dataset, found: Survey, dataset: Dataset) -> tuple[Dataset, list[str]]:
+    """The stand-in with the groups that a search would split, and what comes of it."""
+    said, labels, n_test = [], dataset.train.labels, len(dataset.test.labels)
+    counts = dataset.test.labels.bincount(minlength=len(found.classes)).tolist()
+    untested = [name for name, n in zip(found.classes, counts, strict=True) if not n]
+    if untested and not found.has_test:
+        said.append(f"classes that are not tested, for too few groups have them: {listing(untested)}")
     images = stand_in.train.subset(torch.arange(len(labels)) % len(stand_in.train.labels)).images
-    divided = replace(stand_in, train=Split(images, labels), groups=numbers)
+    divided = replace(stand_in, train=Split(images, labels), groups=dataset.groups)
     train, val = (len(half.labels) for half in divided.halves(0))
     said.append(f"whole groups give {train:,} images to learn on, {val:,} to validate with and {n_test:,} to test with")
     return divided, said

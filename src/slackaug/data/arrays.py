@@ -1,15 +1,20 @@
 """Arrays that others made, into images (B, 3, H, W) uint8 and labels 0, 1, ...: checked, never guessed."""
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .dataset import RGB, Dataset, Split, build
+from .dataset import RGB, Dataset, Kind, Split, build
 from .options import DataError, Options, listing
 from .pixels import Array, resize, to_8_bits
+
+MODES = {("bool", 1): "1", ("uint8", 1): "L", ("uint16", 1): "I;16",
+         ("bool", 3): "RGB;1", ("uint8", 3): "RGB", ("uint16", 3): "RGB;16"}  # fmt: skip
 
 
 def from_arrays(
@@ -31,12 +36,31 @@ def from_arrays(
     else:
         values = np.arange(len(class_names))
     splits = {part: Split(images[part], encode(labels[part], values, f"{name}: {part} labels")) for part in parts}
-    return build(name, splits["train"], splits.get("test"), class_names, notes=notes, statistics=statistics)
+    dataset = build(name, splits["train"], splits.get("test"), class_names, notes=notes, statistics=statistics)
+    kinds: Counter[Kind] = Counter()
+    for part, (array, _) in parts.items():
+        kinds[kind_of(np.asarray(array), f"{name}: {part} images")] += len(images[part])
+    return replace(dataset, kinds=kinds)
+
+
+def kind_of(array: Array, where: str) -> Kind:
+    """Of images as `to_images` takes them."""
+    _, height, width, n_channels = channels_last(array, where).shape
+    return Kind(height, width, MODES[array.dtype.name, n_channels])
 
 
 def to_images(array: Any, options: Options, where: str) -> Tensor:
     """Grey or RGB, with the channels last or first, of 8 or 16 bits or boolean -> (B, 3, H, W) uint8."""
-    array = to_8_bits(np.asarray(array), where)
+    array = channels_last(to_8_bits(np.asarray(array), where), where)
+    size = options.stored_size
+    if size is not None and array.shape[1:3] != (size, size):
+        array = np.stack([resize(image, options) for image in array])
+    images = torch.from_numpy(np.ascontiguousarray(array.transpose(0, 3, 1, 2)))  # (B, H, W, C) -> (B, C, H, W)
+    return images.expand(-1, 3, -1, -1).contiguous()
+
+
+def channels_last(array: Array, where: str) -> Array:
+    """(B, H, W, C), where C is 1 or 3."""
     shape = array.shape
     if array.ndim == 3:
         array = array[..., None]
@@ -46,11 +70,7 @@ def to_images(array: Any, options: Options, where: str) -> Tensor:
         raise DataError(f"{where}: expected (B, H, W), (B, H, W, 1) or (B, H, W, 3), got {shape}; volumes are not read")
     if 0 in shape:
         raise DataError(f"{where}: no images in an array of shape {shape}")
-    size = options.stored_size
-    if size is not None and array.shape[1:3] != (size, size):
-        array = np.stack([resize(image, options) for image in array])
-    images = torch.from_numpy(np.ascontiguousarray(array.transpose(0, 3, 1, 2)))  # (B, H, W, C) -> (B, C, H, W)
-    return images.expand(-1, 3, -1, -1).contiguous()
+    return array
 
 
 def to_labels(array: Any, n: int, where: str) -> Array:

@@ -4,10 +4,11 @@ A folder of the cache has `images.u8`, the pixels (3, H, W) of one row after the
 each row that is done: which file it is of, by its path, size and time of change, and the checksum of its pixels. Both
 only grow, and a record is written after its pixels, so that a process that is killed leaves nothing half done and a
 process that reads is never disturbed. Every checksum is verified when a cache is opened; what is missing, damaged (by
-a power cut, too: nothing waits for the disk) or of a file that has changed since is decoded again. Removing the folder
-is always safe.
+a power cut, too: nothing waits for the disk) or of a file that has changed since is decoded again. Where the folder may
+only be read, nothing is written and nothing is locked: then all must be there. Removing the folder is always safe.
 """
 
+import errno
 import fcntl
 import hashlib
 import logging
@@ -16,13 +17,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import PIL
 import torch
 from torch import Tensor
 
+from ..files import leads_elsewhere
 from . import records
 from .crew import Crew, n_cores
 from .options import DataError, Options, Progress
@@ -30,6 +32,8 @@ from .options import DataError, Options, Progress
 FORMAT = 1  # of these files
 DEFAULT = Path("~/.cache/slackaug/images")
 SPARE_BYTES = 256 * 1024**2  # that a cache leaves on the disk
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)  # a disk, or the folder of somebody else
+FILES = ("images.u8", "index.bin", ".lock")  # of a cache, all written in place
 CRASHED = {"bad": "the decoder crashed on it"}
 log = logging.getLogger("slackaug")
 
@@ -57,9 +61,15 @@ def fill(
     options: Options,
 ) -> Cached:
     """The cache in `folder` with all of these files in it, as far as they can be read."""
+    refuse_links(folder)
     try:
-        with locked(folder) as lock:
-            return Filling(folder, root, paths, shape, options, lock).run()
+        try:
+            with locked(folder) as lock:
+                return Filling(folder, root, paths, shape, options, lock).run()
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise
+            return Filling(folder, root, paths, shape, options, None).run()
     except OSError as error:
         raise DataError(
             f"{folder}: the cache of decoded images cannot be written ({error.strerror or error}); what is done is "
@@ -67,12 +77,27 @@ def fill(
         ) from error
 
 
+def refuse_links(folder: Path) -> None:
+    """What is written to must be a file: a link would change what it points to."""
+    for name in FILES:
+        if leads_elsewhere(folder / name):
+            raise DataError(
+                f"{folder / name}: is a link, a pipe or a folder, expected a file of the cache of decoded images; "
+                "remove it, or choose another place with --cache DIR"
+            )
+
+
+def is_bad(answer: Any) -> bool:
+    """Whether a file that was to be decoded cannot be."""
+    return isinstance(answer, dict) and "bad" in answer
+
+
 def silent(what: str, done: int, total: int) -> None:
     pass
 
 
 class Filling:
-    """The work on a cache, by the one process that holds it."""
+    """The work on a cache, by the one process that holds it, or without a lock by one that may only read it."""
 
     def __init__(
         self,
@@ -81,7 +106,7 @@ class Filling:
         paths: Sequence[Path],
         shape: tuple[int, int],
         options: Options,
-        lock: int,
+        lock: int | None,
     ):
         self.lock = lock
         self.images, self.index = folder / "images.u8", folder / "index.bin"
@@ -91,23 +116,27 @@ class Filling:
         self.progress: Progress = options.progress or silent
         self.height, self.width = shape
         self.n_bytes = 3 * self.height * self.width
-        self.about = {"file": str(self.images), "root": self.root, "height": self.height, "width": self.width,
-                      "size": options.size, "margin": options.margin}  # fmt: skip
+        self.n_processes = min(n_cores(), 1 + len(self.paths) // 2)
+        self.about = {"file": str(self.images), "read_only": lock is None, "root": self.root, "height": self.height,
+                      "width": self.width, "size": options.size, "margin": options.margin}  # fmt: skip
 
     def run(self) -> Cached:
-        known = records.read(self.index)
-        self.n_rows = 1 + max((entry.row for entry in known.values()), default=-1)
-        self.images.touch()
-        with Crew(self.about, min(n_cores(), 1 + len(self.paths) // 2), [self.lock]) as crew:
+        if self.lock is not None:
+            self.images.touch()
+        known = records.read(self.index) if self.images.is_file() else {}
+        with Crew(self.about, self.n_processes, [] if self.lock is None else [self.lock]) as crew:
             places = enumerate(self.paths) if known else ()  # a new cache need not ask for all files first
             found = {i: known[file] for i, path in places if (file := records.identity(path, self.root)) in known}
             intact = self.intact(crew, found)
-            if len(intact) < len(found):
+            if len(intact) < len(found) and self.lock is not None:
                 n_damaged = len(found) - len(intact)
                 log.warning("slackaug: %s: damaged, %d images are decoded again", self.images.parent, n_damaged)
             missing = [i for i in range(len(self.paths)) if i not in intact]
-            new, bad, odd_size = self.decode(crew, missing) if missing else ({}, {}, None)
-        return Cached(self.mapped(), intact | new, bad, odd_size)
+            if self.lock is None:
+                return Cached(self.mapped(intact), intact, self.unreadable(missing), None)
+            n_rows = 1 + max((entry.row for entry in known.values()), default=-1)
+            new, bad, odd_size = self.decode(crew, missing, n_rows) if missing else ({}, {}, None)
+        return Cached(self.mapped(intact | new), intact | new, bad, odd_size)
 
     def intact(self, crew: Crew, found: dict[int, records.Entry]) -> dict[int, int]:
         """The rows whose pixels are those that were written."""
@@ -121,10 +150,10 @@ class Filling:
         return intact
 
     def decode(
-        self, crew: Crew, missing: Sequence[int]
+        self, crew: Crew, missing: Sequence[int], n_rows: int
     ) -> tuple[dict[int, int], dict[int, str], tuple[int, int] | None]:
         self.check_disk(len(missing))
-        place = dict(enumerate(missing, start=self.n_rows))  # of the file in each row
+        place = dict(enumerate(missing, start=n_rows))  # of the file in each row
         new: dict[int, int] = {}
         bad: dict[int, str] = {}
         tasks = ((row, self.paths[i]) for row, i in place.items())
@@ -135,7 +164,7 @@ class Filling:
                 for (row, _), answer in zip(asked, answers, strict=True):
                     if isinstance(answer, str):
                         done[row] = bytes.fromhex(answer)
-                    elif "bad" in answer:
+                    elif is_bad(answer):
                         bad[place[row]] = answer["bad"]
                     else:
                         height, width = answer["size"]
@@ -144,8 +173,21 @@ class Filling:
                 index.flush()
                 new |= {place[row]: row for row in done}
                 self.progress("decoding images", len(new) + len(bad), len(missing))
-        self.n_rows += len(missing)
         return new, bad, None
+
+    def unreadable(self, missing: Sequence[int]) -> dict[int, str]:
+        """Why these are in no cache: bad files. Any other would have to be written, where that cannot be done."""
+        bad: dict[int, str] = {}
+        with Crew(self.about | {"file": None, "read_only": False}, self.n_processes) as crew:
+            for asked, answers in crew.map("decode", ((i, self.paths[i]) for i in missing), lambda: CRASHED):
+                bad |= {i: answer["bad"] for (i, _), answer in zip(asked, answers, strict=True) if is_bad(answer)}
+                if not all(map(is_bad, answers)):
+                    raise DataError(
+                        f"{self.images.parent}: the cache of decoded images is incomplete, and its place is read-only: "
+                        f"{len(missing):,} of {len(self.paths):,} images are damaged or not in it. Complete it from "
+                        "where it can be written, or choose another place with --cache DIR"
+                    )
+        return bad
 
     def check_disk(self, n: int) -> None:
         needed, free = n * self.n_bytes, shutil.disk_usage(self.images.parent).free
@@ -156,12 +198,11 @@ class Filling:
                 "are left to others; choose another place for decoded images with --cache DIR, or a smaller --size"
             )
 
-    def mapped(self) -> Tensor:
+    def mapped(self, rows: dict[int, int]) -> Tensor:
         """Private to this process: what it might write to the images would not reach the file."""
-        if self.images.stat().st_size < self.n_rows * self.n_bytes:  # bad files at the end have left no pixels
-            os.truncate(self.images, self.n_rows * self.n_bytes)
-        shape = (self.n_rows, 3, self.height, self.width)
-        if not self.n_rows:
+        n_rows = 1 + max(rows.values(), default=-1)  # bad files at the end have left no pixels
+        shape = (n_rows, 3, self.height, self.width)
+        if not n_rows:
             return torch.empty(shape, dtype=torch.uint8)
         return torch.from_numpy(np.memmap(self.images, np.uint8, mode="c", shape=shape))
 

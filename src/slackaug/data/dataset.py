@@ -4,7 +4,7 @@ Axes: B images, C = 3 channels, H, W pixels.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
@@ -22,6 +22,14 @@ RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
 MAX_NAMED = 8  # classes in a note
 DIM = 64  # a level that some pixel should reach, of 256: pictures do, and what uses few of its bits does not
+
+
+class Kind(NamedTuple):
+    """What an image was where it comes from, before it was made RGB and perhaps resized."""
+
+    height: int
+    width: int
+    mode: str  # as Pillow names it; RGB;16 and RGB;1 are colours of 16 bits and of one
 
 
 class Batch(NamedTuple):
@@ -59,6 +67,7 @@ class Dataset:
     groups: Tensor | None = None  # (B,) of the training images: those of one group stay on one side of a split
     flip: bool = True  # whether a mirror image keeps its label
     input_size: Size | None = None  # height and width for the network, where images are stored with a margin
+    kinds: Mapping[Kind, int] | None = None  # how many images were of each; None: all were as they are
     notes: tuple[str, ...] = ()  # what was done to the data, one line each, to be shown to the user
     fingerprint: str
 

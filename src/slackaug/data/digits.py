@@ -13,7 +13,7 @@ import torch
 
 from . import splits
 from .arrays import to_images
-from .dataset import Dataset, Split, build
+from .dataset import Dataset, Kind, Split, build
 from .options import Options
 
 # Pixels to move by: at 8, a rotation or a shift can only tear a digit apart. At 32 nothing is gained but the cost.
@@ -28,11 +28,13 @@ def digits(options: Options) -> Dataset:
         images, labels = stored["images"], stored["labels"]  # (1797, 8, 8) and (1797,) uint8
     options = options if options.size else replace(options, size=SIZE)
     split = Split(to_images(images, options, "digits"), torch.from_numpy(labels.astype(np.int64)))
-    return build("digits", split, None, [str(digit) for digit in range(10)], flip=False)
+    dataset = build("digits", split, None, [str(digit) for digit in range(10)], flip=False)
+    return replace(dataset, kinds={Kind(*dataset.image_size, "L"): len(labels)})
 
 
 def few_digits(options: Options) -> Dataset:
     """About 20 of each digit to learn from, and the same test set: few enough that augmentation matters."""
     base = digits(options)
     kept, _ = splits.train_on(base.train.labels, N_FEW)
-    return build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False)
+    few = build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False)
+    return replace(few, kinds={Kind(*few.image_size, "L"): N_FEW + len(few.test.labels)})

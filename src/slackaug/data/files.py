@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,6 +45,14 @@ def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | N
         if not readable:
             raise DataError(f"{name}: none of the {len(items)} files can be read, for example {lines[0]}")
         notes.append(f"left out {len(bad)} of {len(items)} files that cannot be read, for example {lines[0]}")
+    return assembled(found._replace(notes=notes), images, readable, statistics)
+
+
+def assembled(
+    found: Listing, images: Images, readable: Sequence[Item], statistics: tuple[RGB, RGB] | None = None
+) -> Dataset:
+    """The data set of the files that can be read, `images` being theirs; what no search can learn from is refused."""
+    name, items, notes = found.name, found.items, [*found.notes]
     class_names = sorted({item.label for item in items})  # of all files: a class must not vanish with its bad ones
     strangers = sorted(set(class_names) - {item.label for item in items if item.part == "train"})
     if strangers:
@@ -149,7 +157,7 @@ def cached_images(
     folder = cache.folder_for(options.cache, root, height, width, options)
     found = cache.fill(folder, root, [item.path for item in items], (height, width), options)
     if found.odd_size is not None:
-        one_size(name, header_sizes(items)[0])  # says which sizes there are
+        one_size(name, sizes_of(items, decode.size_of)[0])  # says which sizes there are
         raise DataError(f"{name}: its files change while they are read; try again when they are all there")
     notes.append(f"decoded images are kept in {folder}, and read from there")
     readable = [items[i] for i in sorted(found.rows)]
@@ -161,17 +169,25 @@ def first_size(items: Sequence[Item]) -> tuple[int, int]:
     """Height and width of the first image that can be read."""
     for item in items:
         with suppress(DataError):
-            return decode.size_of(item.path)
+            return whole_size(item.path)
     return 1, 1  # none can be read: that is said later, with all the files
 
 
-def header_sizes(items: Sequence[Item]) -> tuple[Counter[tuple[int, int]], dict[Path, str]]:
+def whole_size(path: Path) -> tuple[int, int]:
+    """Height and width of an image that can be read to its end: the header of a damaged one may say anything."""
+    height, width, _ = decode.read(path, Options()).shape
+    return height, width
+
+
+def sizes_of(
+    items: Sequence[Item], size_of: Callable[[Path], tuple[int, int]]
+) -> tuple[Counter[tuple[int, int]], dict[Path, str]]:
     """How many images there are of each height and width, and why others cannot be read."""
     sizes: Counter[tuple[int, int]] = Counter()
     bad: dict[Path, str] = {}
     for item in items:
         try:
-            sizes[decode.size_of(item.path)] += 1
+            sizes[size_of(item.path)] += 1
         except DataError as error:
             bad[item.path] = str(error)
     return sizes, bad
@@ -179,8 +195,10 @@ def header_sizes(items: Sequence[Item]) -> tuple[Counter[tuple[int, int]], dict[
 
 def decode_all(name: str, items: Sequence[Item], options: Options) -> tuple[Tensor, list[Item], dict[Path, str]]:
     """Images (B, 3, H, W) uint8, the items they belong to, and why the others are missing."""
-    sizes, bad = header_sizes(items)
+    sizes, bad = sizes_of(items, decode.size_of)
     size = options.stored_size
+    if not size and len(sizes) > 1:
+        sizes, bad = sizes_of(items, whole_size)
     height, width = (size, size) if size else one_size(name, sizes)
     check_memory(name, len(items), height, width)
     images = torch.empty(len(items), 3, height, width, dtype=torch.uint8)

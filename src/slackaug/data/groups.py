@@ -34,14 +34,6 @@ class Groups(NamedTuple):
         labels = {(str(item.group), item.label) for item in self.items}
         return sorted(group for group, n in Counter(group for group, _ in labels).items() if n > 1)
 
-    def of_training(self, class_names: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Labels and groups (B,) of the training images, numbered as a search numbers them."""
-        is_train = torch.tensor([item.part == "train" for item in self.items])
-        number = {name: i for i, name in enumerate(class_names)}
-        labels, groups = torch.tensor([number[item.label] for item in self.items]), group_numbers(self.items)
-        assert groups is not None
-        return labels[is_train], groups[is_train]
-
 
 def grouped(found: Listing, group_by: str) -> Listing:
     """Every item with its group, for a split."""

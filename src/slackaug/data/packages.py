@@ -3,8 +3,9 @@
 import inspect
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -14,7 +15,7 @@ from ..policy import CIFAR
 from ..schema import unknown
 from . import decode
 from .arrays import from_arrays
-from .dataset import Dataset
+from .dataset import Dataset, Kind
 from .files import one_size, part_of, split_of
 from .options import DataError, Options, listing
 from .pixels import Array
@@ -54,14 +55,14 @@ def torchvision(name: str, options: Options) -> Dataset:
 
     parts = TORCHVISION_PARTS.get(name) or torchvision_parts(parameters)
     sets = {part: [load(arguments) for arguments in several] for part, several in parts.items()}
-    pairs = {
+    stacks = {
         part: stack(source, (example for one in several for example in one), options) for part, several in sets.items()
     }
     class_names = getattr(sets["train"][0], "classes", None)
-    if class_names is not None and len(class_names) <= max(int(labels.max()) for _, labels in pairs.values()):
+    if class_names is not None and len(class_names) <= max(int(labels.max()) for _, labels, _ in stacks.values()):
         class_names = None  # not a name for each label
     names = None if class_names is None else [str(entry) for entry in class_names]
-    return from_arrays(source, pairs["train"], pairs.get("test"), options, names, statistics=STATISTICS.get(name))
+    return from_stacks(source, stacks, options, names, statistics=STATISTICS.get(name))
 
 
 def torchvision_parts(parameters: Mapping[str, object]) -> dict[str, tuple[Arguments, ...]]:
@@ -88,14 +89,14 @@ def hf(name: str, options: Options) -> Dataset:
     for part, data in parts.items():
         if part_of(part):
             rows[split_of(part)].append(data)
-    pairs = {
+    stacks = {
         part: stack(source, ((row[image], row[label]) for data in several for row in data), options)
         for part, several in rows.items()
         if several
     }
     joined = [part for part in parts if part_of(part) == "val"]
     notes = [f"{' and '.join(joined)} joined train: a search splits it anew"] if joined else []
-    return from_arrays(source, pairs["train"], pairs.get("test"), options, parts["train"].features[label].names, notes)
+    return from_stacks(source, stacks, options, parts["train"].features[label].names, notes)
 
 
 def find_columns(source: str, features: dict[str, Any], wanted: str) -> tuple[str, str]:
@@ -113,14 +114,30 @@ def find_columns(source: str, features: dict[str, Any], wanted: str) -> tuple[st
     return images[0], wanted or ("label" if "label" in labels else labels[0])
 
 
-def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) -> tuple[Array, Array]:
-    """Images (B, H, W, 3) uint8 and labels (B,), out of pairs of a PIL image and an integer."""
+class Stack(NamedTuple):
+    images: Array  # (B, H, W, 3) uint8
+    labels: Array  # (B,)
+    kinds: Counter[Kind]
+
+
+def from_stacks(source: str, stacks: Mapping[str, Stack], *rest: Any, **more: Any) -> Dataset:
+    """As `from_arrays`, of images that are RGB already and were something else."""
+    pairs = {part: (images, labels) for part, (images, labels, _) in stacks.items()}
+    dataset = from_arrays(source, pairs["train"], pairs.get("test"), *rest, **more)
+    return replace(dataset, kinds=sum((one.kinds for one in stacks.values()), Counter()))
+
+
+def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) -> Stack:
+    """Out of pairs of a PIL image and an integer."""
     images, labels = [], []
+    kinds: Counter[Kind] = Counter()
     try:
         for image, label in examples:
             if not isinstance(image, Image.Image):
                 raise DataError(f"expected an image, got {type(image).__name__}")
-            images.append(decode.pixels(image, options))
+            mode = image.mode
+            images.append(decode.pixels(image, options))  # and turns the image upright
+            kinds[Kind(image.height, image.width, mode)] += 1
             labels.append(label)
     except Exception as error:  # the package decodes while it is iterated
         raise DataError(f"{source}: example {len(images)}: {error}") from error
@@ -130,4 +147,4 @@ def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) ->
         strange = listing(sorted({repr(label) for label in labels if not isinstance(label, int) or label < 0}))
         raise DataError(f"{source}: labels missing: expected one integer from 0 for each image, found {strange}")
     one_size(source, Counter(image.shape[:2] for image in images))
-    return np.stack(images), np.array(labels)
+    return Stack(np.stack(images), np.array(labels), kinds)

@@ -39,12 +39,17 @@ def fit(image: Image.Image, options: Options) -> Image.Image:
         return image
     if not options.margin:
         return image.resize((size, size), Image.Resampling.BICUBIC)
-    shorter = min(image.size)
-    width, height = (size * side // shorter for side in image.size)
-    if width * height > MAX_PIXELS:  # a line of few pixels would take gigabytes
-        raise DataError(
-            f"{image.width} x {image.height} pixels become {width} x {height} with a margin, the limit is "
-            f"{MAX_PIXELS:,} pixels; too thin for --margin"
-        )
+    width, height = with_shorter_side(size, image.width, image.height)
     left, top = round((width - size) / 2), round((height - size) / 2)
     return image.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + size, top + size))
+
+
+def with_shorter_side(size: int, width: int, height: int) -> tuple[int, int]:
+    """Width and height of the same aspect; of a line of few pixels they would take gigabytes, which is refused."""
+    new_width, new_height = (size * side // min(width, height) for side in (width, height))
+    if new_width * new_height > MAX_PIXELS:
+        raise DataError(
+            f"{width} x {height} pixels become {new_width} x {new_height} with a margin, the limit is "
+            f"{MAX_PIXELS:,} pixels; too thin for --margin"
+        )
+    return new_width, new_height

@@ -13,7 +13,7 @@ from PIL import Image
 
 from .cache import CRASHED, silent
 from .crew import Crew, n_cores
-from .dataset import Dataset
+from .dataset import Dataset, Kind
 from .groups import Groups
 from .listing import Item, Listing, shown
 from .options import Options
@@ -38,7 +38,7 @@ class Copies(NamedTuple):
 class Survey:
     name: str
     classes: dict[str, dict[str, int]]  # images that can be read, by class and part (train or test)
-    sizes: Counter[Size]
+    sizes: Counter[Size]  # as they come, whatever --size makes of them
     modes: Counter[str]  # as Pillow names them
     bad: dict[str, str] = field(default_factory=dict)  # files that cannot be read, and why
     misnamed: list[str] = field(default_factory=list)  # files of another format than their name says
@@ -49,7 +49,14 @@ class Survey:
     copies: Copies
     notes: tuple[str, ...] = ()
     groups: Groups | None = None  # of the images that can be read, where they were asked for
+    listing: Listing | None = None  # all files, where the source is made of files
+    readable: list[Item] = field(default_factory=list)  # those of them that can be read
     dataset: Dataset | None = None  # where the source had to be read as a whole
+
+    @property
+    def has_test(self) -> bool:
+        """Whether there is a test set, be it one of which nothing can be read."""
+        return self.listing is None or any(item.part == "test" for item in self.listing.items)
 
     def count(self, part: str) -> int:
         return sum(parts.get(part, 0) for parts in self.classes.values())
@@ -124,6 +131,8 @@ def survey_files(found: Listing, options: Options) -> Survey:
         notes=tuple(found.notes),
         copies=find_copies(seen),
         groups=None if options.group_by is None or not readable else Groups(readable),
+        listing=found,
+        readable=readable,
     )
 
 
@@ -132,7 +141,8 @@ def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, A
     items = {str(item.path): item for item in found.items}
     answers: dict[str, dict[str, Any]] = {}
     progress = options.progress or silent
-    about = {"file": None, "root": "", "height": 1, "width": 1, "size": None, "margin": False}
+    about = {"file": None, "read_only": False, "root": "", "height": 1, "width": 1,
+             "size": options.size, "margin": options.margin}  # fmt: skip
     with Crew(about, min(n_cores(), 1 + len(items) // 8)) as crew:
         for asked, some in crew.map("look", items, lambda: CRASHED):
             answers |= zip(asked, some, strict=True)
@@ -159,12 +169,16 @@ def survey_dataset(dataset: Dataset) -> Survey:
             digests = digest(pixels.numpy()), digest(pixels.flip(1).numpy())
             seen.append(Seen(f"{part} image {i}", name, part, *digests))
     height, width = dataset.train.images.shape[2:]
-    sizes = Counter({(height, width): len(seen)})
+    sizes: Counter[Size] = Counter()
+    modes: Counter[str] = Counter()
+    for kind, n in (dataset.kinds or {Kind(height, width, "RGB"): len(seen)}).items():
+        sizes[kind.height, kind.width] += n
+        modes[kind.mode] += n
     return Survey(
         name=dataset.name,
         classes=classes,
         sizes=sizes,
-        modes=Counter({"RGB": len(seen)}),
+        modes=modes,
         notes=dataset.notes,
         dataset=dataset,
         copies=find_copies(seen),

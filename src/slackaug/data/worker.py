@@ -23,7 +23,7 @@ import numpy as np
 
 from . import decode, records
 from .options import DataError, Options
-from .pixels import Array
+from .pixels import Array, with_shorter_side
 
 HELD_BYTES = 8 * 1024**2
 
@@ -75,7 +75,7 @@ def main() -> None:
     os.dup2(2, 1)  # what decoders print must not be taken for an answer
     about = json.loads(sys.stdin.readline())
     options = Options(size=about["size"], margin=about["margin"])
-    with open(about["file"] or os.devnull, "r+b") as file:
+    with open(about["file"] or os.devnull, "rb" if about["read_only"] else "r+b") as file:
         store = Store(file, about["root"], about["height"], about["width"])
         print(json.dumps("ready"), file=answers, flush=True)
         for line in sys.stdin:
@@ -84,7 +84,7 @@ def main() -> None:
 
 def answer(task: dict[str, Any], store: Store, options: Options) -> Any:
     if "look" in task:
-        return [look(path) for path in task["look"]]
+        return [look(path, options) for path in task["look"]]
     if "check" in task:
         return [store.is_intact(row, checksum) for row, checksum in task["check"]]
     try:
@@ -93,14 +93,19 @@ def answer(task: dict[str, Any], store: Store, options: Options) -> Any:
         return {"failed": error.strerror or str(error)}
 
 
-def look(path: str) -> dict[str, Any]:
-    """Size, kind and digests of an image, all of it decoded: a file that is cut off has a good header."""
+def look(path: str, options: Options) -> dict[str, Any]:
+    """Size, kind and digests of an image, all of it decoded: a file that is cut off has a good header.
+
+    What cannot be stored with these options is bad, too.
+    """
     try:
         with decode.opened(path) as image:
             kind = {"mode": image.mode, "format": image.format, "animated": getattr(image, "is_animated", False)}
             if decode.is_deep(image):
                 kind["highest"] = int(np.asarray(image).max())
             pixels = decode.pixels(image, Options())
+            if options.margin and options.stored_size:
+                with_shorter_side(options.stored_size, image.width, image.height)
     except DataError as error:
         return {"bad": str(error)}
     mirrored = np.ascontiguousarray(pixels[:, ::-1])
