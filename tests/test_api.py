@@ -16,7 +16,7 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import api, conducting, configuration, engines, learn, recipes, runs
+from slackaug import api, conducting, configuration, engines, learn, recipes, runs, stability
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -209,6 +209,7 @@ def test_whether_its_rounds_agree_is_said(command, tiny_npz, tmp_path):
     out = command(*tiny.arguments(tiny_npz, tmp_path / "run")).stdout
     expected = runs.agreement(tmp_path / "run")
     assert f"its rounds agree by {expected:.2f} (1: all go one way, 0: chance)" in out
+    assert ("slackaug study says whether other splits find the same" in out) == (expected < stability.CHANCE)
     assert command("report", tmp_path / "run").returncode == 0
     assert f"{expected:.2f} (0 is chance)" in (tmp_path / "run" / "report.html").read_text()
     (tmp_path / "run" / "policies" / "round_02.json").write_text("{}")

@@ -24,7 +24,7 @@ from .policy import Policy
 from .progress import Display, Reading
 from .recipes import DataConfig, RunConfig
 from .runs import Run
-from .stability import agreement_text
+from .stability import CHANCE, agreement_text
 
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
 
@@ -127,7 +127,8 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
         rounds, planned = policy.learned["rounds"], learner.config.search.n_rounds
         work.say(f"time limit: the policy is that of round {rounds} of {planned}. {to_go_on}")
     if run is not None and (agreement := runs.agreement(work.folder)) is not None:
-        work.say(agreement_text(agreement))
+        advice = "; slackaug study says whether other splits find the same" if agreement < CHANCE else ""
+        work.say(agreement_text(agreement) + advice)
     share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
     if share < LOW_ENTROPY:
         search = learner.config.search

@@ -68,9 +68,7 @@ def agreement_of_rounds(rounds: Sequence[Policy]) -> float | None:
 
 def agreement_text(agreement: float) -> str:
     found = f"its rounds agree by {agreement:.2f} (1: all go one way, 0: chance)"
-    if agreement >= CHANCE:
-        return found
-    return f"{found}, so that what it has learned may be chance; slackaug study says whether other splits find the same"
+    return found if agreement >= CHANCE else f"{found}, so that what it has learned may be chance"
 
 
 def consensus(policies: Sequence[Policy]) -> Policy:
