@@ -50,9 +50,9 @@ class Learner:
         device: str = "cpu",
         ensemble: Ensemble = ALONE,
         engine: str = "fast",
-        on_calibrated: Callable[[Calibration], None] = lambda _: None,
     ):
-        self.config, self.ensemble, self.engine_name, self.on_calibrated = config, ensemble, engine, on_calibrated
+        self.config, self.ensemble, self.engine_name = config, ensemble, engine
+        self.on_calibrated: Callable[[Calibration], None] = lambda _: None  # for who wants to be told
         self.calibration: Calibration | None = None
         self.n_tried = 0  # steps of its trials
         train, val = data.halves(config.seed)
