@@ -17,7 +17,7 @@ from .policy import Policy
 from .spaces import Space
 
 DISCARDED = ("Invert", "Solarize")  # what every search discards: they alone make policies look alike
-CHANCE = 0.25  # rounds that agree less may have found nothing: those on random labels agree by 0, give or take 0.1
+CHANCE = 0.25  # rounds that agree less may have found nothing: on random labels they agree by -0.04 to 0.04
 CONSTANT = 1e-9  # deviation below which a vector is constant but for rounding
 
 
