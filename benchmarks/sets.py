@@ -18,6 +18,7 @@ from typing import Any
 
 from scipy import stats
 
+from slackaug import runs
 from slackaug.intervals import interval
 from slackaug.policy import Policy
 from slackaug.stability import consensus, stability
@@ -46,7 +47,7 @@ def accuracies(study: Path) -> dict[str, dict[int, float]]:
 def courses(study: Path) -> Iterator[list[Policy]]:
     """Of each search: the policy that it starts from, and that of each of its rounds."""
     for run in sorted((study / "searches").glob("*/policies")):
-        rounds = [Policy.load(path) for path in sorted(run.glob("round_*.json"))]
+        rounds = runs.read_policies(run.parent)
         yield [Policy.uniform(rounds[0].space), *rounds]
 
 

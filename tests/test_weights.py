@@ -175,6 +175,24 @@ def test_after_a_checkpoint_the_file_is_not_needed(moved, tiny_npz, tmp_path):
     assert (tmp_path / "run" / "finished.json").is_file()
 
 
+@pytest.mark.parametrize("moment", [MIDDLE, ("pre-training", 0, 1)])
+def test_another_file_is_refused_even_where_none_is_needed(moment, moved, tiny_npz, tmp_path, trained):
+    moved(moment)
+    other = save(
+        trained[0], tmp_path / "other.safetensors", **{"layers.0.weight": 0 * trained[0].layers[0].weight.detach()}
+    )
+    words = [*tiny.resume(tiny_npz, tmp_path / "run"), "--weights", str(other)]
+    assert tiny.run_until(words, tmp_path / "log", NEVER) == 2
+    assert "is not the file that this run began with" in (tmp_path / "log").read_text()
+
+
+def test_a_run_without_a_file_is_not_given_one(trained, tiny_npz, tmp_path):
+    assert tiny.run_until(tiny.arguments(tiny_npz, tmp_path / "run"), tmp_path / "log", MIDDLE) == -signal.SIGKILL
+    words = [*tiny.resume(tiny_npz, tmp_path / "run"), "--weights", str(trained[1])]
+    assert tiny.run_until(words, tmp_path / "log", NEVER) == 2
+    assert "did not start from a file; do not give --weights" in (tmp_path / "log").read_text()
+
+
 def test_before_a_checkpoint_it_may_lie_elsewhere_but_must_be_the_same(moved, tiny_npz, tmp_path, trained):
     file = moved(("pre-training", 0, 1))
     shutil.rmtree(tmp_path / "run" / "checkpoints", ignore_errors=True)

@@ -100,14 +100,15 @@ def check(
     size, margin = own or (size, margin)
     options = replace(options, size=size, margin=margin)
     found = survey(source, options)
-    problems, said = [*class_problems(found), *file_problems(found, options)], remarks(found)
+    of_classes = class_problems(found)
+    problems, said = [*of_classes, *file_problems(found, options)], remarks(found)
     if not found.sizes or len(found.classes) < 2:
         return Findings(found, problems, said, None, [])
     stand_in = stand_in_for(found, size, margin=margin)
     try:
         dataset = without_images(found)
     except DataError as error:  # a search would be refused; mended, it costs about the same
-        problems += [] if class_problems(found) else [str(error)]
+        problems += [] if of_classes else [str(error)]
     else:
         said += [] if found.has_test else [f"no test set: a stratified {HOLD_OUT:.0%} will be held out"]
         if found.groups is not None:

@@ -22,10 +22,10 @@ TELLING = 0.1  # share of a search after which its seconds tell of the rest; bef
 def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
     """Resume a run from its newest checkpoint, or from its start where there is none."""
     stored = work.ensemble.lead(lambda: read_config(work.folder))
-    if weights is not None:  # which may lie elsewhere now
-        stored = replace(stored, weights=weights)
     with work.ensemble.together():
         check_resumable(work, stored, model)
+        if weights is not None:
+            stored = found_elsewhere(stored, weights)
     if work.ensemble.lead(lambda: runs.is_finished(work.folder)):
         # Neither its data nor its network are needed, nor a checkpoint.
         work.say(f"{work.folder}: this search is finished; its policy is {work.folder / POLICY}")
@@ -57,6 +57,13 @@ def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:
         )
 
 
+def found_elsewhere(stored: RunConfig, weights: str) -> RunConfig:
+    """With the file that the network started from where it lies now; no other one may take its place."""
+    if stored.weights is None:
+        raise RunError("the network of this run did not start from a file; do not give --weights with --resume")
+    return configuration.known_weights(replace(stored, weights=weights))
+
+
 def restore(work: Work, run: Run | None, learner: Learner) -> float:
     """Give every rank its state of the newest checkpoint; the seconds of work that are in it."""
     saved: dict[str, Any] | None = None
@@ -80,8 +87,7 @@ def restore(work: Work, run: Run | None, learner: Learner) -> float:
         raise NotOurs(work.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if not is_finished:
-        known = share > TELLING
-        left = f"; about {duration(seconds * (1 - share) / share)} left" if known else ""
+        left = f"; about {duration(seconds * (1 - share) / share)} left" if share > TELLING else ""
         work.say(f"going on after {share:.0%} of the search{left}")
         changed = None if run is None else other_rounding(work.folder)
         if changed is not None:
