@@ -88,7 +88,8 @@ class Captured:
             for value, old in zip(changed, before, strict=True):
                 value.copy_(old)
         self.graph = torch.cuda.CUDAGraph()
-        with without_collection(), torch.cuda.graph(self.graph), chosen_by_trying():
+        capture = torch.cuda.graph(self.graph, capture_error_mode="thread_local")  # other threads may use the device
+        with without_collection(), capture, chosen_by_trying():
             self.outputs = body(**self.mailbox.read)
 
     def __call__(self, drawn: dict[str, Tensor]) -> Outputs:
