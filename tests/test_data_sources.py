@@ -226,3 +226,11 @@ def test_hf_refuses(monkeypatch):
     refused("hf:me/pets", "one of type ClassLabel, found")
     hub(monkeypatch, {"test": 20}, "label")
     refused("hf:me/pets", "no part named train; found test")
+
+
+def test_a_path_is_as_good_as_its_text(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        for i in range(4):
+            Image.new("RGB", (8, 8), (60 * i, 0, 0)).save(tmp_path / name / f"{i}.png")
+    assert load(tmp_path).fingerprint == load(str(tmp_path)).fingerprint

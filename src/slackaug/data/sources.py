@@ -1,5 +1,6 @@
 """From what a user types to a data set."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,7 +34,7 @@ FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "image
 
 
 def load(
-    source: str,
+    source: str | os.PathLike[str],
     *,
     size: int | None = None,
     margin: bool = False,
@@ -51,6 +52,7 @@ def load(
     small sets are decoded in memory, and large ones into the user's cache. `progress` is told about that. `group_by` is
     a column of a csv or a regular expression on paths: images of one group stay on one side of a split.
     """
+    source = os.fspath(source)
     options = Options(
         size=size,
         margin=margin,
