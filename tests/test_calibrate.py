@@ -170,6 +170,15 @@ def test_a_network_that_guesses_is_remarked_upon():
     assert "try --set pretrain.epochs=8" in said
 
 
+def test_a_network_that_is_nearly_always_right_is_remarked_upon():
+    labels = torch.arange(10).repeat(3)
+    assert calibrate.remark(0.06 * math.log(10), labels, 1) is None
+    said = calibrate.remark(0.04 * math.log(10), labels, 1)
+    assert said is not None
+    assert "pre-training for 1 epoch left a validation loss of 0.092, and guessing has 2.303" in said
+    assert "nearly every image is right already" in said
+
+
 def test_a_user_is_told_that_the_network_guesses(tiny_npz, tmp_path, command):
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", search__calibrate="true", pretrain__lr=1e-6))
     assert done.returncode == 0

@@ -99,6 +99,19 @@ def test_every_baseline_is_said_in_words(name):
     assert not outcome.meaning(f"file:{name}.json")
 
 
+def test_it_says_where_the_policy_may_be_chance(text, tmp_path):
+    assert "may be chance" not in text
+    folder = made_up.run(tmp_path, n_rounds=2)
+    first = Policy.load(folder / "policies" / "round_01.json")
+    Policy.uniform(first.space).save(folder / "policies" / "round_02.json")  # there and back again
+    (folder / "calibration.json").write_text(json.dumps({"remark": "pre-training <b>left</b> little to gain"}))
+    found = page.render(folder)
+    assert (
+        "Its rounds agree by -1.00 (1: all go one way, 0: chance), so that what it has learned may be chance." in found
+    )
+    assert "Pre-training &lt;b&gt;left&lt;/b&gt; little to gain." in found
+
+
 def test_it_is_small_and_alone(text):
     assert len(without_images(text)) < MB
     assert not re.search(r"""(?:src|href|url\()\s*=?\s*["']?(?:https?:)?//""", text)
@@ -266,11 +279,11 @@ def test_data_that_somebody_asks_for_must_be_there(command, folder, tmp_path):
 # --- folders in which something is missing ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["env.json", "metrics.jsonl", "policy.json"])
+@pytest.mark.parametrize("name", ["env.json", "metrics.jsonl", "policy.json", "calibration.json"])
 @pytest.mark.parametrize("content", [None, "", '{"a": [1', "\0\xff"])
 def test_what_is_not_needed_may_be_missing_or_broken(tmp_path, name, content):
     folder = made_up.run(tmp_path, n_rounds=2)
-    (folder / name).unlink()
+    (folder / name).unlink(missing_ok=True)
     if content is not None:
         (folder / name).write_text(content, encoding="latin-1")
     assert "The policy" in headings(page.render(folder))

@@ -25,7 +25,7 @@ TOLERANCE = 0.05  # of the loss, above which it is no longer similar
 MAX_RATE = 0.8  # twice the paper's highest
 N_LOWER = 5  # trials below the first
 N_USUAL = 3  # trials, for estimates of time
-NEAR = 0.05  # of the loss of guessing, within which a network has not learned to tell the classes apart
+NEAR = 0.05  # of the loss of guessing: as near to it, the classes are not learned; as near to none, all of them are
 N_IMAGES = 4096  # at most, for a validation loss
 
 
@@ -101,15 +101,26 @@ def guessing_loss(labels: Tensor) -> float:
 
 
 def remark(before: float, labels: Tensor, epochs: int) -> str | None:
-    """What a user must know where pre-training left the validation loss of guessing. A higher one is confidence."""
+    """What a user must know where pre-training left the validation loss of guessing, or hardly any loss.
+
+    A loss above that of guessing is confidence.
+    """
     guessing = guessing_loss(labels)
-    if not abs(before - guessing) < NEAR * guessing:
-        return None
-    return (
+    left = (
         f"pre-training for {epochs} epoch{'s' * (epochs != 1)} left a validation loss of {before:.3f}, and guessing "
-        f"has {guessing:.3f}: the network has hardly learned these classes, so that the policy would be chance; try "
-        f"--set pretrain.epochs={4 * epochs}, another --preset or another --model"
+        f"has {guessing:.3f}"
     )
+    if abs(before - guessing) < NEAR * guessing:
+        return (
+            f"{left}: the network has hardly learned these classes, so that the policy would be chance; try "
+            f"--set pretrain.epochs={4 * epochs}, another --preset or another --model"
+        )
+    if before < NEAR * guessing:
+        return (
+            f"{left}: nearly every image is right already, so that augmentation has little to gain here and the policy "
+            "may be chance; slackaug evaluate with --baselines none,uniform says whether it is worth anything"
+        )
+    return None
 
 
 @torch.no_grad()

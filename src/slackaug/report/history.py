@@ -16,6 +16,7 @@ from ..spaces import get_space
 MAX_STEPS = 2000  # that are held, beside the ends of rounds; a curve has a tenth of that
 MAX_ROUND = 1_000_000
 MAX_STEP = 10**12  # of the pre-training
+LONGEST_REMARK = 1000  # characters
 
 
 class Step(NamedTuple):
@@ -41,6 +42,7 @@ class History(NamedTuple):
     policies: list[Policy]  # at the end of each finished round
     policy: Policy | None  # of the last finished round; policy.json, where the files of the rounds are gone
     rate: float | None  # of re-training, where it was found by trial
+    remark: str  # on what pre-training had learned; empty where there is none
 
     @property
     def names(self) -> list[str]:
@@ -104,8 +106,8 @@ def read(run: Path | str) -> History:
     start = start_policy(config, policies)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
     policy = policies[-1] if policies else Policy.load(run / "policy.json") if (run / "policy.json").is_file() else None
-    rate = read_rate(run)
-    return History(run, config, start, steps, policies[: config.search.n_rounds], policy, rate)
+    rounds = policies[: config.search.n_rounds]
+    return History(run, config, start, steps, rounds, policy, read_rate(run), read_remark(run))
 
 
 def read_config(path: Path) -> recipes.RunConfig:
@@ -121,6 +123,11 @@ def read_rate(run: Path) -> float | None:
         return finite(calibrate.read(run).get("model_lr"))
     except ValueError:
         return None
+
+
+def read_remark(run: Path) -> str:
+    found = calibrate.read(run).get("remark")
+    return found[:LONGEST_REMARK] if isinstance(found, str) else ""
 
 
 def start_policy(config: recipes.RunConfig, policies: list[Policy]) -> Policy:

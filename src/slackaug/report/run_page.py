@@ -10,7 +10,7 @@ import torch
 from ..data import DataError
 from ..policy import Policy
 from ..progress import duration
-from ..stability import agreement_of_rounds
+from ..stability import CHANCE, agreement_of_rounds, agreement_text
 from . import figures, history, image_parts, samples
 from .history import History
 from .outcome import Outcome
@@ -32,6 +32,7 @@ def parts(
         "kicker": "Report of a search",
         "state": state(past, is_running),
         "facts": facts(past),
+        "cautions": cautions(past),
         "diagnostics": diagnostics(past),
         "anchor_text": anchor_text(past),
     }
@@ -61,7 +62,7 @@ def find_samples(past: History, data: str | None, given: Samples | None) -> tupl
 
 def nothing_searched() -> dict[str, Any]:
     """The page of a folder that holds evaluations only."""
-    empty = ("facts", "frames", "position_pies", "evolution", "diagnostics", "strips", "sheets", "uses")
+    empty = ("facts", "cautions", "frames", "position_pies", "evolution", "diagnostics", "strips", "sheets", "uses")
     return {name: [] for name in empty} | {
         "kicker": "Report of an evaluation",
         "state": "",
@@ -101,6 +102,13 @@ def facts(past: History) -> list[tuple[str, str]]:
         found.append(("Mirror flips", "on" if policy.flip else "off"))
         found.append(("Entropy", f"{100 * entropy_share(policy):.1f} % of uniform"))
     return found
+
+
+def cautions(past: History) -> list[str]:
+    """Why the policy may be worth nothing, as the search has said of itself."""
+    agreement = agreement_of_rounds(past.policies)
+    found = [] if agreement is None or agreement >= CHANCE else [agreement_text(agreement)]
+    return [f"{text[:1].upper()}{text[1:]}." for text in [past.remark, *found] if text]
 
 
 def entropy_share(policy: Policy) -> float:
