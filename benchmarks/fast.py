@@ -22,9 +22,9 @@ import torch  # noqa: E402
 from slackaug import models, rng, slack  # noqa: E402
 from slackaug.data import Split  # noqa: E402
 from slackaug.engine import Plain  # noqa: E402
-from slackaug.fast import Fast, FastFit  # noqa: E402
 from slackaug.fit import Fit, FitConfig  # noqa: E402
-from slackaug.graphs import N_AHEAD  # noqa: E402
+from slackaug.gpu.fast import Fast, FastFit  # noqa: E402
+from slackaug.gpu.graphs import N_AHEAD  # noqa: E402
 from slackaug.policy import Policy  # noqa: E402
 from slackaug.slack import SearchConfig  # noqa: E402
 from slackaug.spaces import Composites, Parameters  # noqa: E402

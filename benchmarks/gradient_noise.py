@@ -35,7 +35,7 @@ from torch.nn.functional import cross_entropy
 from slackaug import hypergrad, recipes, rng, slack, spaces
 from slackaug.data import Split, load
 from slackaug.engine import Plain
-from slackaug.fast import Fast, Passes
+from slackaug.gpu.fast import Fast, Passes
 from slackaug.learner import Learner
 from slackaug.policy import Policy
 from slackaug.spaces import Composites, Parameters

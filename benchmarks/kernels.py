@@ -13,8 +13,8 @@ import json
 
 import torch
 
-from slackaug import norm_kernel
-from slackaug.weight_gradient_kernel import channel_sums, launch
+from slackaug.gpu import norm_kernel
+from slackaug.gpu.weight_gradient_kernel import channel_sums, launch
 
 SHAPES = [(1, 32, 32), (1, 64, 16), (1, 128, 8), (8, 32, 32), (8, 64, 16), (8, 128, 8),
           (1, 160, 32), (1, 320, 16), (1, 640, 8)]  # fmt: skip # groups, channels, pixels

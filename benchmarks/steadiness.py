@@ -30,7 +30,7 @@ from torch.nn.functional import cross_entropy
 from slackaug import budget, engines, hypergrad, recipes, rng, slack, spaces
 from slackaug.calibrate import Calibration, Trial
 from slackaug.data import Batches, load
-from slackaug.fast import Fast
+from slackaug.gpu.fast import Fast
 from slackaug.learner import Learner
 from slackaug.policy import Policy
 from slackaug.recipes import RunConfig

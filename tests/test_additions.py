@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from interpreter import interpreted
-from slackaug import triton_support
-from slackaug.additions import add, by_kernel, is_suited
+from slackaug.gpu import triton_support
+from slackaug.gpu.additions import add, by_kernel, is_suited
 
 CASES = [(2, 16, 8, 8), (3, 5, 3, 7), (1, 32, 32, 33)]
 

@@ -7,9 +7,9 @@ from torch import nn
 from slackaug import engines, rng
 from slackaug.data import Split
 from slackaug.engine import Plain
-from slackaug.fast import Fast
 from slackaug.fit import Fit, FitConfig
-from slackaug.graphs import NotCaptured
+from slackaug.gpu.fast import Fast
+from slackaug.gpu.graphs import NotCaptured
 from slackaug.policy import Policy
 from slackaug.slack import SearchConfig
 

@@ -11,9 +11,9 @@ from slackaug import models, rng, slack, spaces
 from slackaug.data import Split
 from slackaug.data.rows import Rows
 from slackaug.engine import Plain
-from slackaug.fast import Fast, FastFit
 from slackaug.fit import Fit, FitConfig
-from slackaug.graphs import Graphs
+from slackaug.gpu.fast import Fast, FastFit
+from slackaug.gpu.graphs import Graphs
 from slackaug.policy import Policy
 from slackaug.prepare import AS_STORED, window
 from slackaug.slack import SearchConfig

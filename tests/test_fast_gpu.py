@@ -9,8 +9,8 @@ import torch
 from slackaug import engines, models, rng, slack
 from slackaug.data import Split
 from slackaug.engine import Plain
-from slackaug.fast import Fast, FastFit
 from slackaug.fit import Fit, FitConfig
+from slackaug.gpu.fast import Fast, FastFit
 from slackaug.policy import Policy
 from slackaug.slack import SearchConfig
 

@@ -6,7 +6,7 @@ from threading import Thread
 import pytest
 import torch
 
-from slackaug.graphs import Captured, without_collection
+from slackaug.gpu.graphs import Captured, without_collection
 
 
 class Cycle:

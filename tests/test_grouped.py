@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from slackaug import grouped, hypergrad, models
+from slackaug import hypergrad, models
+from slackaug.gpu import grouped
 
 A, B, SIZE = 3, 5, 12
 

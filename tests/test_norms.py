@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import batch_norm
 
 from interpreter import interpreted
-from slackaug.norms import Norm, NormBeside, NormJoined, is_suited, norm, norm_beside, norm_joined
+from slackaug.gpu.norms import Norm, NormBeside, NormJoined, is_suited, norm, norm_beside, norm_joined
 
 EPS = 1e-5
 KINK = 1e-3  # so near to zero, rounding decides whether a ReLU lets a gradient through

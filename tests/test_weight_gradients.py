@@ -5,8 +5,8 @@ import torch
 from torch.nn.functional import conv2d
 
 from interpreter import interpreted
-from slackaug.triton_support import HAS_TRITON
-from slackaug.weight_gradients import channel_sums, is_suited, weight_gradients
+from slackaug.gpu.triton_support import HAS_TRITON
+from slackaug.gpu.weight_gradients import channel_sums, is_suited, weight_gradients
 
 CASES = [  # groups, images of each, channels in, channels out, pixels, kernel, stride
     (2, 3, 3, 16, 8, 3, 1),
@@ -63,7 +63,7 @@ def test_one_kernel_for_all_groups(shape):
 @interpreted
 @pytest.mark.parametrize("shape", CASES, ids=str)
 def test_the_kernel_as_triton_interprets_it(shape):
-    from slackaug.weight_gradient_kernel import launch
+    from slackaug.gpu.weight_gradient_kernel import launch
 
     grad, x, weight, n_groups, options = case(*shape, torch.float32)
     flat = launch(grad, x, n_groups, weight.shape[2], options[0][0], options[1][0])
@@ -122,7 +122,7 @@ def test_sums_of_channels_by_the_kernel(shape, dtype):
 @interpreted
 @pytest.mark.parametrize("shape", SUMS, ids=str)
 def test_sums_of_channels_as_triton_interprets_them(shape):
-    from slackaug.weight_gradient_kernel import channel_sums
+    from slackaug.gpu.weight_gradient_kernel import channel_sums
 
     grad, wanted = sums_case(shape, torch.float32)
     assert (channel_sums(grad, shape[0]) - wanted).norm() <= 1e-5 * wanted.norm()

@@ -8,9 +8,9 @@ from torch import nn
 
 from . import slack
 from .engine import Plain
-from .fast import Fast, FastFit
 from .fit import Fit
-from .graphs import NotCaptured
+from .gpu.fast import Fast, FastFit
+from .gpu.graphs import NotCaptured
 from .schema import unknown
 from .slack import SearchConfig
 

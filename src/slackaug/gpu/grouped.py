@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import conv2d, cross_entropy
 
-from . import hypergrad, models
+from .. import hypergrad, models
 from .additions import add
 from .norms import norm, norm_beside, norm_joined, precise
 from .weight_gradients import MAX_CHANNELS, Options, weight_gradients

@@ -14,17 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from . import grouped, hypergrad, rng, slack, spaces
-from .data import Split
-from .data.dataset import Batch
-from .engine import Normalise, Plain, alone
-from .fit import Fit, descend
+from .. import hypergrad, models, rng, slack, spaces
+from ..data import Split
+from ..data.dataset import Batch
+from ..engine import Normalise, Plain, alone
+from ..fit import Fit, descend
+from ..policy import Policy
+from ..prepare import Preparation
+from ..slack import Report, SearchConfig, State, Step
+from ..spaces import Composites, Parameters
+from . import grouped
 from .graphs import Graphs, Outputs
 from .norms import precise
-from .policy import Policy
-from .prepare import Preparation
-from .slack import Report, SearchConfig, State, Step
-from .spaces import Composites, Parameters
 
 N_REPEATED = 4  # blocks of one class that make it worth compiling the block instead of the whole model
 RECOMPILE_LIMIT = 64  # a block is compiled once for each shape that it meets; act_at for each stage of a space, too
@@ -141,7 +142,7 @@ class Passes:
 
 def few_images(model: nn.Module, split: Split, preparation: Preparation) -> Batch | None:
     """To try groups with, two of three images; none for our own models, which are known to take them."""
-    if type(model).__module__.startswith(f"{__package__}."):
+    if type(model).__module__ == models.__name__:
         return None
     index = torch.arange(6) % len(split.labels)
     ahead = split.read_ahead(index)
