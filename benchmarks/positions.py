@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slackaug import published
+from slackaug.methods import published
 from slackaug.policy import Policy
 
 

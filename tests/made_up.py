@@ -16,7 +16,7 @@ from slackaug.policy import Policy
 from slackaug.recipes import DataConfig, RunConfig
 from slackaug.slack import SearchConfig
 from slackaug.stability import stability
-from slackaug.study_plan import Study
+from slackaug.studies.plan import Study
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "قطة سوداء", "{{ 7 * 7 }} & co")
 LONG = "a-policy-with-a-name-that-goes-on-and-on-as-the-names-of-files-of-some-people-do-v2-final-really.json"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackaug import autoaugment, prior
+from slackaug.methods import autoaugment, forms
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference" / "peer_policies"
 
@@ -20,8 +20,8 @@ def test_autoaugment_levels_and_probabilities():
 
 def as_table(policies: list) -> list:
     """Probabilities in tenths; the level only where there is a strength."""
-    short = {long: name for name, long in prior.KAKAOBRAIN_NAMES.items()}
-    free = {t.name for t in prior.AUTOAUGMENT.space if t.span is None}
+    short = {long: name for name, long in forms.KAKAOBRAIN_NAMES.items()}
+    free = {t.name for t in forms.AUTOAUGMENT.space if t.span is None}
     return [
         [(short.get(op, op), round(10 * p), None if op in free else level) for op, p, level in row] for row in policies
     ]

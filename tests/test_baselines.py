@@ -15,11 +15,12 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from slackaug import autoaugment, baselines, prior, published, rng, spaces
+from slackaug import baselines, rng, spaces
 from slackaug.baselines import METHODS, Method, baseline, from_policy
 from slackaug.data import Dataset, Split, build
+from slackaug.methods import autoaugment, forms, published
+from slackaug.methods.forms import FAST_AA, PBA, DeepAA, PBASchedule, SubPolicies, deepaa_transform
 from slackaug.policy import Policy
-from slackaug.prior import FAST_AA, PBA, DeepAA, PBASchedule, SubPolicies, deepaa_transform
 from slackaug.schema import PolicyError
 from slackaug.spaces import Composites, Space
 
@@ -281,8 +282,8 @@ def test_autoaugment_draws_its_own_sub_policies(dataset, table):
     lines = table.splitlines()
     assert len(lines) == 25
     assert ops == {tuple(entry.split()[0] for entry in line.split(",")) for line in lines}
-    own, added = set(names[: len(prior.AUTOAUGMENT.space)]), names[len(prior.AUTOAUGMENT.space) :]
-    assert own == set(prior.AUTOAUGMENT.space.names)
+    own, added = set(names[: len(forms.AUTOAUGMENT.space)]), names[len(forms.AUTOAUGMENT.space) :]
+    assert own == set(forms.AUTOAUGMENT.space.names)
     assert added == CIFAR_DEFAULTS if dataset is SMALL else set(added) == JITTER
 
 
@@ -301,7 +302,7 @@ def subpolicies() -> SubPolicies:
 
 
 def schedule() -> PBASchedule:
-    n = len(PBA.space) * prior.PBA_COPIES
+    n = len(PBA.space) * forms.PBA_COPIES
     first, last = torch.zeros(2, n, dtype=torch.float64)
     first[0] = last[1] = 1.0
     return PBASchedule(

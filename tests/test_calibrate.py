@@ -9,12 +9,13 @@ import pytest
 import torch
 
 import tiny
-from slackaug import calibrate, learn, prepare, settings, study_plan
+from slackaug import calibrate, learn, prepare, settings
 from slackaug.calibrate import N_IMAGES, Calibration, Trial, mixed_batches, val_loss
 from slackaug.configuration import configure
 from slackaug.data import Split, load
 from slackaug.learner import Learner, Progress
 from slackaug.recipes import quick
+from slackaug.studies import plan as study_plan
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 

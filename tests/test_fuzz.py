@@ -20,10 +20,11 @@ import made_up
 import test_published
 import tiny
 from fuzz import Target
-from slackaug import comparison, fit, published, recipes, results, settings, trial
+from slackaug import comparison, fit, recipes, results, settings, trial
 from slackaug.checkpoints import Checkpoints, Damaged, read, to_bytes
 from slackaug.data import DataError, decode, load
 from slackaug.data.options import Options
+from slackaug.methods import published
 from slackaug.policy import Policy
 from slackaug.report import history, outcome
 from slackaug.runs import RunError

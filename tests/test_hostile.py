@@ -24,10 +24,11 @@ import fuzz
 import made_up
 import test_studies
 import tiny
-from slackaug import export, published
+from slackaug import export
 from slackaug.checkpoints import Checkpoints, to_bytes
 from slackaug.data import DataError, load
 from slackaug.data import npz as npz_reader
+from slackaug.methods import published
 from slackaug.policy import Policy
 from slackaug.report import history, page
 from slackaug.schema import PolicyError

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from slackaug import paper_tables
-from slackaug.paper_tables import FIGURES, TABLES, Column, Figure, published_row, read
 from slackaug.recipes import DOMAINNET
+from slackaug.studies import paper_tables
+from slackaug.studies.paper_tables import FIGURES, TABLES, Column, Figure, published_row, read
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper.tex"
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackaug import spaces
+from slackaug.methods.forms import DeepAA, PBASchedule, SubPolicies
+from slackaug.methods.published import DEEPAA_KIND, PBA_KIND, SUBPOLICY_KINDS, from_document, load
 from slackaug.policy import IMAGENET_MEAN, Policy
-from slackaug.prior import DeepAA, PBASchedule, SubPolicies
-from slackaug.published import DEEPAA_KIND, PBA_KIND, SUBPOLICY_KINDS, from_document, load
 from slackaug.schema import PolicyError
 from slackaug.spaces import SPACES, Composites
 

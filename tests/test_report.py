@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import made_up
-from slackaug import published
 from slackaug.elementary import custom
+from slackaug.methods import published
 from slackaug.policy import Policy
 from slackaug.report import bars, charts, course, figures, history, pictures, pies, plots, scene, strength, svg
 from slackaug.report import command as figure_command

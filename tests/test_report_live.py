@@ -9,9 +9,10 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import learn, study_searches, trial
+from slackaug import learn, trial
 from slackaug.exits import Stopped
 from slackaug.report import live, page
+from slackaug.studies import searches as study_searches
 
 
 def test_it_is_written_after_every_round_and_stands_still_at_the_end(tiny_npz, tmp_path, monkeypatch):

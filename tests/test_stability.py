@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from slackaug import published
+from slackaug.methods import published
 from slackaug.policy import Policy
 from slackaug.spaces import get_space
 from slackaug.stability import CHANCE, agreement_of_rounds, agreement_text, consensus, stability

@@ -26,12 +26,15 @@ from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import api, cli, learn, runs, settings, study_plan, study_results, study_searches, trial
+from slackaug import api, cli, learn, runs, settings, trial
 from slackaug.exits import Stopped
 from slackaug.policy import Policy
 from slackaug.recipes import DataConfig
-from slackaug.study_recipes import STUDIES
-from slackaug.study_searches import Search, search_ensemble
+from slackaug.studies import plan as study_plan
+from slackaug.studies import results as study_results
+from slackaug.studies import searches as study_searches
+from slackaug.studies.recipes import STUDIES
+from slackaug.studies.searches import Search, search_ensemble
 from test_published import subpolicies
 
 FIT = {"evaluate.epochs": 1, "evaluate.batch": 4, "evaluate.lr": 0.05}

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from slackaug import data, models, paper_tables, recipes, settings
-from slackaug.paper_tables import FIGURES, Column
+from slackaug import data, models, recipes, settings
 from slackaug.recipes import RunConfig
 from slackaug.spaces import SPACES
-from slackaug.study_recipes import STUDIES, StudyConfig, study
+from slackaug.studies import paper_tables
+from slackaug.studies.paper_tables import FIGURES, Column
+from slackaug.studies.recipes import STUDIES, StudyConfig, study
 
 # Every baseline that has a name of its own
 BASELINES = {"none", "default", "uniform", "uniform-no-invert-solarize", "randaugment", "uniformaugment", "domainbed",

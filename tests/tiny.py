@@ -26,7 +26,7 @@ FORK = multiprocessing.get_context("forkserver")  # imports torch once for all p
 FORK.set_forkserver_preload(
     [
         "crash",
-        "slackaug.studies",
+        "slackaug.studies.study",
         "slackaug.report.page",
         "slackaug.report.live",
         "torch.fx.experimental.symbolic_shapes",

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from .api import search
     from .checking import check
     from .comparison import evaluate
+    from .methods.published import load
     from .policy import Policy
-    from .published import load
     from .schema import PolicyError
     from .slackaugment import SlackAugment
-    from .studies import study
+    from .studies.study import study
 
 __all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "check", "evaluate", "load", "search", "study"]
 
@@ -23,9 +23,9 @@ _WHERE = {
     "SlackAugment": "slackaugment",
     "check": "checking",
     "evaluate": "comparison",
-    "load": "published",
+    "load": "methods.published",
     "search": "api",
-    "study": "studies",
+    "study": "studies.study",
 }
 
 

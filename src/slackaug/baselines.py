@@ -14,14 +14,15 @@ from typing import NamedTuple
 import torch
 from torch import Generator
 
-from . import autoaugment, prepare, prior, published
+from . import prepare
 from .data import Dataset
 from .elementary import TRANSFORMS, Transform
+from .methods import autoaugment, forms, published
+from .methods.forms import ENHANCERS, FAST_AA, WARPS, DeepAA
+from .methods.published import AnyPolicy
 from .parts import All, Sampler, Some, UniformMagnitudes, WithoutFlips
 from .policy import MAX_COMPOSED, RGB, Policy
 from .prepare import SMALL_IMAGE, Preparation, Size
-from .prior import ENHANCERS, FAST_AA, WARPS, DeepAA
-from .published import AnyPolicy
 from .schema import unknown
 from .spaces import Composites, Space, get_space
 
@@ -137,11 +138,11 @@ def fourteen(name: str, shear: float, shift: tuple[float, float], degrees: float
     """RandAugment's transformations without Invert, at strengths that are largest at level 30."""
     spans = dict.fromkeys(("ShearX", "ShearY"), shear) | {"TranslateX": shift[0], "TranslateY": shift[1]}
     spans |= {"Rotate": degrees} | dict.fromkeys(ENHANCERS, enhance)
-    ranges: prior.Spans = {
+    ranges: forms.Spans = {
         "Identity": None, **{transformation: (0.0, most) for transformation, most in spans.items()},
         "Posterize": (8, bits), "Solarize": (255, 0), "AutoContrast": None, "Equalize": None,
     }  # fmt: skip
-    return prior.space(name, ranges, signed=WARPS + ENHANCERS)
+    return forms.space(name, ranges, signed=WARPS + ENHANCERS)
 
 
 def trivialaugment(size: Size, space: Space, wide: bool) -> Parts:

@@ -6,9 +6,10 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from . import baselines, published, trial
+from . import baselines, trial
+from .methods import published
+from .methods.published import AnyPolicy
 from .policy import Policy
-from .published import AnyPolicy
 
 MAGNITUDES = ("own", "uniform", "both")
 CHOSEN_MAGNITUDES = ("file:", "autoaugment", "randaugment")  # baselines whose magnitudes somebody has chosen

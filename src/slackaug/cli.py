@@ -303,7 +303,8 @@ def study(
     list_all: Annotated[bool, typer.Option("--list", help="Name all recipes, and exit.")] = False,
 ) -> None:
     """Several searches and several evaluations of each: the paper's tables, or the same on your own data."""
-    from . import studies, study_recipes
+    from .studies import recipes as study_recipes
+    from .studies import study as studies
 
     if list_all:
         print("\n".join(study_recipes.STUDIES))
@@ -363,8 +364,8 @@ def show(policies: PolicyArgument) -> None:
 
     Reads slackaug's policies and the published formats of SLACK, AutoAugment, Fast AA, DADA, DeepAA and PBA.
     """
-    from . import published
     from . import show as tables
+    from .methods import published
 
     if len(policies) > 2:
         raise typer.BadParameter(f"expected one or two policies, got {len(policies)}")

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from . import rng
-from .prior import RAND_FLIP
+from .methods.forms import RAND_FLIP
 from .spaces import Composites, Space
 
 

@@ -20,8 +20,8 @@ from .data.decode import opened, to_rgb
 from .data.options import DataError
 from .elementary import Transform
 from .files import write_atomically
+from .methods.published import find_slack
 from .policy import Policy
-from .published import find_slack
 from .spaces import Composites, Parameters, draw, on_pil
 
 N_EXTREMES = 3  # most likely transformations, and least likely ones

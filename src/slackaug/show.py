@@ -7,9 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from . import describe, schema
+from .methods.forms import PBASchedule
+from .methods.published import AnyPolicy
 from .policy import Policy
-from .prior import PBASchedule
-from .published import AnyPolicy
 from .stability import stability
 
 BAR = "▏▎▍▌▋▊▉█"

@@ -9,8 +9,8 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import get_worker_info
 
 from . import pil
+from .methods.published import load
 from .policy import Policy
-from .published import load
 from .spaces import augment, draw, on_pil
 
 ImageOrTensor = TypeVar("ImageOrTensor", Image.Image, Tensor)

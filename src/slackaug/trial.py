@@ -31,8 +31,8 @@ from .fit import Fit, FitConfig, predict
 from .learn import Diverged, timed
 from .learner import to_device
 from .machine import use_gpu, use_threads
+from .methods.forms import DeepAA, PBASchedule, SubPolicies
 from .policy import Policy
-from .prior import DeepAA, PBASchedule, SubPolicies
 from .progress import Reading
 from .recipes import DataConfig
 from .runs import RunError

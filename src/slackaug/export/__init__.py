@@ -8,8 +8,8 @@ from pathlib import Path
 from .. import schema
 from ..elementary import TRANSFORMS, Transform
 from ..files import write_atomically
+from ..methods.published import find_slack, policy_file
 from ..policy import Policy
-from ..published import find_slack, policy_file
 from . import fidelity, text
 from .fidelity import FIDELITY
 

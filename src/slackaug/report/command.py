@@ -9,8 +9,8 @@ from PIL import Image, ImageOps
 
 from ..data import DataError, decode
 from ..files import write_atomically
+from ..methods.published import find_slack
 from ..policy import Policy
-from ..published import find_slack
 from . import figures, history, pictures, plots, samples
 from .scene import Scene
 from .svg import element, render, words

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from .. import schema
 from ..intervals import Interval, paired, verdict
-from ..paper_tables import Figure
 from ..progress import duration
 from ..results import points
 from ..schema import PolicyError, expect
+from ..studies.paper_tables import Figure
 
 TONES = ("better", "worse")
 STABILITY = {

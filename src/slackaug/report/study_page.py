@@ -7,7 +7,7 @@ from typing import Any
 from ..policy import Policy
 from ..runs import POLICY, RunError
 from ..schema import PolicyError
-from ..study_plan import Study, read_study
+from ..studies.plan import Study, read_study
 from . import figures, history
 from .outcome import Outcome
 from .pieces import Chart, chart

@@ -3,7 +3,7 @@
 One sub-policy a line: two transformations, each with its probability in tenths and, where it has a strength, its level.
 """
 
-from .prior import AUTOAUGMENT, SubPolicies
+from .forms import AUTOAUGMENT, SubPolicies
 from .published import from_document
 
 CIFAR10 = """\
@@ -66,7 +66,7 @@ KIND = "subpolicies (op,prob,level 0-9)"
 
 
 def read(name: str, text: str) -> SubPolicies:
-    """A table above with the ranges of `prior.AUTOAUGMENT`."""
+    """A table above with the ranges of `forms.AUTOAUGMENT`."""
     rows = [[entry(*words.split()) for words in line.split(",")] for line in text.splitlines()]
     policy = from_document({"kind": KIND, "source": "AutoAugment, appendix", "subpolicies": rows}, name)
     assert isinstance(policy, SubPolicies)

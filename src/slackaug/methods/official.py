@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import schema
-from .elementary import TRANSFORMS, Transform
-from .policy import CIFAR, IMAGENET, MAX_COMPOSED, MU_FILE_MIN, MU_START, Policy
-from .schema import PolicyError, expect, unknown
-from .spaces import SPACES, Space
+from .. import schema
+from ..elementary import TRANSFORMS, Transform
+from ..policy import CIFAR, IMAGENET, MAX_COMPOSED, MU_FILE_MIN, MU_START, Policy
+from ..schema import PolicyError, expect, unknown
+from ..spaces import SPACES, Space
 
 SLACK_FORMAT = "slack-official-policy/1"
 # Where the file has the distance from no change, and we the strength itself.

@@ -11,22 +11,23 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import prior, schema
-from .elementary import Transform
+from .. import schema
+from ..elementary import Transform
+from ..policy import Policy
+from ..schema import PolicyError, check_keys, unknown
+from ..spaces import SPACES, Space
+from . import forms
+from .forms import DEEPAA_CROP, DEEPAA_NAMES, PBA, DeepAA, Levels, PBASchedule, SubPolicies, deepaa_transform
 from .official import SLACK_FORMAT, read_slack
-from .policy import Policy
-from .prior import DEEPAA_CROP, DEEPAA_NAMES, PBA, DeepAA, Levels, PBASchedule, SubPolicies, deepaa_transform
-from .schema import PolicyError, check_keys, unknown
-from .spaces import SPACES, Space
 
 AnyPolicy = Policy | SubPolicies | DeepAA | PBASchedule
 Document = Mapping[str, Any]
 
 SUBPOLICY_KINDS = {
-    "subpolicies (op,prob,level 0-9)": prior.AUTOAUGMENT,
-    "subpolicies (op,prob,magnitude bin 0-9 or null)": prior.AUTOAUGMENT_TORCHVISION,
-    "subpolicies (op,prob,level in [0,1] of op range)": prior.FAST_AA,
-    "subpolicies (op,prob,level in [0,1])": prior.DADA,
+    "subpolicies (op,prob,level 0-9)": forms.AUTOAUGMENT,
+    "subpolicies (op,prob,magnitude bin 0-9 or null)": forms.AUTOAUGMENT_TORCHVISION,
+    "subpolicies (op,prob,level in [0,1] of op range)": forms.FAST_AA,
+    "subpolicies (op,prob,level in [0,1])": forms.DADA,
 }
 DEEPAA_KIND = "layers x (op,level) probabilities"
 PBA_KIND = "PBT updates [target,clone,target_epochs,clone_epochs,old(60 ints),new(60 ints)]"
@@ -111,8 +112,8 @@ def read_subpolicies(document: Document, name: str) -> SubPolicies:
     check_keys(document, ["kind", "source", "subpolicies"], ["licence"])
     origin = read_origin(document)
     levels = SUBPOLICY_KINDS[document["kind"]]
-    if levels is prior.AUTOAUGMENT and "kakaobrain" in origin["source"]:
-        levels = prior.AUTOAUGMENT_KAKAOBRAIN
+    if levels is forms.AUTOAUGMENT and "kakaobrain" in origin["source"]:
+        levels = forms.AUTOAUGMENT_KAKAOBRAIN
     entry = partial(read_entry, levels=levels)
     subpolicy = partial(schema.sequence, item=entry, low=1, high=16)
     entries: list[list[Entry]] = schema.sequence(document["subpolicies"], "subpolicies", subpolicy, 1, 10_000)
@@ -217,7 +218,7 @@ class Update(NamedTuple):
 def read_pba(document: Document, name: str) -> PBASchedule:
     """The schedule of the last trial: what its ancestors ran with, each until the next was copied from it."""
     check_keys(document, ["kind", "updates"], ["source", "licence", "epochs"])
-    default = next((n for data, n in prior.PBA_EPOCHS.items() if data in name), prior.PBA_DEFAULT_EPOCHS)
+    default = next((n for data, n in forms.PBA_EPOCHS.items() if data in name), forms.PBA_DEFAULT_EPOCHS)
     n_epochs = schema.integer(document.get("epochs", default), "epochs", 1, 100_000)
     update = partial(read_update, n_epochs=n_epochs)
     updates: list[Update] = schema.sequence(document["updates"], "updates", update, 1, 10_000)
@@ -230,7 +231,7 @@ def read_pba(document: Document, name: str) -> PBASchedule:
     phases = torch.tensor([lineage[0].old, *(u.new for u in lineage)])  # (P, 2 E)
     chance, level = phases.view(len(phases), -1, 2).unbind(-1)  # 2 x (P, E)
     magnitude = [
-        [PBA.magnitude(t, k) for t, k in zip(PBA.space.transforms * prior.PBA_COPIES, row, strict=True)]
+        [PBA.magnitude(t, k) for t, k in zip(PBA.space.transforms * forms.PBA_COPIES, row, strict=True)]
         for row in level.tolist()
     ]
     return PBASchedule(
@@ -257,6 +258,6 @@ def read_update(value: object, where: str, n_epochs: int) -> Update:
 
 def read_settings(value: object, where: str) -> list[int]:
     """Pairs of a probability in tenths and a level, for each transformation, twice."""
-    n = 2 * prior.PBA_COPIES * len(PBA.space)
+    n = 2 * forms.PBA_COPIES * len(PBA.space)
     settings = schema.sequence(value, where, lambda item, _: item, n, n)
     return [schema.integer(x, f"{where}[{i}]", 0, PBA.highest if i % 2 else 10) for i, x in enumerate(settings)]

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from . import paper_tables, recipes
-from .data import Dataset
-from .data.layouts import WITH_MARGIN
+from .. import recipes
+from ..data import Dataset
+from ..data.layouts import WITH_MARGIN
+from ..recipes import DOMAINNET, PRESETS, VARIANTS, RunConfig
+from ..schema import unknown
+from . import paper_tables
 from .paper_tables import FIGURES, TRANSFER, UNIFORM_AGAIN, Column, Figure, published_row
-from .recipes import DOMAINNET, PRESETS, VARIANTS, RunConfig
-from .schema import unknown
 
 MAGNITUDES = ("original", "uniform")
 

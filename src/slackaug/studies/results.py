@@ -11,13 +11,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from . import __version__, intervals, results, runs, settings
-from .intervals import Interval
+from .. import __version__, intervals, results, runs, settings
+from ..intervals import Interval
+from ..policy import Policy
+from ..results import as_dict, points
+from ..stability import Stability, stability
 from .paper_tables import Figure
-from .policy import Policy
-from .results import as_dict, points
-from .stability import Stability, stability
-from .study_plan import LEARNED, Study
+from .plan import LEARNED, Study
 
 Found = dict[str, list[dict[str, Any]]]  # finished trials by policy
 

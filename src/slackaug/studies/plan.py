@@ -9,14 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from . import candidates, configuration, settings, study_recipes, trial
-from .candidates import Candidate
-from .learner import start_policy
+from .. import candidates, configuration, settings, trial
+from ..candidates import Candidate
+from ..learner import start_policy
+from ..progress import Reading
+from ..recipes import DataConfig, RunConfig
+from ..runs import RunError
+from ..trial import Protocol
+from . import recipes as study_recipes
 from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
-from .progress import Reading
-from .recipes import DataConfig, RunConfig
-from .runs import RunError
-from .trial import Protocol
 
 LEARNED = "slack"
 CONFIG = "study.yaml"

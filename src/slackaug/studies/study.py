@@ -10,22 +10,24 @@ from typing import Any
 
 from rich.console import Console
 
-from . import learn, results, runs, settings, study_recipes, study_results, trial, trials
-from .backends import get_backend
-from .candidates import Candidate, from_name
-from .data import Dataset
-from .files import temporary_name, write_atomically
-from .machine import default_device, machine
-from .policy import Policy
-from .progress import Reading, duration
-from .report import live
-from .results import Results
-from .runs import RunError
-from .stability import consensus
-from .study_plan import CONFIG, Study, configure, fixed_candidates, read_study
-from .study_results import StudyResults, learned_name
-from .study_searches import SEARCH, search_all, searches
-from .trials import Work
+from .. import learn, results, runs, settings, trial, trials
+from ..backends import get_backend
+from ..candidates import Candidate, from_name
+from ..data import Dataset
+from ..files import temporary_name, write_atomically
+from ..machine import default_device, machine
+from ..policy import Policy
+from ..progress import Reading, duration
+from ..report import live
+from ..results import Results
+from ..runs import RunError
+from ..stability import consensus
+from ..trials import Work
+from . import recipes as study_recipes
+from . import results as study_results
+from .plan import CONFIG, Study, configure, fixed_candidates, read_study
+from .results import StudyResults, learned_name
+from .searches import SEARCH, search_all, searches
 
 BEFORE_A_STUDY = {".lock", temporary_name(CONFIG)}  # what a process leaves that dies before it has begun
 

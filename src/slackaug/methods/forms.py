@@ -13,10 +13,10 @@ import torch
 from PIL import Image
 from torch import Generator, Tensor
 
-from . import describe, pil, rng, transforms
-from .describe import Row
-from .elementary import TRANSFORMS, Transform, stack_box
-from .spaces import Composites, Space
+from .. import describe, pil, rng, transforms
+from ..describe import Row
+from ..elementary import TRANSFORMS, Transform, stack_box
+from ..spaces import Composites, Space
 
 # --- the ranges of each method ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from slackaug import describe, spaces
 from slackaug.elementary import TRANSFORMS
-from slackaug.prior import (
+from slackaug.methods.forms import (
     AUTOAUGMENT,
     AUTOAUGMENT_KAKAOBRAIN,
     AUTOAUGMENT_TORCHVISION,
