@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackaug.intervals import t_factor
+from slackaug.evaluation.intervals import t_factor
 
 DESIGNS = ((4, 4), (2, 2), (4, 1))  # searches x evaluations
 RATIOS = (0.0, 0.5, 1.0, 2.0)  # a / b: deviation between searches over that within a search

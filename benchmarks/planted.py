@@ -25,7 +25,7 @@ import torch
 
 from slackaug import Policy, learn, recipes
 from slackaug.data import load
-from slackaug.intervals import Interval, interval
+from slackaug.evaluation.intervals import Interval, interval
 from slackaug.learner import Learner
 from slackaug.recipes import RunConfig
 

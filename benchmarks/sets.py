@@ -19,7 +19,7 @@ from typing import Any
 from scipy import stats
 
 from slackaug import runs
-from slackaug.intervals import interval
+from slackaug.evaluation.intervals import interval
 from slackaug.policy import Policy
 from slackaug.stability import consensus, stability
 

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import torch
 
 import tiny
-from slackaug import cli, learn, trial
+from slackaug import cli, learn
 from slackaug.checkpoints import Checkpoints
 from slackaug.data import load
+from slackaug.evaluation import trial
 
 N_STEPS = 1000  # more than a round of any test has
 LIMIT = 120.0  # seconds that no attempt takes

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from slackaug import results, runs, settings
-from slackaug.intervals import verdict
+from slackaug import runs, settings
+from slackaug.evaluation import results
+from slackaug.evaluation.intervals import verdict
 from slackaug.policy import Policy
 from slackaug.recipes import DataConfig, RunConfig
 from slackaug.slack import SearchConfig

@@ -22,12 +22,13 @@ from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import baselines, candidates, cli, comparison, recipes, runs, trial
+from slackaug import baselines, cli, recipes, runs
 from slackaug.data import DataError, load
+from slackaug.evaluation import candidates, comparison, trial
+from slackaug.evaluation.trial import Trial
 from slackaug.policy import Policy
 from slackaug.runs import RunError
 from slackaug.spaces import get_space
-from slackaug.trial import Trial
 from test_published import DOCUMENTS, FILES
 
 SETTINGS = ["evaluate.epochs=1", "evaluate.batch=4", "evaluate.lr=0.05"]  # 6 steps

@@ -12,9 +12,10 @@ from PIL import Image
 import test_comparison
 import tiny
 from disks import flip_a_bit
-from slackaug import learn, trial
+from slackaug import learn
 from slackaug.checkpoints import Checkpoints
 from slackaug.data import DataError, cache, load
+from slackaug.evaluation import trial
 from slackaug.progress import Display
 from test_checkpoints import equal, parts
 

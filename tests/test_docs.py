@@ -14,7 +14,8 @@ from PIL import Image
 import made_up
 import slackaug
 import tiny
-from slackaug import cli, export, learn, preview, trial
+from slackaug import cli, export, learn, preview
+from slackaug.evaluation import trial
 from slackaug.report import command as command_module
 from slackaug.report import figures, page
 

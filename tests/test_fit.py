@@ -13,9 +13,9 @@ from torch.nn.functional import cross_entropy
 from slackaug import baselines, data, models, prepare, rng
 from slackaug.data import Batches, Split
 from slackaug.engine import Normalise
+from slackaug.evaluation.scoring import score
 from slackaug.fit import Fit, FitConfig, decaying, predict
 from slackaug.policy import Policy
-from slackaug.scoring import score
 from slackaug.spaces import augment
 from tiny import network as net
 

@@ -20,10 +20,11 @@ import made_up
 import test_published
 import tiny
 from fuzz import Target
-from slackaug import comparison, fit, recipes, results, settings, trial
+from slackaug import fit, recipes, settings
 from slackaug.checkpoints import Checkpoints, Damaged, read, to_bytes
 from slackaug.data import DataError, decode, load
 from slackaug.data.options import Options
+from slackaug.evaluation import comparison, results, trial
 from slackaug.methods import published
 from slackaug.policy import Policy
 from slackaug.report import history, outcome

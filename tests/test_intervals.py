@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from slackaug.intervals import Interval, interval, nested, nested_difference, paired, verdict
+from slackaug.evaluation.intervals import Interval, interval, nested, nested_difference, paired, verdict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import interval_coverage as coverage

@@ -9,7 +9,8 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import learn, trial
+from slackaug import learn
+from slackaug.evaluation import trial
 from slackaug.exits import Stopped
 from slackaug.report import live, page
 from slackaug.studies import searches as study_searches

@@ -8,12 +8,13 @@ import pytest
 import torch
 from rich.console import Console
 
-from slackaug import data, results
+from slackaug import data
 from slackaug.data import Split
+from slackaug.evaluation import results
+from slackaug.evaluation.results import Results, judge, make_rows
+from slackaug.evaluation.trial import Protocol
 from slackaug.fit import FitConfig
 from slackaug.recipes import DataConfig
-from slackaug.results import Results, judge, make_rows
-from slackaug.trial import Protocol
 
 PROTOCOL = Protocol(data=DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=FitConfig())
 

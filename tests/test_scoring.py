@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from slackaug.scoring import N_BINS, calibration_error, score
+from slackaug.evaluation.scoring import N_BINS, calibration_error, score
 
 
 def random_logits(generator, n=200, n_classes=7):

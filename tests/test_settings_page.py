@@ -11,8 +11,8 @@ import torch
 import test_recipes
 import test_slack
 from slackaug import recipes, settings
-from slackaug.comparison import flat
 from slackaug.configuration import configure
+from slackaug.evaluation.comparison import flat
 from slackaug.fit import FitConfig, descend
 from slackaug.recipes import DataConfig, RunConfig
 from slackaug.slack import SearchConfig

@@ -26,7 +26,8 @@ from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import api, cli, learn, runs, settings, trial
+from slackaug import api, cli, learn, runs, settings
+from slackaug.evaluation import trial
 from slackaug.exits import Stopped
 from slackaug.policy import Policy
 from slackaug.recipes import DataConfig

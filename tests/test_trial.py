@@ -13,16 +13,17 @@ import torch
 from safetensors import safe_open
 
 import tiny
-from slackaug import models, scoring, trial
+from slackaug import models
 from slackaug.checkpoints import Checkpoints
 from slackaug.engine import Normalise
+from slackaug.evaluation import scoring, trial
+from slackaug.evaluation.trial import Protocol, Trial, digest, read_result, run
 from slackaug.exits import Stopped
 from slackaug.fit import FitConfig, predict
 from slackaug.learn import Diverged
 from slackaug.policy import Policy
 from slackaug.recipes import DataConfig
 from slackaug.runs import RunError
-from slackaug.trial import Protocol, Trial, digest, read_result, run
 
 N_STEPS = 12
 TIMES = ("seconds", "images_per_second")

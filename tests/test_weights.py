@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import save_file
 
 import tiny
-from slackaug import models, resuming, rng, settings, trial, weights
+from slackaug import models, resuming, rng, settings, weights
 from slackaug.data import load
+from slackaug.evaluation import trial
 from slackaug.learner import Learner
 from slackaug.recipes import quick
 from slackaug.weights import WeightsError

@@ -7,7 +7,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .api import search
     from .checking import check
-    from .comparison import evaluate
+    from .evaluation.comparison import evaluate
     from .methods.published import load
     from .policy import Policy
     from .schema import PolicyError
@@ -22,7 +22,7 @@ _WHERE = {
     "PolicyError": "schema",
     "SlackAugment": "slackaugment",
     "check": "checking",
-    "evaluate": "comparison",
+    "evaluate": "evaluation.comparison",
     "load": "methods.published",
     "search": "api",
     "study": "studies.study",

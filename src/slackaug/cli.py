@@ -237,7 +237,7 @@ def evaluate(
 
     Given the same command again, it goes on where it was left.
     """
-    from . import comparison
+    from .evaluation import comparison
 
     sys.path.insert(0, "")
     comparison.evaluate(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import api, comparison, intervals, resuming, show
+from . import api, resuming, show
+from .evaluation import comparison, intervals
 from .report import page
 
 DATA = "digits:few"

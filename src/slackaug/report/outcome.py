@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import schema
-from ..intervals import Interval, paired, verdict
+from ..evaluation.intervals import Interval, paired, verdict
+from ..evaluation.results import points
 from ..progress import duration
-from ..results import points
 from ..schema import PolicyError, expect
 from ..studies.paper_tables import Figure
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .. import candidates, configuration, settings, trial
-from ..candidates import Candidate
+from .. import configuration, settings
+from ..evaluation import candidates, trial
+from ..evaluation.candidates import Candidate
+from ..evaluation.trial import Protocol
 from ..learner import start_policy
 from ..progress import Reading
 from ..recipes import DataConfig, RunConfig
 from ..runs import RunError
-from ..trial import Protocol
 from . import recipes as study_recipes
 from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
 

@@ -11,10 +11,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from .. import __version__, intervals, results, runs, settings
-from ..intervals import Interval
+from .. import __version__, runs, settings
+from ..evaluation import intervals, results
+from ..evaluation.intervals import Interval
+from ..evaluation.results import as_dict, points
 from ..policy import Policy
-from ..results import as_dict, points
 from ..stability import Stability, stability
 from .paper_tables import Figure
 from .plan import LEARNED, Study

@@ -12,13 +12,13 @@ from rich.console import Console
 
 from .. import api, calibrate, configuration, runs
 from ..backends import POLL_SECONDS, STOPPED
+from ..evaluation.trial import Report
+from ..evaluation.trials import Work, run_jobs
 from ..exits import Stopped, signals
 from ..policy import Policy
 from ..progress import Jobs, duration
 from ..recipes import DataConfig
 from ..stability import agreement_text
-from ..trial import Report
-from ..trials import Work, run_jobs
 from .plan import Study
 
 SEARCH = "search.yaml"  # the settings that all of them share

@@ -10,19 +10,20 @@ from typing import Any
 
 from rich.console import Console
 
-from .. import learn, results, runs, settings, trial, trials
+from .. import learn, runs, settings
 from ..backends import get_backend
-from ..candidates import Candidate, from_name
 from ..data import Dataset
+from ..evaluation import results, trial, trials
+from ..evaluation.candidates import Candidate, from_name
+from ..evaluation.results import Results
+from ..evaluation.trials import Work
 from ..files import temporary_name, write_atomically
 from ..machine import default_device, machine
 from ..policy import Policy
 from ..progress import Reading, duration
 from ..report import live
-from ..results import Results
 from ..runs import RunError
 from ..stability import consensus
-from ..trials import Work
 from . import recipes as study_recipes
 from . import results as study_results
 from .plan import CONFIG, Study, configure, fixed_candidates, read_study

@@ -10,17 +10,18 @@ from typing import Any
 
 from rich.console import Console
 
-from . import configuration, results, resuming, runs, settings, trial
-from .backends import get_backend
+from .. import configuration, resuming, runs, settings
+from ..backends import get_backend
+from ..data import DataError, Dataset
+from ..machine import machine
+from ..policy import Policy
+from ..progress import Reading
+from ..recipes import DataConfig, RunConfig
+from ..report import live
+from ..runs import RunError
+from . import results, trial
 from .candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
-from .data import DataError, Dataset
-from .machine import machine
-from .policy import Policy
-from .progress import Reading
-from .recipes import DataConfig, RunConfig
-from .report import live
 from .results import Results
-from .runs import RunError
 from .trial import Protocol
 from .trials import Work, announce, check_candidates, choose, conduct, finished
 

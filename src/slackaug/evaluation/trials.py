@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from . import runs, trial
-from .backends import Backend, Job
+from .. import runs
+from ..backends import Backend, Job
+from ..data import Dataset, count_duplicates
+from ..exits import Stopped
+from ..policy import Policy
+from ..progress import Jobs, duration
+from ..spaces import get_space
+from . import trial
 from .candidates import Candidate
-from .data import Dataset, count_duplicates
-from .exits import Stopped
-from .policy import Policy
-from .progress import Jobs, duration
-from .spaces import get_space
 from .trial import Protocol, Trial
 
 

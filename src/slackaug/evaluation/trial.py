@@ -20,23 +20,24 @@ import torch
 from safetensors.torch import save as to_safetensors
 from torch import nn
 
-from . import __version__, baselines, engines, models, rng, scoring, settings
-from . import weights as start
-from .checkpoints import Checkpoints
-from .data import Dataset, Split
-from .data.dataset import fingerprint
-from .exits import Stopped, signals
-from .files import write_atomically
-from .fit import Fit, FitConfig, predict
-from .learn import Diverged, timed
-from .learner import to_device
-from .machine import use_gpu, use_threads
-from .methods.forms import DeepAA, PBASchedule, SubPolicies
-from .policy import Policy
-from .progress import Reading
-from .recipes import DataConfig
-from .runs import RunError
-from .spaces import get_space
+from .. import __version__, baselines, engines, models, rng, settings
+from .. import weights as start
+from ..checkpoints import Checkpoints
+from ..data import Dataset, Split
+from ..data.dataset import fingerprint
+from ..exits import Stopped, signals
+from ..files import write_atomically
+from ..fit import Fit, FitConfig, predict
+from ..learn import Diverged, timed
+from ..learner import to_device
+from ..machine import use_gpu, use_threads
+from ..methods.forms import DeepAA, PBASchedule, SubPolicies
+from ..policy import Policy
+from ..progress import Reading
+from ..recipes import DataConfig
+from ..runs import RunError
+from ..spaces import get_space
+from . import scoring
 
 CHECKPOINT_SECONDS = 120.0
 REPORT_EVERY = 20  # steps

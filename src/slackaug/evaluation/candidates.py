@@ -6,10 +6,11 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from . import baselines, trial
-from .methods import published
-from .methods.published import AnyPolicy
-from .policy import Policy
+from .. import baselines
+from ..methods import published
+from ..methods.published import AnyPolicy
+from ..policy import Policy
+from . import trial
 
 MAGNITUDES = ("own", "uniform", "both")
 CHOSEN_MAGNITUDES = ("file:", "autoaugment", "randaugment")  # baselines whose magnitudes somebody has chosen

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from . import __version__, intervals, runs, settings
-from .data import Dataset
-from .files import write_atomically
+from .. import __version__, runs, settings
+from ..data import Dataset
+from ..files import write_atomically
+from ..progress import duration
+from . import intervals
 from .intervals import Interval, interval, paired
-from .progress import duration
 from .trial import Protocol
 
 COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second")  # of results.csv

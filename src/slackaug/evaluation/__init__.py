@@ -1,0 +1,1 @@
+"""Evaluations: several policies trained and tested under one protocol, with intervals and one plain sentence."""
