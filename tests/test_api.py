@@ -16,7 +16,7 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import api, conducting, configuration, engines, learn, recipes, runs, stability
+from slackaug import api, conducting, configuration, engines, learn, recipes, runs, settings, stability
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -417,3 +417,25 @@ def test_a_second_interrupt_is_at_once():
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+def test_a_stored_configuration_says_how_the_data_was_read(tmp_path):
+    for i in range(24):
+        path = tmp_path / "films" / "ab"[i % 2] / f"film{i // 4}_{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
+    quiet = {"set": tiny.assignments(), "console": Console(quiet=True)}
+    first = slackaug.search(tmp_path / "films", tmp_path / "a", group_by=r"film\d+", size=6, **quiet)
+    quiet["config"] = first.run / "config.yaml"
+    slackaug.search(tmp_path / "films", tmp_path / "b", **quiet)
+    slackaug.search(tmp_path / "films", tmp_path / "c", size=7, **quiet)
+    read = [settings.read_yaml(tmp_path / name / "config.yaml")["data"] for name in "abc"]
+    assert [data["size"] for data in read] == [6, 6, 7]
+    assert {data["group_by"] for data in read} == {r"film\d+"}
+    assert read[0]["fingerprint"] == read[1]["fingerprint"]
+
+
+def test_what_a_file_says_about_the_data_is_checked(tmp_path, tiny_npz):
+    (tmp_path / "given.yaml").write_text("data: {size: large, source: elsewhere.npz}")
+    with pytest.raises(settings.SettingError, match="size"):
+        slackaug.search(tiny_npz, tmp_path / "run", config=tmp_path / "given.yaml", console=Console(quiet=True))

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -22,7 +23,7 @@ from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import baselines, cli, recipes, runs
+from slackaug import baselines, cli, recipes, runs, settings
 from slackaug.data import DataError, load
 from slackaug.evaluation import candidates, comparison, trial
 from slackaug.evaluation.trial import Trial
@@ -702,21 +703,89 @@ def test_a_new_definition_of_a_baseline_is_another_candidate(monkeypatch):
     assert candidates.from_name("uniform").digest != before
 
 
-def test_the_groups_of_a_run_are_not_those_of_other_data(tiny_npz, tmp_path, command):
+def filmed(folder):
     for i in range(32):
-        path = tmp_path / "films" / "ab"[i % 2] / f"film{i // 4}_{i}.png"
+        path = folder / "ab"[i % 2] / f"film{i // 4}_{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
-    run, groups = tmp_path / "run", r"film\d+"
-    slackaug.search(tmp_path / "films", run, set=tiny.assignments(), group_by=groups)
-    films = tmp_path / "films"
+    return folder
+
+
+def read_by(policy, source, out, **more):
+    """How an evaluation reads the data."""
+    options = {"seeds": 1, "set": ["evaluate.epochs=1"], "out": out, "console": Console(quiet=True)}
+    return slackaug.evaluate(source, [policy], baselines=["none"], **options | more).protocol
+
+
+def test_data_that_has_changed_is_still_read_as_the_run_has_read_it(tmp_path):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    slackaug.search(films, run, set=tiny.assignments(), group_by=groups, size=6, flip=False)
+    shutil.copy(films / "a" / "film0_0.png", films / "a" / "film0_99.png")
+    found = read_by(run, films, tmp_path / "changed")
+    assert (found.data.group_by, found.data.size) == (groups, 6)
+    assert found.data.fingerprint != settings.read_yaml(run / "config.yaml")["data"]["fingerprint"]
+    copied = Path(shutil.copytree(films, tmp_path / "copied"))  # as good as other data, but that it has the groups
+    found = read_by(run, copied, tmp_path / "elsewhere")
+    assert (found.data.group_by, found.data.size) == (groups, None)
+    (films / "a" / "film1_4.png").write_bytes(b"cut off")
+    with pytest.raises(DataError, match="1 of 33 files cannot be read"):
+        read_by(run, films, tmp_path / "damaged")
+    Image.new("RGB", (9, 8)).save(copied / "a" / "no group.png")
+    both = "finds nothing in 1 of 34 paths.*; and without the options of the policy's run: .*different sizes"
+    with pytest.raises(DataError, match=re.compile(both, re.DOTALL)):
+        read_by(run, copied, tmp_path / "neither")
+
+
+def test_another_preset_changes_the_protocol_and_not_how_the_data_is_read(tmp_path):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    options = {"group_by": groups, "size": 6, "flip": False, "exclude": ["Invert"]}
+    slackaug.search(films, run, set=tiny.assignments(), **options)
+    (tmp_path / "given.yaml").write_text("preset: quick\nevaluate: {batch: 9}\n")
+    for more in ({"preset": "quick"}, {"config": tmp_path / "given.yaml"}):
+        found = read_by(run, films, tmp_path / next(iter(more)), **more)
+        assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (groups, 6, False, ("Invert",))
+        assert found.fit.batch == (9 if "config" in more else 64)
+
+
+def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(tmp_path):
+    films, groups = filmed(tmp_path / "films"), r"film\d+"
+    options = {"group_by": groups, "size": 6, "flip": False, "exclude": ["Invert"]}
+    counts = {"n_search": 2, "n_eval": 1, "baselines": ["uniform"]}
+    small = [text for text in tiny.assignments() if not text.startswith("preset")]
+    slackaug.study("quick", tmp_path / "study", data=films, set=small, console=Console(quiet=True), **counts, **options)
+    found = read_by(tmp_path / "study", films, tmp_path / "out")
+    assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (groups, 6, False, ("Invert",))
+    with pytest.raises(ValueError, match="give a folder for the results"):  # those of the study stay its own
+        read_by(tmp_path / "study", films, None)
+
+
+@pytest.mark.parametrize(
+    ("of_run", "more", "expected"),
+    [
+        ({"size": 70}, {"margin": True}, (70, True)),
+        ({"size": 70, "margin": True}, {}, (70, True)),
+        ({"size": 70, "margin": True}, {"size": 70}, (70, True)),
+        ({"size": 70, "margin": True}, {"margin": False}, (70, False)),
+    ],
+)
+def test_the_margin_of_a_run_is_that_of_its_evaluation(of_run, more, expected, tmp_path):
+    films = filmed(tmp_path / "films")
+    slackaug.search(films, tmp_path / "run", set=tiny.assignments(), **of_run)
+    found = read_by(tmp_path / "run", films, tmp_path / "out", **more)
+    assert (found.data.size, found.data.margin) == expected
+
+
+def test_the_groups_of_a_run_are_not_those_of_other_data(tiny_npz, tmp_path, command):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    slackaug.search(films, run, set=tiny.assignments(), group_by=groups)
     for source, more, group_by in ((films, [], groups), (films, ["--size", 8], groups), (films, ["--size", 6], groups),
                                    (tiny_npz, [], None), (tiny_npz, ["--size", 8], None)):  # fmt: skip
         out = tmp_path / f"evaluated {source.name} {more}"
         words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", "-o", out, *more]
         found = command("evaluate", source, "-p", run, *words)
         assert found.returncode == 0
-        assert ("this is other data, and has none unless they are given" in found.stdout) == (group_by is None)
+        said = f"the policy's run had --group-by {groups}; this is other data, and is read without unless that is given"
+        assert (said in " ".join(found.stdout.split())) == (group_by is None)
         assert json.loads((out / "eval" / "results.json").read_text())["protocol"]["data"]["group_by"] == group_by
     Image.new("RGB", (8, 8)).save(tmp_path / "films" / "a" / "no group.png")
     with pytest.raises(DataError, match="finds nothing in 1 of 33 paths"):
@@ -739,7 +808,11 @@ def test_the_data_of_a_run_is_read_as_the_run_has_read_it(tmp_path, command):
     assert (data["skip_bad"], data["cache"]) == (True, str(cache))
     (tmp_path / "data" / "b" / "bad.png").write_bytes(b"")
     Image.new("RGB", (8, 8)).save(tmp_path / "data" / "b" / "new.png")
-    found = command("evaluate", tmp_path / "data", "-p", run, *words, "-o", tmp_path / "other")
+    found = command("evaluate", tmp_path / "data", "-p", run, *words, "-o", tmp_path / "changed")
+    assert found.returncode == 0, found.stderr
+    assert "left out 2 of 35 files that cannot be read" in found.stdout
+    shutil.copytree(tmp_path / "data", tmp_path / "other")
+    found = command("evaluate", tmp_path / "other", "-p", run, *words, "-o", tmp_path / "x")
     assert found.returncode == 2
     assert "2 of 35 files cannot be read" in found.stderr  # other data: nobody has said to leave them out
 

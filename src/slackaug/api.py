@@ -11,13 +11,13 @@ from rich.console import Console
 
 from . import ensemble, learn, margins, recipes, runs, settings
 from .conducting import SearchResult, Work, conduct, holding, read_data, writing
-from .configuration import configure
+from .configuration import configure, data_config
 from .data import DataError, Dataset
 from .engines import OutOfMemory
 from .learner import Learner
 from .machine import default_device, duration_seconds, machine
 from .progress import duration
-from .recipes import DataConfig, RunConfig
+from .recipes import RunConfig
 from .resuming import go_on
 from .runs import Run, RunError
 from .slack import SearchConfig
@@ -41,7 +41,7 @@ def search(
     overwrite: bool = False,
     dry_run: bool = False,
     size: int | None = None,
-    margin: bool = False,
+    margin: bool | None = None,
     try_margin: bool = False,
     flip: bool | None = None,
     skip_bad: bool = False,
@@ -93,7 +93,7 @@ def search(
                 or overwrite
                 or dry_run
                 or size
-                or margin
+                or margin is not None
                 or try_margin
                 or skip_bad
                 or group_by
@@ -111,15 +111,14 @@ def search(
         if resume:
             return go_on(work, model, None if weights is None else os.fspath(weights))
         with ranks.together():
-            place = None if cache is None else os.fspath(cache)
-            source = DataConfig(
-                source=data,
-                size=size,
-                margin=margin or try_margin,  # where both are tried, the one that takes more memory is measured
-                skip_bad=skip_bad,
-                group_by=group_by,
-                cache=place,
-            )
+            reading = {
+                "size": size,
+                "margin": try_margin or margin,  # where both are tried, the one that takes more memory is measured
+                "skip_bad": skip_bad or None,
+                "group_by": group_by,
+                "cache": None if cache is None else os.fspath(cache),
+            }
+            source = data_config(data, reading, config)
             dataset = read_data(work, source)
             source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)

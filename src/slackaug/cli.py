@@ -43,7 +43,8 @@ BalancedOption = Annotated[
 ]
 SizeOption = Annotated[int | None, typer.Option(help="Resize all images to this many pixels.")]
 MarginOption = Annotated[
-    bool, typer.Option("--margin", help="Keep a margin around --size for random windows: Resize(256), crop 224.")
+    bool | None,
+    typer.Option("--margin/--no-margin", help="A margin around --size for random windows: Resize(256), crop 224."),
 ]
 FlipOption = Annotated[bool | None, typer.Option("--flip/--no-flip", help="Mirror images keep their label.")]
 SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")]
@@ -87,7 +88,7 @@ def check(
     cost: Annotated[bool, typer.Option("--cost/--no-cost", help="Measure what a search takes here.")] = True,
     model: ModelOption = None,
     size: SizeOption = None,
-    margin: MarginOption = False,
+    margin: MarginOption = None,
     skip_bad: SkipBadOption = False,
     group_by: GroupByOption = None,
     device: DeviceOption = None,
@@ -105,7 +106,7 @@ def check(
     findings = checking.check(
         data,
         size=size,
-        margin=margin,
+        margin=bool(margin),
         skip_bad=skip_bad,
         group_by=group_by,
         model=model,
@@ -140,7 +141,7 @@ def search(
         bool, typer.Option("--dry-run", help="Print the settings and the cost, and write no run.")
     ] = False,
     size: SizeOption = None,
-    margin: MarginOption = False,
+    margin: MarginOption = None,
     try_margin: Annotated[
         bool, typer.Option("--try-margin", help="Pre-train with and without a margin, and keep what is better.")
     ] = False,
@@ -220,7 +221,7 @@ def evaluate(
     config: ConfigOption = None,
     settings: SetOption = None,
     size: SizeOption = None,
-    margin: MarginOption = False,
+    margin: MarginOption = None,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
     weights: WeightsOption = None,
@@ -286,7 +287,7 @@ def study(
     exclude: ExcludeOption = None,
     settings: SetOption = None,
     size: SizeOption = None,
-    margin: MarginOption = False,
+    margin: MarginOption = None,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
     balanced: BalancedOption = None,
@@ -327,7 +328,7 @@ def study(
         weights=weights,
         set=settings or (),
         size=size,
-        margin=margin or None,
+        margin=margin,
         skip_bad=skip_bad,
         group_by=group_by,
         cache=cache,

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 from . import foreign, recipes, settings
@@ -11,10 +12,29 @@ from . import weights as start
 from .data import Dataset
 from .ensemble import n_processes
 from .learner import start_policy
-from .recipes import RunConfig
+from .recipes import DataConfig, RunConfig
 from .slack import SearchConfig
 
+BLANK = RunConfig(preset="", model="small", space="cifar")
 REPLACED_BY_A_BUDGET = ("policy_lr", "kl_weight")
+READING = ("size", "margin", "skip_bad", "group_by", "cache")  # of DataConfig: how data is read, not which
+
+
+def read(path: Path) -> RunConfig:
+    """All settings of a run, or of the searches of a study, from their file."""
+    return settings.update(BLANK, settings.read_yaml(path))
+
+
+def data_config(
+    source: str, given: dict[str, Any], config: str | os.PathLike[str] | None, before: DataConfig | None = None
+) -> DataConfig:
+    """How the data is read: as the options say; where they say nothing, as the file has it, and then as `before`."""
+    changes = settings.read_yaml(config) if config is not None else {}
+    stored = changes.get("data")
+    read = {key: value for key, value in stored.items() if key in READING} if isinstance(stored, dict) else {}
+    read |= {key: value for key, value in given.items() if value is not None}
+    known = {} if before is None else {key: getattr(before, key) for key in READING}
+    return settings.update(BLANK, {"data": known | read | {"source": source}}).data
 
 
 def configure(
@@ -27,7 +47,7 @@ def configure(
 ) -> RunConfig:
     """The preset, changed by `before`, the file, then by --set, then by the options."""
     changes = settings.read_yaml(config) if config is not None else {}
-    changes.pop("data", None)  # a stored configuration says which data it was for; the command says which it is for now
+    changes.pop("data", None)  # which data it was for; the command says which it is for now, and how that is read
     if "model" not in given and is_foreign(str(changes.get("model", ""))):
         raise settings.SettingError(f"{config}: a file may not name code to run; give --model {changes['model']} too")
     assigned = read_assignments(assignments, {"data": "the data is given by DATA, --size and --skip-bad"})

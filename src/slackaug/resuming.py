@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import configuration, learn, runs, settings
+from . import configuration, learn, runs
 from .conducting import SearchResult, Work, conduct, holding, read_data, writing
 from .configuration import is_foreign
 from .data import DataError
@@ -113,5 +113,4 @@ def is_of_a_search(saved: dict[str, Any]) -> bool:
 def read_config(folder: Path) -> RunConfig:
     if not (folder / "config.yaml").is_file():
         raise RunError(f"{folder}: holds no run to resume (no config.yaml)")
-    document = settings.read_yaml(folder / "config.yaml")
-    return settings.update(RunConfig(preset="", model="small", space="cifar"), document)
+    return configuration.read(folder / "config.yaml")

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from .. import configuration, resuming, runs, settings
+from .. import configuration, runs, settings
 from ..backends import get_backend
 from ..data import DataError, Dataset
 from ..machine import machine
@@ -49,7 +49,7 @@ def evaluate(
     config: str | os.PathLike[str] | None = None,
     set: Sequence[str] = (),
     size: int | None = None,
-    margin: bool = False,
+    margin: bool | None = None,
     flip: bool | None = None,
     skip_bad: bool = False,
     group_by: str | None = None,
@@ -82,26 +82,17 @@ def evaluate(
     where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
     given = {"preset": preset, "model": model, "space": ops, "flip": flip}
     given |= {"weights": None if weights is None else os.fspath(weights)}
-    source = DataConfig(
-        source=os.fspath(data),
-        size=size,
-        margin=margin,
-        skip_bad=skip_bad,
-        group_by=group_by,
-        cache=None if cache is None else os.fspath(cache),
-    )
-    stored = stored_config(policies) if config is None and preset is None else None
+    reading = {"size": size, "margin": margin, "skip_bad": skip_bad or None, "group_by": group_by}
+    reading |= {"cache": None if cache is None else os.fspath(cache)}
+    stored = stored_config(policies)
     trial.load_once.cache_clear()  # files may have changed since an earlier call
-    source, dataset = load_as(stored, source, Reading(console))
+    source, dataset = load_as(stored, os.fspath(data), reading, config, Reading(console))
     chosen = configure(dataset, given, stored, config, set)
     protocol = make_protocol(replace(source, fingerprint=dataset.fingerprint), dataset, chosen, chosen.model)
     models = None if save_models is None else Path(save_models)
     work = Work(protocol, folder, models, device, threads, where, console)
-    if stored is not None and stored.data.group_by is not None and source.group_by is None:
-        work.say(
-            f"the policy's run had groups (--group-by {stored.data.group_by}); this is other data, and has none unless "
-            "they are given"
-        )
+    if stored is not None and (lost := [option for option in options(stored.data) if option not in options(source)]):
+        work.say(f"the policy's run had {' '.join(lost)}; this is other data, and is read without unless that is given")
     check_candidates(work, dataset, [*candidates, *grid])
     with work.writing(), runs.held(folder):
         begin(folder, protocol, overwrite=overwrite)
@@ -160,39 +151,71 @@ def results_folder(policies: Sequence[PolicyLike], out: str | os.PathLike[str] |
     return folder
 
 
-def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
+def folder_of(policies: Sequence[PolicyLike]) -> Path | None:
+    """Where the first policy lies."""
     if not policies or isinstance(policies[0], Policy):
         return None
     path = Path(policies[0])
-    folder = path if path.is_dir() else path.parent
-    return folder if (folder / "config.yaml").is_file() else None
+    return path if path.is_dir() else path.parent
 
 
-def load_as(stored: RunConfig | None, source: DataConfig, reading: Reading) -> tuple[DataConfig, Dataset]:
-    """The data, read as the first policy's run has read it, if it is the data of that run. Groups are kept at another
-    size, too, wherever the data has them: without them, images of one group are trained on and tested with."""
-    if stored is None:
-        return source, trial.dataset(source, reading)
-    run = stored.data
-    source = replace(source, cache=source.cache or run.cache)
-    same = replace(source, group_by=source.group_by or run.group_by, skip_bad=source.skip_bad or run.skip_bad)
-    if source.size is None:
-        same = replace(same, size=run.size, margin=run.margin)
-    try:
-        dataset = trial.dataset(same, reading)
-    except DataError:
-        if same == source:
-            raise
-    else:  # other data may have no such groups
-        if dataset.fingerprint == run.fingerprint or (source.size is not None and same.skip_bad == source.skip_bad):
-            return same, dataset
-    return source, trial.dataset(source, reading)
+def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
+    folder = folder_of(policies)
+    return folder if folder is not None and (folder / "config.yaml").is_file() else None
 
 
 def stored_config(policies: Sequence[PolicyLike]) -> RunConfig | None:
-    """The settings of the run that the first policy comes from."""
-    folder = run_folder(policies)
-    return None if folder is None else resuming.read_config(folder)
+    """The settings of the run that the first policy comes from, or of all searches of the study."""
+    folder = folder_of(policies)
+    found = (folder / name for name in ("config.yaml", runs.SEARCHES)) if folder is not None else ()
+    return next((configuration.read(path) for path in found if path.is_file()), None)
+
+
+def load_as(
+    stored: RunConfig | None,
+    source: str,
+    given: dict[str, Any],
+    config: str | os.PathLike[str] | None,
+    reading: Reading,
+) -> tuple[DataConfig, Dataset]:
+    """The data, read as the first policy's run has read it, but for what is given; where it has changed since, too.
+
+    Other data is read as it is, but that groups are kept wherever it has them: without them, images of one group are
+    trained on and tested with.
+    """
+    own = configuration.data_config(source, given, config)
+    if stored is None:
+        return own, trial.dataset(own, reading)
+    run = stored.data
+    as_run = configuration.data_config(source, given, config, run)
+    if is_same_place(source, run.source):
+        return as_run, trial.dataset(as_run, reading)
+    own = replace(own, cache=as_run.cache)
+    grouped = replace(own, group_by=as_run.group_by)
+    reasons = []
+    for choice in dict.fromkeys((as_run, grouped, own)):
+        try:
+            dataset = trial.dataset(choice, reading)
+        except DataError as error:  # other data may have no such groups
+            reasons.append(str(error))
+        else:
+            if choice in (grouped, own) or dataset.fingerprint == run.fingerprint:
+                return choice, dataset
+    raise DataError("; and without the options of the policy's run: ".join(dict.fromkeys(reasons)))
+
+
+def is_same_place(source: str, other: str) -> bool:
+    try:
+        return source == other or os.path.samefile(source, other)
+    except OSError:  # a name, or gone
+        return False
+
+
+def options(data: DataConfig) -> list[str]:
+    """Those of the command that decide how data is read."""
+    found = [] if data.size is None else [f"--size {data.size}"]
+    found += ["--margin"] * data.margin + ["--skip-bad"] * data.skip_bad
+    return found if data.group_by is None else [*found, f"--group-by {data.group_by}"]
 
 
 def configure(
@@ -202,23 +225,33 @@ def configure(
     config: str | os.PathLike[str] | None,
     assignments: Sequence[str],
 ) -> RunConfig:
-    """The settings of the first policy's run, or of the preset, changed by the file, --set and the options."""
+    """The settings of the first policy's run, or of the preset or the file, changed by --set and the options."""
     given = {key: value for key, value in given.items() if value is not None}
     asked = configuration.read_assignments(assignments, OF_A_SEARCH) | given
     if stored is None:
         return configuration.configure(dataset, given, config, assignments)
+    if "preset" in given or config is not None:  # another protocol on the data of the run
+        chosen = configuration.configure(dataset, given, config, assignments)
+        return configuration.configure(dataset, given, config, assignments, before=of_data(stored, chosen))
     if "model" not in asked and configuration.is_foreign(stored.model):  # a file alone may not name code to run
         raise RunError(
             f"the policy was learned with the network {stored.model}: give --model {stored.model}, or another"
         )
-    before: dict[str, Any] = {"preset": stored.preset, "space": stored.space, "model": stored.model}
-    before |= {} if stored.flip is None else {"flip": stored.flip}
-    if asked.get("space", stored.space) == stored.space:
-        before["exclude"] = list(stored.exclude)
-    if asked.get("model", stored.model) == stored.model:  # another network has settings of its own
-        before |= {"weights": stored.weights, "weights_digest": stored.weights_digest}
+    wanted = replace(stored, space=asked.get("space", stored.space), model=asked.get("model", stored.model))
+    before = {"preset": stored.preset, "space": stored.space, "model": stored.model} | of_data(stored, wanted)
+    if wanted.model == stored.model:  # another network has settings of its own
         before["evaluate"] = settings.to_dict(stored.evaluate)
     return configuration.configure(dataset, given, None, assignments, before=before)
+
+
+def of_data(stored: RunConfig, wanted: RunConfig) -> dict[str, Any]:
+    """What a run has settled about its images, whatever the protocol: flips; and, where the space and the network are
+    the same, what is left out and where theta starts."""
+    found: dict[str, Any] = {} if stored.flip is None else {"flip": stored.flip}
+    found |= {"exclude": list(stored.exclude)} if wanted.space == stored.space else {}
+    if wanted.model == stored.model:
+        found |= {"weights": stored.weights, "weights_digest": stored.weights_digest}
+    return found
 
 
 def begin(folder: Path, protocol: Protocol, *, overwrite: bool) -> None:

@@ -21,8 +21,6 @@ from ..recipes import DataConfig
 from ..stability import agreement_text
 from .plan import Study
 
-SEARCH = "search.yaml"  # the settings that all of them share
-
 
 class Search(NamedTuple):
     """One search of a study, in plain values."""
@@ -48,7 +46,7 @@ def searches(study: Study, folder: Path, device: str, threads: int | None, *, is
     return [
         Search(
             data=study.data,
-            config=folder / SEARCH,
+            config=folder / runs.SEARCHES,
             n_ranks=study.search.n_ranks,
             model=model,
             seed=s,

@@ -28,7 +28,7 @@ from . import recipes as study_recipes
 from . import results as study_results
 from .plan import CONFIG, Study, configure, fixed_candidates, read_study
 from .results import StudyResults, learned_name
-from .searches import SEARCH, search_all, searches
+from .searches import search_all, searches
 
 BEFORE_A_STUDY = {".lock", temporary_name(CONFIG)}  # what a process leaves that dies before it has begun
 
@@ -105,7 +105,7 @@ def study(
         if not resume:
             begin(folder, chosen)
         work.folder.mkdir(exist_ok=True)
-        write_atomically(folder / SEARCH, settings.dump(chosen.search).encode())
+        write_atomically(folder / runs.SEARCHES, settings.dump(chosen.search).encode())
         n_duplicates = announce(work, dataset, chosen, is_new=not resume)
         return conduct(work, chosen, folder, fixed, dataset, n_duplicates)
 
