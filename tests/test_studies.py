@@ -365,10 +365,47 @@ def test_other_data_is_refused(command, done, tmp_path):
     out = Path(shutil.copytree(done, tmp_path / "study"))
     np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
     source = json.loads((out / "study.json").read_text())["study"]["data"]["source"]
-    for path in (out / "study.yaml", out / "search.yaml"):
-        path.write_text(path.read_text().replace(source, str(tmp_path / "other.npz")))
+    refusal = f"is not the data of this run (another fingerprint than that of {source})"
+    found = command(*resume(out, "--data", tmp_path / "other.npz"))
+    assert (found.returncode, refusal in " ".join(found.stderr.split())) == (2, True)
+    config = out / "study.yaml"
+    config.write_text(config.read_text().replace(source, str(tmp_path / "other.npz")))
     found = command(*resume(out))
-    assert (found.returncode, "is not the data of this evaluation" in found.stderr) == (2, True)
+    assert (found.returncode, "is not the data of this run" in found.stderr) == (2, True)
+
+
+def test_data_that_was_moved_is_named_with_resume(command, tiny_npz, done, tmp_path):
+    out, place = tmp_path / "study", shutil.copy(tiny_npz, tmp_path / "moved.npz")
+    out.mkdir()
+    (out / "study.yaml").write_text((done / "study.yaml").read_text().replace(str(tiny_npz), "gone/tiny.npz"))
+    found = command(*resume(out))
+    assert found.returncode == 2
+    assert "gone/tiny.npz: no such file or folder; if the images have moved, --data names their new place" in (
+        " ".join(found.stderr.split())
+    )
+    found = command(*resume(out, "--data", tmp_path / "nowhere.npz"))
+    assert (found.returncode, "--data" in found.stderr) == (2, False)
+    assert [path.name for path in out.iterdir()] == ["study.yaml"]
+    assert command(*resume(out, "--data", place)).returncode == 0
+    assert outcome(out) == outcome(done)
+
+
+def test_what_is_stored_of_a_study_is_found_from_another_folder(command, tiny_npz, tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    shutil.copy(tiny_npz, "tiny.npz")
+    Path("fast.json").write_text(json.dumps(subpolicies()))
+    options = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "-p", "mine=fast.json", "--cache", "cache"]
+    assert command(*words("tiny.npz", tmp_path / "study", *options)).returncode == 0
+    study = settings.read_yaml(tmp_path / "study" / "study.yaml")
+    run = settings.read_yaml(tmp_path / "study" / "searches" / "0" / "config.yaml")
+    assert [part["data"]["cache"] for part in (study, run)] == [str(tmp_path / "a" / "cache")] * 2
+    assert study["data"]["source"] == "tiny.npz"  # as it was typed, for the report
+    monkeypatch.chdir(tmp_path / "b")
+    found = command(*resume(tmp_path / "study", "--data", "../a/tiny.npz"))
+    assert (found.returncode, "3 of 3 trainings are there already" in found.stdout) == (0, True), found.stderr
+    assert not any((tmp_path / "b").iterdir())
 
 
 def test_a_users_own_network_is_named_on_the_command_line_only(command, done, tmp_path):
@@ -444,6 +481,17 @@ def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command,
     assert not (out / "study.json").exists()
     assert command(*again).returncode == 0
     assert outcome(out) == outcome(done)
+
+
+def test_how_to_go_on_names_the_new_place_of_the_data(tiny_npz, done, tmp_path):
+    out, log, moment = tmp_path / "study", tmp_path / "log", ("slack, search 0 0", 0.5)
+    shutil.copytree(done, out, ignore=shutil.ignore_patterns("trials", "study.json"))
+    arguments = resume(out, "--data", tiny_npz, "--threads", 1)
+    process = tiny.FORK.Process(target=live_and_die, args=(arguments, str(log), moment, signal.SIGTERM), daemon=True)
+    process.start()
+    process.join(100)
+    assert process.exitcode == 143, log.read_text()
+    assert log.read_text().endswith(f"To go on: {shlex.join(['slackaug', *arguments])}\n")
 
 
 def test_died_before_anything_but_the_settings_was_written(command, tiny_npz, done, tmp_path):

@@ -111,7 +111,7 @@ def search(
         if resume:
             return go_on(work, model, None if weights is None else os.fspath(weights))
         with ranks.together():
-            place = None if cache is None else os.fspath(cache)
+            place = None if cache is None else os.path.abspath(cache)  # a later command may be given elsewhere
             source = DataConfig(
                 source=data,
                 size=size,
