@@ -22,11 +22,12 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from safetensors.torch import save_file
 from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import api, cli, learn, runs, settings
+from slackaug import api, cli, learn, models, runs, settings
 from slackaug.evaluation import trial
 from slackaug.exits import Stopped
 from slackaug.policy import Policy
@@ -170,6 +171,26 @@ def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command,
     assert (config["flip"], config["balanced"]) == (False, True)
     protocol = json.loads((out / "eval" / "results.json").read_text())["protocol"]
     assert (protocol["flip"], protocol["exclude"]) == (False, ["Invert", "Cutout"])
+    lines = found.stdout.splitlines()
+    assert "each search: space cifar without Invert, Cutout, network small, preset quick" in lines
+    assert "each search: the validation loss counts all classes alike (--balanced)" in lines
+    (steps,) = [line for line in lines if line.startswith("each search: 2 rounds of 3 + 3 steps, 2 composites of 4 ")]
+    budget = config["search"]["kl_budget"]
+    assert f"a round moves the policy by a KL divergence of {budget:g} per position" in steps
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, tmp_path, monkeypatch):
+    recipe = replace(STUDIES["digits"](), model="resnet18" if is_other else None)
+    monkeypatch.setitem(STUDIES, "with-weights", lambda: recipe)
+    path = tmp_path / "w.safetensors"
+    save_file(models.build("small", 10, (8, 8), torch.Generator().manual_seed(0)).state_dict(), path)
+    more = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "--weights", path]
+    found = command(*words(tiny_npz, tmp_path / "study", *more, recipe="with-weights"))
+    assert found.returncode == 0, found.stderr
+    said = f"the network starts from {path}, but for its last layer, which is new: 3 classes, of which the file has 10"
+    lines = [line for line in found.stdout.splitlines() if str(path) in line]
+    assert lines == [f"each search: {said}" if is_other else said]
 
 
 def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):

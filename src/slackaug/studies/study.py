@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from .. import learn, runs, settings
+from .. import api, learn, runs, settings
 from ..backends import get_backend
 from ..data import Dataset
 from ..evaluation import results, trial, trials
@@ -151,6 +151,8 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
     searched = f"{chosen.n_search} searches with {chosen.search.model}, then " if chosen.n_search else ""
     work.say(f"study {chosen.recipe}: {searched}{n} trainings")
+    for line in search_lines(chosen, dataset) if chosen.n_search else ():
+        work.say(f"each search: {line}")
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
         search = learn.search_seconds(chosen.search, dataset, work.device)
         training = trial.seconds_of(work.trial(from_name("uniform"), 0))
@@ -159,6 +161,15 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
             f"steps: {duration(chosen.n_search * search + n * training)} one after the other"
         )
     return n_duplicates
+
+
+def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
+    """What a search of its own would say first, but for what is said of the trainings."""
+    search = chosen.search
+    found = [api.basis(search, dataset), *api.choices(search, dataset)]
+    if search.weights is not None and chosen.protocol().weights is None:  # which are not for another network
+        found.append(trials.start_text(search.model, search.weights, dataset))
+    return found
 
 
 def conduct(
