@@ -123,6 +123,18 @@ def test_runs_and_a_cache_may_lie_among_the_images(command, tmp_path):
     assert expected in dataset.notes
 
 
+def test_a_cache_stays_where_it_was_made(command, monkeypatch, tmp_path):
+    data = folder(tmp_path / "pets", {"cat": 9, "dog": 9})
+    (tmp_path / "b").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert command(*tiny.arguments(data, "run", "--cache", "cache")).returncode == 0
+    assert yaml.safe_load(Path("run/config.yaml").read_text())["data"]["cache"] == str(tmp_path / "cache")
+    (tmp_path / "run" / "finished.json").unlink()
+    monkeypatch.chdir(tmp_path / "b")
+    assert command(*tiny.resume(data, tmp_path / "run")).returncode == 0
+    assert not any((tmp_path / "b").iterdir())
+
+
 def test_different_sizes_with_a_size(command, tmp_path):
     assert command(*tiny.arguments(two_sizes(tmp_path / "data"), tmp_path / "run", "--size", 8)).returncode == 0
     assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["data"]["size"] == 8

@@ -63,6 +63,32 @@ def test_it_is_not_said_that_a_rate_fits_where_none_does():
     assert text.startswith("re-training at rate 0.025, which comes nearest: none tried leaves the validation loss")
 
 
+def test_a_loss_far_below_that_of_pre_training_is_said_to_be_so():
+    usual, short = outcome({0.1: 0.9, 0.2: 0.6, 0.4: 1.2}), outcome({0.1: 0.4, 0.2: 0.3, 0.4: 0.2, 0.8: 0.1})
+    assert (usual.val_loss, short.val_loss) == (0.6, 0.1)
+    assert "leaves the validation loss about where pre-training left it" in usual.describe()
+    assert calibrate.too_short(usual, 2) is None
+    assert short.describe().startswith(
+        "re-training at rate 0.8: the highest tried that does not raise the validation loss; it is far lower than "
+    )
+    assert calibrate.too_short(short, 2) == (
+        "re-training lowered the validation loss from 1.000 to 0.100, so pre-training for 2 epochs was short; try "
+        "--set pretrain.epochs=8"
+    )
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_a_short_pre_training_is_remarked_upon(balanced, tiny_npz, tmp_path, command, monkeypatch):
+    losses = iter([0.6, 0.3, 0.2, 0.1, 0.02])
+    monkeypatch.setattr(Learner, "val_loss", lambda _: next(losses))
+    options = ["--balanced"] if balanced else []
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", *options, search__calibrate="true"))
+    assert done.returncode == 0, done.stderr
+    remark = json.loads((tmp_path / "run" / "calibration.json").read_text())["remark"]
+    assert remark.startswith("re-training lowered the validation loss from 0.600 to 0.020, so pre-training")
+    assert remark in " ".join(done.stdout.split())
+
+
 def tiny_learner(data, **changes) -> Learner:
     config = quick(data)
     for text in tiny.assignments(**({"search__calibrate": "true"} | changes)):
@@ -151,7 +177,8 @@ def test_it_is_said_and_stored(tiny_npz, tmp_path, command):
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", search__calibrate="true"))
     assert done.returncode == 0
     stored = json.loads((tmp_path / "run" / "calibration.json").read_text())
-    said = {"remark"} if "the network has hardly learned these classes" in " ".join(done.stdout.split()) else set()
+    remarks = ("the network has hardly learned these classes", "so pre-training for")
+    said = {"remark"} if any(text in " ".join(done.stdout.split()) for text in remarks) else set()
     assert stored.keys() == {"model_lr", "val_loss_after_pretraining", "trials"} | said
     assert f"re-training at rate {stored['model_lr']:g}" in " ".join(done.stdout.split())
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]

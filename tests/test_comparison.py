@@ -126,7 +126,9 @@ def test_the_files_hold_what_was_measured(done):
             assert policy[key] == pytest.approx(statistics.mean(found[key] for found in policy["trials"]))
     with (done / "eval" / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second"]
+    assert list(rows[0]) == [
+        "policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy",
+    ]  # fmt: skip
     assert [(row["policy"], row["seed"]) for row in rows] == [
         ("none", "0"), ("none", "1"), ("uniform", "0"), ("uniform", "1"),
     ]  # fmt: skip

@@ -61,8 +61,8 @@ def test_the_story_needs_no_paper(text, folder):
     sentences = r"Learned as most likely: (.*?)\. Least likely: (.*?)\. Were all equally likely, each (.*?)\.<"
     found = re.search(sentences, text, re.DOTALL)
     for place, n in ((found[1], most), (found[2], least)):
-        assert place.strip().startswith(f"<bdi>{policy.space.names[n]}</bdi> {100 * shares[n]:.1f} %")
-    assert found[3] == "would have 5.0 %"
+        assert place.strip().startswith(f"<bdi>{policy.space.names[n]}</bdi> {100 * shares[n]:.1f}\xa0%")
+    assert found[3] == "would have 5.0\xa0%"  # whose sign does not begin a line
     assert "<b>uniform</b>: all transformations equally likely" in text
 
 

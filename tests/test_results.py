@@ -4,10 +4,13 @@ import csv
 import io
 import json
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
+import slackaug
+import tiny
 from slackaug import data
 from slackaug.data import Split
 from slackaug.evaluation import results
@@ -15,6 +18,7 @@ from slackaug.evaluation.results import Results, judge, make_rows
 from slackaug.evaluation.trial import Protocol
 from slackaug.fit import FitConfig
 from slackaug.recipes import DataConfig
+from slackaug.report import outcome
 
 PROTOCOL = Protocol(data=DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=FitConfig())
 
@@ -110,6 +114,70 @@ def test_the_table_fits_80_columns_and_names_are_no_markup():
     assert "".join(line.split("│")[1].strip() for line in text.splitlines() if "│" in line).endswith(
         "[red]trivialaugment-wide"
     )
+
+
+def by_class(imbalance: float, **accuracies: list[float]) -> Results:
+    """With a mean over classes that is half of the accuracy."""
+    made_up = made(**accuracies)
+    for row in made_up.rows:
+        for one in row.trials:
+            one |= {"balanced_accuracy": one["accuracy"] / 2, "imbalance": imbalance}
+    return made_up
+
+
+def test_where_classes_are_rare_the_mean_over_classes_is_shown():
+    trials = {"none": [0.5, 0.6], "trivialaugment-wide": [0.715, 0.725]}
+    text = shown(by_class(3.0, **trials), 80)
+    assert "…" not in text
+    assert "mean over" in text
+    assert "36.00 ± 3.18 %" in text
+    assert "72.00 ± 6.35 %" in text
+    assert "mean over" not in shown(by_class(2.9, **trials), 80)
+    assert "35.75 %" in shown(by_class(3.0, none=[0.5], mine=[0.715]), 80)
+
+
+def test_the_verdict_is_on_all_images_alike():
+    for imbalance in (1.0, 9.0):
+        found = by_class(imbalance, none=[0.5, 0.5, 0.51], mine=[0.7, 0.71, 0.72])
+        assert found.verdict.startswith("mine is better than none: +20.67 ")
+
+
+def test_the_mean_over_classes_is_in_the_files(tmp_path):
+    results.write(by_class(9.0, none=[0.5, 0.75]), tmp_path)
+    document = json.loads((tmp_path / "results.json").read_text())
+    assert document["imbalance"] == 9.0
+    assert document["policies"][0]["balanced_accuracy"]["mean"] == 0.3125
+    rows = csv.DictReader((tmp_path / "results.csv").read_text().splitlines())
+    assert [row["balanced_accuracy"] for row in rows] == ["0.25", "0.375"]
+
+
+@pytest.mark.parametrize("value", [None, "much", [1.0]])
+def test_results_that_do_not_say_it_have_none(value, tmp_path):
+    """Those of an earlier version, and those that somebody changed."""
+    made_up = by_class(9.0, none=[0.5, 0.75], mine=[0.5, 0.5])
+    made_up.rows[0].trials[1]["balanced_accuracy"] = value
+    made_up.rows[1].trials[1]["imbalance"] = value
+    assert made_up.rows[0].balanced_accuracy is None
+    assert made_up.imbalance == 9.0
+    assert "25.00 ± 0.00 %" in shown(made_up, 80)
+    results.write(made_up, tmp_path)
+    assert made(none=[0.5]).imbalance is None
+
+
+def test_an_evaluation_shows_it(tmp_path):
+    arrays = tiny.arrays(n_test=12)
+    arrays["test_labels"] = np.array([0] * 9 + [1] * 3)  # and none of the third class
+    np.savez(tmp_path / "x.npz", **arrays)
+    console = Console(width=160, file=io.StringIO())
+    fit = ["evaluate.epochs=1", "evaluate.batch=4"]
+    found = slackaug.evaluate(tmp_path / "x.npz", baselines=["none"], seeds=1, out=tmp_path, set=fit, console=console)
+    assert found.imbalance == 3.0
+    (one,) = found.rows[0].trials
+    assert one["balanced_accuracy"] == pytest.approx(sum(one["per_class"][:2]) / 2)
+    assert one["per_class"][2] is None
+    assert f"{100 * one['balanced_accuracy']:.2f} % │" in console.file.getvalue()
+    headers, rows = outcome.table(outcome.read(tmp_path))
+    assert dict(zip(headers, rows[0], strict=True))["mean over classes"] == f"{100 * one['balanced_accuracy']:.2f} %"
 
 
 def test_without_a_baseline_there_is_no_column_for_differences():

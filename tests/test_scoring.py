@@ -56,3 +56,4 @@ def test_up_to_five_classes_there_is_no_top5(generator):
 def test_a_class_that_is_not_tested_has_no_accuracy():
     found = score(torch.eye(3), torch.tensor([0, 1, 1]))
     assert found.per_class == [1.0, 0.5, None]
+    assert (found.accuracy, found.balanced_accuracy, found.imbalance) == (pytest.approx(2 / 3), 0.75, 2.0)

@@ -22,11 +22,12 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from safetensors.torch import save_file
 from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import api, cli, learn, runs, settings
+from slackaug import api, cli, learn, models, runs, settings
 from slackaug.evaluation import trial
 from slackaug.exits import Stopped
 from slackaug.policy import Policy
@@ -170,6 +171,26 @@ def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command,
     assert (config["flip"], config["balanced"]) == (False, True)
     protocol = json.loads((out / "eval" / "results.json").read_text())["protocol"]
     assert (protocol["flip"], protocol["exclude"]) == (False, ["Invert", "Cutout"])
+    lines = found.stdout.splitlines()
+    assert "each search: space cifar without Invert, Cutout, network small, preset quick" in lines
+    assert "each search: the validation loss counts all classes alike (--balanced)" in lines
+    (steps,) = [line for line in lines if line.startswith("each search: 2 rounds of 3 + 3 steps, 2 composites of 4 ")]
+    budget = config["search"]["kl_budget"]
+    assert f"a round moves the policy by a KL divergence of {budget:g} per position" in steps
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, tmp_path, monkeypatch):
+    recipe = replace(STUDIES["digits"](), model="resnet18" if is_other else None)
+    monkeypatch.setitem(STUDIES, "with-weights", lambda: recipe)
+    path = tmp_path / "w.safetensors"
+    save_file(models.build("small", 10, (8, 8), torch.Generator().manual_seed(0)).state_dict(), path)
+    more = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "--weights", path]
+    found = command(*words(tiny_npz, tmp_path / "study", *more, recipe="with-weights"))
+    assert found.returncode == 0, found.stderr
+    said = f"the network starts from {path}, but for its last layer, which is new: 3 classes, of which the file has 10"
+    lines = [line for line in found.stdout.splitlines() if str(path) in line]
+    assert lines == [f"each search: {said}" if is_other else said]
 
 
 def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
@@ -365,10 +386,47 @@ def test_other_data_is_refused(command, done, tmp_path):
     out = Path(shutil.copytree(done, tmp_path / "study"))
     np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
     source = json.loads((out / "study.json").read_text())["study"]["data"]["source"]
-    for path in (out / "study.yaml", out / "search.yaml"):
-        path.write_text(path.read_text().replace(source, str(tmp_path / "other.npz")))
+    refusal = f"is not the data of this run (another fingerprint than that of {source})"
+    found = command(*resume(out, "--data", tmp_path / "other.npz"))
+    assert (found.returncode, refusal in " ".join(found.stderr.split())) == (2, True)
+    config = out / "study.yaml"
+    config.write_text(config.read_text().replace(source, str(tmp_path / "other.npz")))
     found = command(*resume(out))
-    assert (found.returncode, "is not the data of this evaluation" in found.stderr) == (2, True)
+    assert (found.returncode, "is not the data of this run" in found.stderr) == (2, True)
+
+
+def test_data_that_was_moved_is_named_with_resume(command, tiny_npz, done, tmp_path):
+    out, place = tmp_path / "study", shutil.copy(tiny_npz, tmp_path / "moved.npz")
+    out.mkdir()
+    (out / "study.yaml").write_text((done / "study.yaml").read_text().replace(str(tiny_npz), "gone/tiny.npz"))
+    found = command(*resume(out))
+    assert found.returncode == 2
+    assert "gone/tiny.npz: no such file or folder; if the images have moved, --data names their new place" in (
+        " ".join(found.stderr.split())
+    )
+    found = command(*resume(out, "--data", tmp_path / "nowhere.npz"))
+    assert (found.returncode, "--data" in found.stderr) == (2, False)
+    assert [path.name for path in out.iterdir()] == ["study.yaml"]
+    assert command(*resume(out, "--data", place)).returncode == 0
+    assert outcome(out) == outcome(done)
+
+
+def test_what_is_stored_of_a_study_is_found_from_another_folder(command, tiny_npz, tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    shutil.copy(tiny_npz, "tiny.npz")
+    Path("fast.json").write_text(json.dumps(subpolicies()))
+    options = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "-p", "mine=fast.json", "--cache", "cache"]
+    assert command(*words("tiny.npz", tmp_path / "study", *options)).returncode == 0
+    study = settings.read_yaml(tmp_path / "study" / "study.yaml")
+    run = settings.read_yaml(tmp_path / "study" / "searches" / "0" / "config.yaml")
+    assert [part["data"]["cache"] for part in (study, run)] == [str(tmp_path / "a" / "cache")] * 2
+    assert study["data"]["source"] == "tiny.npz"  # as it was typed, for the report
+    monkeypatch.chdir(tmp_path / "b")
+    found = command(*resume(tmp_path / "study", "--data", "../a/tiny.npz"))
+    assert (found.returncode, "3 of 3 trainings are there already" in found.stdout) == (0, True), found.stderr
+    assert not any((tmp_path / "b").iterdir())
 
 
 def test_a_users_own_network_is_named_on_the_command_line_only(command, done, tmp_path):
@@ -444,6 +502,17 @@ def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command,
     assert not (out / "study.json").exists()
     assert command(*again).returncode == 0
     assert outcome(out) == outcome(done)
+
+
+def test_how_to_go_on_names_the_new_place_of_the_data(tiny_npz, done, tmp_path):
+    out, log, moment = tmp_path / "study", tmp_path / "log", ("slack, search 0 0", 0.5)
+    shutil.copytree(done, out, ignore=shutil.ignore_patterns("trials", "study.json"))
+    arguments = resume(out, "--data", tiny_npz, "--threads", 1)
+    process = tiny.FORK.Process(target=live_and_die, args=(arguments, str(log), moment, signal.SIGTERM), daemon=True)
+    process.start()
+    process.join(100)
+    assert process.exitcode == 143, log.read_text()
+    assert log.read_text().endswith(f"To go on: {shlex.join(['slackaug', *arguments])}\n")
 
 
 def test_died_before_anything_but_the_settings_was_written(command, tiny_npz, done, tmp_path):

@@ -95,11 +95,12 @@ def same(one: Trial, other: Trial) -> bool:
 def test_the_result_has_all_that_was_measured(whole):
     found = json.loads(whole.result_file.read_bytes())
     assert list(found) == [
-        "key", "name", "seed", "loss", "accuracy", "top5", "per_class", "ece", "seconds", "images_per_second",
-        "way",
+        "key", "name", "seed", "loss", "accuracy", "top5", "per_class", "balanced_accuracy", "imbalance", "ece",
+        "seconds", "images_per_second", "way",
     ]  # fmt: skip
     assert (found["key"], found["name"], found["seed"], found["top5"]) == (whole.key, "uniform", 0, None)
     assert found["accuracy"] == pytest.approx(np.mean(found["per_class"]))  # as many images of each class
+    assert (found["balanced_accuracy"], found["imbalance"]) == (pytest.approx(found["accuracy"]), 1.0)
     assert found["images_per_second"] == pytest.approx(N_STEPS * 4 / found["seconds"], rel=0.01)
     assert not whole.checkpoint_folder.exists()
 

@@ -150,6 +150,8 @@ def test_evaluations_start_from_those_of_the_run(trained, tiny_npz, tmp_path, co
                    "evaluate.epochs=1")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert {*loaded} == {str(trained[1])}
+    said = f"the network starts from {trained[1]}, but for its last layer, which is new: 3 classes, of which the file"
+    assert [line.startswith(said) for line in done.stdout.splitlines() if str(trained[1]) in line] == [True]
 
 
 # --- the file is known again ------------------------------------------------------------------------------------------

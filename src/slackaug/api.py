@@ -116,7 +116,7 @@ def search(
                 "margin": try_margin or margin,  # where both are tried, the one that takes more memory is measured
                 "skip_bad": skip_bad or None,
                 "group_by": group_by,
-                "cache": None if cache is None else os.fspath(cache),
+                "cache": cache,
             }
             source = data_config(data, reading, config)
             dataset = read_data(work, source)
@@ -165,7 +165,6 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
     """What is about to be done."""
     height, width = dataset.image_size
     flip = dataset.flip if config.flip is None else config.flip
-    row = f" (the row of {recipes.paper_row(dataset)})" if config.preset == "paper" else ""
     work.say(
         f"{dataset.name}: {len(dataset.train.labels):,} training images of {width} x {height} pixels, "
         f"{dataset.n_classes} classes; {len(dataset.test.labels):,} test images, which the search does not see"
@@ -174,16 +173,30 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
         work.say(note)
     work.say(
         f"mirror flips are {'on' if flip else 'off'} ({'--no-flip' if flip else '--flip'} changes that); "
-        f"space {config.space}, network {config.model}, preset {config.preset}{row}, on {work.device}"
+        f"{basis(config, dataset)}, on {work.device}"
     )
-    work.say(describe(config.search, *map(len, dataset.half_indices(config.seed))))
+    for line in choices(config, dataset):
+        work.say(line)
+
+
+def basis(config: RunConfig, dataset: Dataset) -> str:
+    """What a search chooses from, with which network, and where its other settings are from."""
+    without = f" without {', '.join(config.exclude)}" if config.exclude else ""
+    row = f" (the row of {recipes.paper_row(dataset)})" if config.preset == "paper" else ""
+    return f"space {config.space}{without}, network {config.model}, preset {config.preset}{row}"
+
+
+def choices(config: RunConfig, dataset: Dataset) -> list[str]:
+    """How a search goes about it, in lines."""
+    found = [describe(config.search, *map(len, dataset.half_indices(config.seed)))]
     if config.balanced:
-        work.say("the validation loss counts all classes alike (--balanced)")
+        found.append("the validation loss counts all classes alike (--balanced)")
     if config.n_ranks > 1:
-        work.say(
+        found.append(
             f"an ensemble of {config.n_ranks} models, one in each process, learns one policy; "
             "the losses that are shown and stored are those of rank 0"
         )
+    return found
 
 
 def describe(search: SearchConfig, n_train: int, n_val: int) -> str:

@@ -22,6 +22,7 @@ from .prepare import Preparation
 FILE = "calibration.json"  # of a run
 FACTOR = 2.0
 TOLERANCE = 0.05  # of the loss, above which it is no longer similar
+FAR_LOWER = 0.5  # of the loss, below which re-training has done what pre-training should have
 MAX_RATE = 0.8  # twice the paper's highest
 N_LOWER = 5  # trials below the first
 N_USUAL = 3  # trials, for estimates of time
@@ -61,10 +62,21 @@ class Calibration(NamedTuple):
         finite = [trial for trial in self.trials if math.isfinite(trial.val_loss)]
         return min(finite, key=lambda trial: trial.val_loss).model_lr if finite else self.trials[-1].model_lr
 
+    @property
+    def val_loss(self) -> float:
+        """After re-training at the rate that is taken."""
+        return next(trial.val_loss for trial in self.trials if trial.model_lr == self.model_lr)
+
+    @property
+    def is_far_lower(self) -> bool:
+        return self.val_loss < FAR_LOWER * self.before
+
     def describe(self) -> str:
         tried = ", ".join(f"{trial.model_lr:g}: {trial.val_loss:.3f}" for trial in self.trials)
         found = f"re-training at rate {self.model_lr:g}"
         where = f"where pre-training left it, {self.before:.3f} ({tried})"
+        if self.is_far_lower:
+            return f"{found}: the highest tried that does not raise the validation loss; it is far lower than {where}"
         if any(map(self.is_similar, self.trials)):
             return f"{found}: the highest tried that leaves the validation loss about {where}"
         return f"{found}, which comes nearest: none tried leaves the validation loss about {where}"
@@ -107,8 +119,7 @@ def remark(before: float, labels: Tensor, epochs: int) -> str | None:
     """
     guessing = guessing_loss(labels)
     left = (
-        f"pre-training for {epochs} epoch{'s' * (epochs != 1)} left a validation loss of {before:.3f}, and guessing "
-        f"has {guessing:.3f}"
+        f"pre-training for {n_epochs(epochs)} left a validation loss of {before:.3f}, and guessing has {guessing:.3f}"
     )
     if abs(before - guessing) < NEAR * guessing:
         return (
@@ -121,6 +132,20 @@ def remark(before: float, labels: Tensor, epochs: int) -> str | None:
             "may be chance; slackaug evaluate with --baselines none,uniform says whether it is worth anything"
         )
     return None
+
+
+def too_short(found: Calibration, epochs: int) -> str | None:
+    """What a user must know where re-training has gone on with what pre-training had not finished."""
+    if not found.is_far_lower:
+        return None
+    return (
+        f"re-training lowered the validation loss from {found.before:.3f} to {found.val_loss:.3f}, so pre-training for "
+        f"{n_epochs(epochs)} was short; try --set pretrain.epochs={4 * epochs}"
+    )
+
+
+def n_epochs(epochs: int) -> str:
+    return f"{epochs} epoch{'s' * (epochs != 1)}"
 
 
 @torch.no_grad()

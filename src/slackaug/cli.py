@@ -276,7 +276,10 @@ def evaluate(
 def study(
     recipe: Annotated[str | None, typer.Argument(help="Such as quick, cifar10-wrn-40-2; --list names all.")] = None,
     out: Annotated[str | None, typer.Option("-o", "--out", help="Folder of the study, such as runs/study.")] = None,
-    data: Annotated[str | None, typer.Option(help=f"Instead of the recipe's own. {DATA_HELP}")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help=f"Instead of the recipe's own; with --resume, where the images are now. {DATA_HELP}"),
+    ] = None,
     policies: Annotated[
         list[str] | None, typer.Option("-p", "--policy", help="NAME=FILE, a published policy that a recipe needs.")
     ] = None,

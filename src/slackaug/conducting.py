@@ -97,8 +97,11 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
     def on_calibrated(found: Calibration) -> None:
         work.say(found.describe())
         stored, config = found.to_json(), learner.config
-        remark = calibrate.remark(found.before, learner.val.labels, config.pretrain.epochs)
-        if remark is not None and not config.balanced:  # whose training has other frequencies than its validation
+        remark, epochs = None, config.pretrain.epochs
+        if not config.balanced:  # whose training has other frequencies than its validation
+            remark = calibrate.remark(found.before, learner.val.labels, epochs)
+        remark = remark or calibrate.too_short(found, epochs)
+        if remark is not None:
             work.say(remark)
             stored["remark"] = remark
         if run is not None:

@@ -33,6 +33,8 @@ def data_config(
     stored = changes.get("data")
     read = {key: value for key, value in stored.items() if key in READING} if isinstance(stored, dict) else {}
     read |= {key: value for key, value in given.items() if value is not None}
+    if isinstance(read.get("cache"), str | os.PathLike):  # a later command may be given elsewhere
+        read["cache"] = os.path.abspath(read["cache"])
     known = {} if before is None else {key: getattr(before, key) for key in READING}
     return settings.update(BLANK, {"data": known | read | {"source": source}}).data
 

@@ -8,12 +8,12 @@ from typing import Any
 from . import configuration, learn, runs
 from .conducting import SearchResult, Work, conduct, holding, read_data, writing
 from .configuration import is_foreign
-from .data import DataError
+from .data import DataError, Dataset
 from .ensemble import n_processes
 from .learner import Learner
 from .policy import Policy
 from .progress import duration
-from .recipes import RunConfig
+from .recipes import DataConfig, RunConfig
 from .runs import POLICY, START_ANEW, Run, RunError, other_rounding
 
 TELLING = 0.1  # share of a search after which its seconds tell of the rest; before, much is compiling and calibration
@@ -33,10 +33,7 @@ def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
     with holding(work, stored, lambda: Run(work.folder)) as run:
         with work.ensemble.together(), writing(work, stored):
             dataset = read_data(work, stored.data)
-            if dataset.fingerprint != stored.data.fingerprint:
-                raise DataError(
-                    f"{work.data}: is not the data of this run (another fingerprint than that of {stored.data.source})"
-                )
+            check_data(dataset, work.data, stored.data)
             has_state = work.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
             start = replace(stored, weights=None) if has_state else configuration.known_weights(stored)
             learner = Learner(start, dataset, work.device, work.ensemble, work.engine)
@@ -44,6 +41,12 @@ def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
         if run is not None and learner.is_finished and not (work.folder / POLICY).is_file():  # somebody removed it
             learn.save_policy(run, learner, seconds)
         return conduct(work, run, learner, dataset, seconds)
+
+
+def check_data(dataset: Dataset, place: str, stored: DataConfig) -> None:
+    """What was read from `place` are the images of the run, wherever they lay."""
+    if dataset.fingerprint != stored.fingerprint:
+        raise DataError(f"{place}: is not the data of this run (another fingerprint than that of {stored.source})")
 
 
 def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:

@@ -82,8 +82,8 @@ def evaluate(
     where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
     given = {"preset": preset, "model": model, "space": ops, "flip": flip}
     given |= {"weights": None if weights is None else os.fspath(weights)}
-    reading = {"size": size, "margin": margin, "skip_bad": skip_bad or None, "group_by": group_by}
-    reading |= {"cache": None if cache is None else os.fspath(cache)}
+    reading: dict[str, Any] = {"size": size, "margin": margin, "group_by": group_by, "cache": cache}
+    reading |= {"skip_bad": skip_bad or None}
     stored = stored_config(policies)
     trial.load_once.cache_clear()  # files may have changed since an earlier call
     source, dataset = load_as(stored, os.fspath(data), reading, config, Reading(console))

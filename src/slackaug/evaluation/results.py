@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +16,11 @@ from ..files import write_atomically
 from ..progress import duration
 from . import intervals
 from .intervals import Interval, interval, paired
-from .trial import Protocol
+from .trial import Protocol, is_number
 
-COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second")  # of results.csv
+# of results.csv
+COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy")
+IMBALANCED = 3.0  # tested images of a class for each of another: from then on the mean over classes is shown, too
 
 
 class Row(NamedTuple):
@@ -32,6 +34,12 @@ class Row(NamedTuple):
     @property
     def accuracies(self) -> dict[int, float]:
         return by_seed(self.trials)
+
+    @property
+    def balanced_accuracy(self) -> Interval | None:
+        """The mean over classes; None where a result, of an earlier version, does not say."""
+        found = [one["balanced_accuracy"] for one in self.trials if is_number(one.get("balanced_accuracy"))]
+        return interval(found) if len(found) == len(self.trials) else None
 
     @property
     def seconds(self) -> float:
@@ -50,6 +58,12 @@ class Results(NamedTuple):
     rows: list[Row]
     verdict: str
     remarks: dict[str, Any]  # what else was found: duplicates, a grid
+
+    @property
+    def imbalance(self) -> float | None:
+        """Of the test set, as the trials say; those of an earlier version do not."""
+        said = [one["imbalance"] for row in self.rows for one in row.trials if is_number(one.get("imbalance"))]
+        return max(said, default=None)
 
 
 def mean(values: Sequence[float]) -> float:
@@ -107,11 +121,13 @@ def to_json(results: Results) -> str:
         "class_names": list(results.class_names),
         "reference": results.reference,
         "verdict": results.verdict,
+        "imbalance": results.imbalance,
         **results.remarks,
         "policies": [
             {
                 "name": row.name,
                 "accuracy": as_dict(row.accuracy),
+                "balanced_accuracy": as_dict(row.balanced_accuracy),
                 "difference": as_dict(row.difference),
                 "seconds": row.seconds,
                 "images_per_second": row.images_per_second,
@@ -149,19 +165,32 @@ def points(difference: Interval | None) -> str:
     return f"{100 * difference.mean:+z.2f}{around}"
 
 
+def percent(share: Interval | None) -> str:
+    """In short, for a second column of the kind."""
+    if share is None:
+        return ""
+    around = "" if share.half_width is None else f" ± {100 * share.half_width:.2f}"
+    return f"{100 * share.mean:.2f}{around} %"
+
+
 def table(results: Results) -> Table:
+    """Fits a terminal of 80 columns; so the mean over classes takes the place of images/s, which the files have."""
+    by_class = (results.imbalance or 0.0) >= IMBALANCED
+    difference = f"to {results.reference},\nby seed" if results.reference is not None else ""
+    columns: dict[str, Callable[[Row], str]] = {
+        "accuracy,\n95 % interval": lambda row: str(row.accuracy),
+        "n": lambda row: str(row.accuracy.n),
+        difference: lambda row: points(row.difference),
+    }
+    if by_class:
+        columns["mean over\nclasses"] = lambda row: percent(row.balanced_accuracy)
+    else:
+        columns["images/s"] = lambda row: f"{row.images_per_second:,.0f}"
+    columns["time of\na training"] = lambda row: duration(row.seconds)
     shown = Table()
     shown.add_column("policy", overflow="fold")
-    difference = f"to {results.reference},\nby seed" if results.reference is not None else ""
-    for header in ("accuracy,\n95 % interval", "n", difference, "images/s", "time of\na training"):
+    for header in columns:
         shown.add_column(Text(header), justify="right", no_wrap=True)
     for row in results.rows:
-        shown.add_row(
-            Text(row.name),
-            str(row.accuracy),
-            str(row.accuracy.n),
-            points(row.difference),
-            f"{row.images_per_second:,.0f}",
-            duration(row.seconds),
-        )
+        shown.add_row(Text(row.name), *(cell(row) for cell in columns.values()))
     return shown

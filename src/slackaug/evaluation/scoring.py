@@ -20,6 +20,8 @@ class Score(NamedTuple):
     accuracy: float
     top5: float | None  # None where there are no more than five classes: it would be 1
     per_class: list[float | None]  # None for a class that the test set does not have
+    balanced_accuracy: float  # the mean of these: every class that is tested counts alike
+    imbalance: float  # not a share: images of the most frequent class for each of the rarest that is tested
     ece: float  # expected calibration error
 
 
@@ -31,11 +33,15 @@ def score(logits: Tensor, labels: Tensor) -> Score:
     top5 = None
     if n_classes > TOP:
         top5 = (logits.topk(TOP, 1).indices == labels[:, None]).any(1).double().mean().item()
+    each = per_class(correct, labels, n_classes)
+    tested, counts = [share for share in each if share is not None], labels.bincount()
     return Score(
         loss=cross_entropy(logits, labels).item(),
         accuracy=correct.double().mean().item(),
         top5=top5,
-        per_class=per_class(correct, labels, n_classes),
+        per_class=each,
+        balanced_accuracy=sum(tested) / len(tested),
+        imbalance=(counts.max() / counts[counts > 0].min()).item(),
         ece=calibration_error(logits.softmax(1).amax(1), correct),
     )
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from .. import runs
+from .. import models, rng, runs, weights
 from ..backends import Backend, Job
 from ..data import Dataset, count_duplicates
 from ..exits import Stopped
@@ -98,6 +98,8 @@ def announce(work: Work, dataset: Dataset) -> int:
     )
     for note in dataset.notes:
         work.say(note)
+    if protocol.weights is not None:
+        work.say(start_text(protocol.model, protocol.weights, dataset))
     n_duplicates = count_duplicates(dataset)
     if n_duplicates:
         work.say(
@@ -105,6 +107,12 @@ def announce(work: Work, dataset: Dataset) -> int:
             "better than they are"
         )
     return n_duplicates
+
+
+def start_text(model: str, path: str, dataset: Dataset) -> str:
+    """What networks start from, and whether their last layer is new."""
+    network = models.build(model, dataset.n_classes, dataset.image_size, rng.generator(0, "model"))
+    return weights.load(network, path)
 
 
 def choose(work: Work, grid: Sequence[Candidate]) -> tuple[Candidate, dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .. import schema
 from ..evaluation.intervals import Interval, paired, verdict
-from ..evaluation.results import points
+from ..evaluation.results import IMBALANCED, percent, points
 from ..progress import duration
 from ..schema import PolicyError, expect
 from ..studies.paper_tables import Figure
@@ -66,16 +66,23 @@ def read(folder: Path) -> Outcome | None:
 
 
 def of_results(document: Mapping[str, Any]) -> Outcome:
-    rows = []
+    rows, imbalance = [], document.get("imbalance")
+    by_class = imbalance is not None and schema.number(imbalance, "imbalance") >= IMBALANCED
     for i, entry in enumerate(entries(document, "policies")):
         where = f"policies[{i}]"
         speed, seconds = (
             schema.number(entry[key], f"{where}.{key}", low=0) for key in ("images_per_second", "seconds")
         )
-        rows.append(read_row(entry, where, [f"{speed:,.0f}", duration(seconds)]))
+        cells = [f"{speed:,.0f}", duration(seconds)]
+        if by_class:
+            balanced = entry["balanced_accuracy"]
+            there = None if balanced is None else read_interval(balanced, f"{where}.balanced_accuracy")
+            cells.insert(0, percent(there))
+        rows.append(read_row(entry, where, cells))
     reference = document["reference"]
     reference = None if reference is None else schema.string(reference, "reference")
-    found = outcome(document, reference, ["images/s", "time of a training"], rows)
+    headers = [*(["mean over classes"] if by_class else []), "images/s", "time of a training"]
+    found = outcome(document, reference, headers, rows)
     return found._replace(others=other_verdicts(found, document))
 
 

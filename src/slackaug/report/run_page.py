@@ -142,7 +142,12 @@ def anchor_text(past: History) -> str:
 
 def shares_text(policy: Policy, chosen: list[int]) -> list[tuple[str, str]]:
     probabilities, names = shares(policy), policy.space.names
-    return [(names[n], f"{100 * probabilities[n]:.1f} %") for n in chosen]
+    return [(names[n], percent(probabilities[n])) for n in chosen]
+
+
+def percent(share: float) -> str:
+    """For a sentence, where the sign must not begin a line."""
+    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
 
 
 def uses(folder: Path, past: History, found: Outcome | None) -> list[tuple[str, str]]:
@@ -173,7 +178,7 @@ def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
         "policy_text": policy_text(policy),
         "most": shares_text(policy, most),
         "least": shares_text(policy, least),
-        "uniform": f"{100 / len(policy.space):.1f} %",
+        "uniform": percent(1 / len(policy.space)),
         "frames": frames(past, size),
         "position_pies": [pie(policy, f"pie-{k}", f"How often, position {k}", k) for k in positions],
         "evolution": [evolution(past, k) for k in positions],

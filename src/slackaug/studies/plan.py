@@ -4,12 +4,14 @@ Axes: S searches, E evaluations of each. Every (search, evaluation) has a seed o
 with all of these seeds, so that the differences of different searches are independent (intervals.py).
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .. import configuration, settings
+from .. import configuration, resuming, settings
+from ..data import DataError
 from ..evaluation import candidates, trial
 from ..evaluation.candidates import Candidate
 from ..evaluation.trial import Protocol
@@ -122,9 +124,16 @@ def configure(
         row=config.row,
     )
     chosen = settings.update(chosen, given)
+    chosen = replace(chosen, policies=tuple(map(wherever_given, chosen.policies)))
     if not (chosen.n_search or chosen.baselines or chosen.policies):
         raise ValueError("nothing to do: no searches, no baselines and no policies")
     return chosen
+
+
+def wherever_given(policy: str) -> str:
+    """NAME=FILE with the whole path, for a study that is taken up in another folder."""
+    name, _, path = policy.partition("=")
+    return f"{name}={os.path.abspath(path)}" if path else policy
 
 
 def check_policies(config: study_recipes.StudyConfig, policies: Sequence[str]) -> None:
@@ -154,3 +163,17 @@ def read_study(folder: Path) -> Study:
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder}: holds no study to resume (no {CONFIG})")
     return settings.update(Study(), settings.read_yaml(folder / CONFIG))
+
+
+def found_again(stored: Study, place: str | None, reading: Reading) -> Study:
+    """The study with its images where they are now; no others may take their place."""
+    where = stored.data if place is None else replace(stored.data, source=place)
+    trial.load_once.cache_clear()  # files may have changed since an earlier call
+    try:
+        dataset = trial.dataset(replace(where, fingerprint=""), reading)
+    except DataError as error:
+        if place is not None:
+            raise
+        raise DataError(f"{error}; if the images have moved, --data names their new place") from None
+    resuming.check_data(dataset, where.source, stored.data)
+    return replace(stored, data=where, search=replace(stored.search, data=where))

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from .. import learn, runs, settings
+from .. import api, learn, runs, settings
 from ..backends import get_backend
 from ..data import Dataset
 from ..evaluation import results, trial, trials
@@ -26,7 +26,7 @@ from ..runs import RunError
 from ..stability import consensus
 from . import recipes as study_recipes
 from . import results as study_results
-from .plan import CONFIG, Study, configure, fixed_candidates, read_study
+from .plan import CONFIG, Study, configure, fixed_candidates, found_again, read_study
 from .results import StudyResults, learned_name
 from .searches import search_all, searches
 
@@ -65,7 +65,7 @@ def study(
     """Search on several splits, evaluate each policy several times, and compare with the baselines and the paper.
 
     `recipe` is a name of `study_recipes.STUDIES`; `policies` are NAME=FILE. With `resume`, all settings are those of
-    the study in `out`.
+    the study in `out`, and `data` says where the same images are now.
     """
     console = console or Console(stderr=True)
     if any(isinstance(value, str) for value in (policies, baselines, exclude, set)):
@@ -74,28 +74,35 @@ def study(
     counts = {"n_search": n_search, "n_eval": n_eval}
     lists = {"baselines": None if baselines is None else list(baselines), "policies": list(policies) or None}
     given = {key: value for key, value in (counts | lists).items() if value is not None}
-    source = {"source": data and os.fspath(data), "size": size, "margin": margin, "skip_bad": skip_bad or None}
-    source |= {"group_by": group_by, "cache": cache and os.fspath(cache)}
+    place = None if data is None else os.fspath(data)
+    source: dict[str, Any] = {"size": size, "margin": margin, "skip_bad": skip_bad or None}
+    source |= {"group_by": group_by, "cache": cache and os.path.abspath(cache)}
     options: dict[str, Any] = {"exclude": list(exclude) or None, "flip": flip, "balanced": balanced}
     options |= {"weights": weights and os.fspath(weights)}
     options = {key: value for key, value in options.items() if value is not None}
     device, threads = machine(device, threads, is_here=address is None)
     if resume:
         if recipe or given or options or set or overwrite or any(value is not None for value in source.values()):
-            raise RunError("--resume takes all settings from the study; give only -o and where to run with it")
+            raise RunError(
+                "--resume takes all settings from the study; give only -o, where to run and, if it has moved, --data"
+            )
         chosen = read_study(folder)
         check_model(chosen, model)
     else:
         refuse(folder, overwrite=overwrite)
         study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
     where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
-    if not resume:
+    if resume:
+        chosen = found_again(chosen, place, Reading(console))
+    else:
         options |= {"model": model} if model is not None else {}
+        source["source"] = place
         chosen = configure(recipe or "", source, options, given, set, Reading(console))  # reads the data
-    place: dict[str, str | int | None]
-    place = {"--model": chosen.foreign_model(), "--device": device if device != default_device() else None}
-    place |= {"--threads": threads, "--jobs": jobs, "--backend": backend if backend != "local" else None}
-    words = [word for key, value in (place | {"--address": address}).items() if value for word in (key, str(value))]
+    here: dict[str, str | int | None]
+    here = {"--data": place if resume else None, "--model": chosen.foreign_model()}
+    here |= {"--device": device if device != default_device() else None, "--threads": threads, "--jobs": jobs}
+    here |= {"--backend": backend if backend != "local" else None, "--address": address}
+    words = [word for key, value in here.items() if value for word in (key, str(value))]
     again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
     work = Work(chosen.protocol(), folder / "eval", None, device, threads, where, console, again)
     dataset = trial.dataset(chosen.data, Reading(console))
@@ -144,6 +151,8 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
     searched = f"{chosen.n_search} searches with {chosen.search.model}, then " if chosen.n_search else ""
     work.say(f"study {chosen.recipe}: {searched}{n} trainings")
+    for line in search_lines(chosen, dataset) if chosen.n_search else ():
+        work.say(f"each search: {line}")
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
         search = learn.search_seconds(chosen.search, dataset, work.device)
         training = trial.seconds_of(work.trial(from_name("uniform"), 0))
@@ -152,6 +161,15 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
             f"steps: {duration(chosen.n_search * search + n * training)} one after the other"
         )
     return n_duplicates
+
+
+def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
+    """What a search of its own would say first, but for what is said of the trainings."""
+    search = chosen.search
+    found = [api.basis(search, dataset), *api.choices(search, dataset)]
+    if search.weights is not None and chosen.protocol().weights is None:  # which are not for another network
+        found.append(trials.start_text(search.model, search.weights, dataset))
+    return found
 
 
 def conduct(
