@@ -4,6 +4,7 @@ Every case is tried as `check` and as `search`, which decodes in memory and by t
 """
 
 import os
+import shutil
 import struct
 import zlib
 
@@ -186,6 +187,30 @@ def test_strange_names_are_shown_in_one_line(pets, search, command):
     assert r"dog/two\nlines 🐈 \x1b[31mred.png: empty" in done.stderr
     assert "\x1b" not in done.stderr
     assert "\x1b" not in command("check", pets, "--no-cost").stdout
+
+
+@pytest.mark.parametrize("name", [STRANGE, "x\u202egnp"], ids=ascii)
+def test_strange_classes_are_shown_in_one_line(name, pets, command):
+    """Whatever is said of them: equal images with different labels, mirror images, one class alone."""
+    for i in range(3):
+        picture(pets / name / f"{i}.png", i)
+    mirrored = Image.open(pets / "cat" / "4.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    mirrored.save(pets / name / "mirrored.png")
+    escaped = ascii(name)[1:-1].replace(r"\U0001f408", "\U0001f408")
+    shown = command("check", pets, "--no-cost").stdout
+    for text in (f"cat/0.png (cat) = {escaped}/0.png ({escaped})", f"mirrors {escaped}/mirrored.png ({escaped})"):
+        assert text in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+    for other in ("cat", "dog"):
+        shutil.rmtree(pets / other)
+    done = command("check", pets, "--no-cost")
+    assert (done.returncode, f"only one class ({escaped});" in done.stdout) == (1, True)
+    assert all(line.isprintable() for line in done.stdout.splitlines())
+    (pets / name).rename(pets / "class")
+    (pets / name).mkdir()
+    (pets / "class").rename(pets / name / "class")  # one folder too far up
+    done = command("check", pets, "--no-cost")
+    assert (done.returncode, f"give {pets}/{escaped}" in done.stderr) == (2, True)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names that are no text exist on POSIX alone")

@@ -135,7 +135,7 @@ def class_problems(found: Survey) -> list[str]:
     """All that is wrong with classes, of which `without_images` would name the first."""
     problems = []
     if len(found.classes) < 2:
-        problems.append(f"only one class ({', '.join(found.classes)}); a classifier needs at least two")
+        problems.append(f"only one class ({listing([*found.classes])}); a classifier needs at least two")
     strangers = [name for name, parts in found.classes.items() if "train" not in parts and "test" in parts]
     if strangers:
         problems.append(f"classes in the test set that have no training images: {listing(strangers)}")
@@ -272,7 +272,7 @@ def preparation(found: Survey, size: int | None, *, margin: bool) -> str:
 def lines(findings: Findings) -> list[str]:
     found, proposal = findings.survey, findings.proposal
     counts = sorted(((parts.get("train", 0), name) for name, parts in found.classes.items()), reverse=True)
-    text = [f"{found.name}: {len(found.classes)} classes, {found.count('train'):,} training and "
+    text = [f"{printable(found.name)}: {len(found.classes)} classes, {found.count('train'):,} training and "
             f"{found.count('test'):,} test images"]  # fmt: skip
     most, least = (f"{n:,} ({printable(name)})" for n, name in (counts[0], counts[-1]))
     text.append(f"images per class: {most} to {least}")

@@ -13,7 +13,7 @@ from .dataset import Dataset
 from .decode import SUFFIXES
 from .files import checked, from_files, part_of, real, refuse_outside, split_of
 from .listing import Item, Listing, label_of
-from .options import DataError, Options, listing
+from .options import DataError, Options, listing, printable
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
 # What slackaug writes, wherever it is told to: docs/files.md. A folder of images has neither of these.
@@ -99,7 +99,7 @@ def refuse_folder_above(root: Path) -> None:
     if len(found) == 1 and holds_classes(found[0]):
         raise DataError(
             f"{root}: only one class ({found[0].name!r}); a classifier needs at least two. That folder holds folders "
-            f"itself; if these are the classes, give {found[0]}"
+            f"itself; if these are the classes, give {printable(str(found[0]))}"
         )
 
 

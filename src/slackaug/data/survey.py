@@ -16,7 +16,7 @@ from .crew import Crew, n_cores
 from .dataset import Dataset, Kind
 from .groups import Groups
 from .listing import Item, Listing, shown
-from .options import Options
+from .options import Options, printable
 from .rows import chunks
 from .sources import find_listing, load
 from .worker import digest
@@ -190,6 +190,10 @@ def are_apart(one: Seen, other: Seen) -> bool:
     return one.group is None or one.group != other.group
 
 
+def labelled(image: Seen) -> str:
+    return f"{image.name} ({printable(image.label)})"
+
+
 def find_copies(seen: Iterable[Seen]) -> Copies:
     by_digest: dict[str, list[Seen]] = defaultdict(list)
     for image in seen:
@@ -201,10 +205,10 @@ def find_copies(seen: Iterable[Seen]) -> Copies:
         within += [f"{image.name} = {train[0].name}" for image in train[1:] if are_apart(image, train[0])]
         other = next((image for image in same if image.label != same[0].label), None)
         if other is not None:
-            conflicts.append(f"{same[0].name} ({same[0].label}) = {other.name} ({other.label})")
+            conflicts.append(f"{labelled(same[0])} = {labelled(other)}")
         for image in same:
             reflected = by_digest.get(image.mirrored, ()) if image.mirrored != image.digest else ()
             twin = next((candidate for candidate in reflected if candidate.label != image.label), None)
             if twin is not None:
-                mirrored.append(f"{image.name} ({image.label}) mirrors {twin.name} ({twin.label})")
+                mirrored.append(f"{labelled(image)} mirrors {labelled(twin)}")
     return Copies(across, conflicts, mirrored, within)
