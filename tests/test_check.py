@@ -153,6 +153,18 @@ def test_published_sets_have_their_own_size(source, size, tmp_path):
     assert check.check(source, size=16, cost=False).proposal.command.endswith("--size 16")
 
 
+def test_what_is_said_of_a_margin_can_be_given_to_a_search(tmp_path, command, quick_search):
+    """The command has no size where the source has one of its own, and --try-margin needs one."""
+    for k, name in enumerate(("a", "b")):
+        for i in range(5):
+            picture(tmp_path / "clipart" / name / f"{i}.jpg", 10 * k + i, width=300, height=100)
+    source = f"domainnet:{tmp_path}/clipart"
+    proposal = check.check(source, cost=False).proposal
+    (words,) = re.findall(r"(--size 224 --try-margin) pre-trains with both", proposal.preparation)
+    done = command(*proposal.command.split()[1:-1], tmp_path / "run", *words.split(), "--dry-run")
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_command_can_be_given_to_a_shell(pets):
     place = pets.rename(pets.parent / "my pets & co")
     assert check.check(place, cost=False).proposal.command == f"slackaug search '{place}' -o runs/NAME"

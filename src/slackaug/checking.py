@@ -262,7 +262,8 @@ def preparation(found: Survey, size: int | None, *, margin: bool) -> str:
         return whole
     return (
         f"{whole}; {elongated:.0%} of the images are far from square, and --margin would keep their shape (random "
-        "windows): --try-margin pre-trains with both and keeps what has the lower validation loss, as the paper does"
+        f"windows): --size {size} --try-margin pre-trains with both and keeps what has the lower validation loss, as "
+        "the paper does"
     )
 
 

@@ -7,6 +7,7 @@ that they name. The split is the paper's: 20 % of each class are held out; of re
 trained on and the rest is tested. It depends on the names of the files alone. With @official it is that of the lists.
 """
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from . import splits
 from .dataset import Dataset, with_margin
 from .files import checked, from_files, refuse_outside
 from .folder import folders, is_image, items_in
-from .listing import Item, Listing, label_of
+from .listing import Item, Listing, label_of, relative
 from .options import DataError, Options, listing
 
 SIZE = 224
@@ -113,7 +114,10 @@ def list_domainnet(location: str) -> Listing:
     lists = {part: root / f"{domain}_{part}.txt" for part in ("train", "test")}
     if all(path.is_file() for path in lists.values()):
         named = [item for part, path in lists.items() for item in listed(root, domain, path, part)]
+        if not is_official:
+            named = [item._replace(part="train") for item in named]  # one list: their split is not taken
         items = [*dict.fromkeys(named)]  # a split would have one file on both sides
+        refuse_in_both(name, root, items)
         notes = [f"the files of {lists['train'].name} and {lists['test'].name}"]
         if len(items) < len(named):
             notes.append(f"{len(named) - len(items)} lines name a file that an earlier line names, and do not count")
@@ -146,6 +150,15 @@ def listed(root: Path, domain: str, path: Path, part: str) -> list[Item]:
     if problems:
         raise DataError(f"{path}: expected lines such as '{domain}/CLASS/FILE.jpg 0': {listing(problems, '; ')}")
     return items
+
+
+def refuse_in_both(name: str, root: Path, items: list[Item]) -> None:
+    both = [relative(path, root) for path, n in Counter(item.path for item in items).items() if n > 1]
+    if both:
+        raise DataError(
+            f"{name}: {len(both)} files are named by both lists, to train on and to test with; take each out of one of "
+            f"them: {listing(both)}"
+        )
 
 
 def divided(items: list[Item], domain: str) -> tuple[list[Item], str]:
