@@ -228,6 +228,17 @@ def test_imbalance_few_and_no_test_set(tmp_path):
         assert text in texts
 
 
+@pytest.mark.parametrize("kind", ["folders", "csv"])
+def test_classes_that_differ_in_capital_letters_alone(kind, pets):
+    (pets / "train" / "dog").rename(pets / "train" / "CAT")
+    (pets / "test" / "dog").rename(pets / "test" / "CAT")
+    lines = [f"{path.relative_to(pets)},{path.parent.name}" for path in pets.glob("train/*/*.png")]
+    (pets / "x.csv").write_text("\n".join(["path,label", *lines]))
+    findings = check.check(pets if kind == "folders" else pets / "x.csv", cost=False)
+    said = "classes that differ in capital letters alone: CAT and cat; if these are one class, give them one name"
+    assert (findings.problems, said in findings.remarks) == ([], True)
+
+
 def test_in_python(pets):
     assert slackaug.check(pets, cost=False).survey.count("train") == 24
 

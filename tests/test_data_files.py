@@ -403,6 +403,11 @@ def test_csv_with_other_separators(separator, tmp_path):
         assert load(str(table(tmp_path, rows, header))).fingerprint == expected.fingerprint
 
 
+def test_csv_with_columns_without_names(tmp_path):
+    """As spreadsheets leave them behind."""
+    assert load(str(table(tmp_path, [f"{row},," for row in ROWS], "path,label,,"))).class_names == ("cat", "dog")
+
+
 def test_absolute_paths_in_a_csv_may_lie_anywhere(tmp_path):
     classes(tmp_path / "elsewhere")
     rows = [f"{tmp_path}/elsewhere/{row.removeprefix('files/')}" for row in ROWS]
@@ -431,6 +436,10 @@ def test_absolute_paths_in_a_csv_may_lie_anywhere(tmp_path):
         ([*ROWS, "../x.png,cat"], "path,label", r"outside.*\.\./x.png"),
         ([*ROWS, "/etc/x.png,cat"], "path,label", "1 of 21 files.*/etc/x.png: no such file"),
         ([*ROWS, "files/cat/77.png,cat"], "path,label", "1 of 21 files.*77.png: no such file"),
+        (["", "", *ROWS, "files/cat/0.png,"], "path,label", "line 24: label missing"),
+        ([*ROWS, "", 'files/cat/0.png,"cat', 'or lynx"', ",dog"], "path,label", "line 25: path missing"),
+        (ROWS, "path,label,label", "columns named more than once: label; keep one of each"),
+        (ROWS, "label,path,path,x,x", "columns named more than once: path, x;"),
         ([*ROWS, "files/\0.png,cat"], "path,label", "line 22: not a path"),
         ([*ROWS, '"unfinished'], "path,label", "not a csv"),
     ],

@@ -13,6 +13,7 @@ from .data import DataError, Dataset
 from .data.dataset import DIM, dim_note
 from .data.files import check_memory, is_large, linked
 from .data.groups import Groups, shared
+from .data.listing import same_but_for_case
 from .data.options import Options, listing, printable
 from .data.sources import own_preparation
 from .data.splits import HOLD_OUT
@@ -170,6 +171,7 @@ def remarks(found: Survey) -> list[str]:
     counts = {name: parts.get("train", 0) for name, parts in found.classes.items()}
     few = [f"{name} ({n})" for name, n in counts.items() if 2 <= n < FEW]
     untested = [name for name, parts in found.classes.items() if "test" not in parts]
+    alike = [" and ".join(names) for names in same_but_for_case(found.classes)]
     ratio = imbalance(found)
     across, conflicts, mirrored, within = found.copies
     highest = max(found.deep, default=65535)
@@ -181,6 +183,8 @@ def remarks(found: Survey) -> list[str]:
         (found.count("test") and untested, f"classes that are not tested: {listing(untested)}"),
         (ratio and ratio >= IMBALANCED, f"the largest class has {ratio or 0:.1f} times the images of the smallest; "
                                         "with --balanced, all classes count alike in a search's validation loss"),
+        (alike, f"classes that differ in capital letters alone: {listing(alike, '; ')}; if these are one class, give "
+                "them one name"),
         (few, f"classes with fewer than {FEW} training images: {listing(few)}"),
         (found.misnamed, f"{len(found.misnamed)} files are of another format than their name says, and are read as "
                          f"what they are: {examples(found.misnamed)}"),
