@@ -185,10 +185,10 @@ def test_kinds_of_files(pets):
     picture(pets / "train" / "cat" / "grey.png", 5, mode="L")
     findings = check.check(pets, cost=False)
     assert findings.survey.misnamed == ["train/cat/really.jpg"]
-    assert findings.survey.animated == ["train/cat/moving.gif"]
+    assert findings.survey.stacks == ["train/cat/moving.gif"]
     assert findings.survey.modes["L"] == 1
     assert findings.problems == []
-    assert sum("first frame" in remark or "another format" in remark for remark in findings.remarks) == 2
+    assert sum("the first is read" in remark or "another format" in remark for remark in findings.remarks) == 2
 
 
 def test_16_bits_that_use_few_of_them(pets):

@@ -11,13 +11,13 @@ from . import recipes
 from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for, without_images
 from .data import DataError, Dataset
 from .data.dataset import DIM, dim_note
-from .data.files import check_memory, is_large, linked
+from .data.files import check_memory, is_large, linked, stacks_note
 from .data.groups import Groups, shared
 from .data.listing import same_but_for_case
-from .data.options import Options, listing, printable
+from .data.options import N_EXAMPLES, Options, examples, listing, printable
 from .data.sources import own_preparation
 from .data.splits import HOLD_OUT
-from .data.survey import N_EXAMPLES, Survey, survey
+from .data.survey import Survey, survey
 from .machine import machine
 from .prepare import SMALL_IMAGE
 from .progress import Reading, duration
@@ -65,7 +65,7 @@ class Findings(NamedTuple):
             "channels": dict(found.modes.most_common()),
             "unreadable": found.bad,
             "misnamed": found.misnamed,
-            "animated": found.animated,
+            "several_frames": found.stacks,
             "duplicates_across_splits": found.copies.across,
             "duplicates_in_training": found.copies.within,
             "same_image_different_labels": found.copies.conflicts,
@@ -188,8 +188,7 @@ def remarks(found: Survey) -> list[str]:
         (few, f"classes with fewer than {FEW} training images: {listing(few)}"),
         (found.misnamed, f"{len(found.misnamed)} files are of another format than their name says, and are read as "
                          f"what they are: {examples(found.misnamed)}"),
-        (found.animated, f"{len(found.animated)} files are animated; their first frame is read: "
-                         f"{examples(found.animated)}"),
+        (found.stacks, stacks_note(found.stacks)),
         (across, f"{len(across)} test images are exact copies of training images, so that accuracies will look better "
                  f"than they are: {examples(across)}"),
         (within, f"{len(within)} training images are exact copies of others, and a split may have an image on both "
@@ -220,10 +219,6 @@ def groups_as_dict(groups: Groups) -> dict[str, Any]:
         "in_train_and_test": groups.on_both_sides,
         "of_several_classes": groups.of_several_classes,
     }
-
-
-def examples(names: list[str]) -> str:
-    return ", ".join(names[:N_EXAMPLES]) + (", ..." if len(names) > N_EXAMPLES else "")
 
 
 # --- what is proposed -------------------------------------------------------------------------------------------------

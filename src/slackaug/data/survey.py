@@ -22,7 +22,6 @@ from .sources import find_listing, load
 from .worker import digest
 
 Size = tuple[int, int]  # height and width
-N_EXAMPLES = 5
 
 
 class Copies(NamedTuple):
@@ -42,7 +41,7 @@ class Survey:
     modes: Counter[str]  # as Pillow names them
     bad: dict[str, str] = field(default_factory=dict)  # files that cannot be read, and why
     misnamed: list[str] = field(default_factory=list)  # files of another format than their name says
-    animated: list[str] = field(default_factory=list)  # of which the first frame is read
+    stacks: list[str] = field(default_factory=list)  # of several frames or pages, of which the first is read
     deep: list[int] = field(default_factory=list)  # the highest value in each image of 16 bits
     brightest: int = 255  # level in the training images, at 8 bits
     links: list[str] = field(default_factory=list)  # to folders, which are not followed
@@ -93,7 +92,7 @@ def survey_files(found: Listing, options: Options) -> Survey:
     sizes: Counter[Size] = Counter()
     modes: Counter[str] = Counter()
     bad: dict[str, str] = {}
-    misnamed, animated, deep, levels = [], [], [], []
+    misnamed, stacks, deep, levels = [], [], [], []
     seen: list[Seen] = []
     readable: list[Item] = []
     for item, about in look_at(found, options):
@@ -110,8 +109,8 @@ def survey_files(found: Listing, options: Options) -> Survey:
             deep.append(about["highest"])
         if item.part == "train":
             levels.append(about["brightest"])
-        if about["animated"]:
-            animated.append(name)
+        if about["is_stack"]:
+            stacks.append(name)
         seen.append(Seen(name, item.label, item.part, about["digest"], about["mirrored"], item.group))
         readable.append(item)
     classes: dict[str, dict[str, int]] = {label: {} for label in sorted({item.label for item in found.items})}
@@ -124,7 +123,7 @@ def survey_files(found: Listing, options: Options) -> Survey:
         modes=modes,
         bad=bad,
         misnamed=misnamed,
-        animated=animated,
+        stacks=stacks,
         deep=deep,
         brightest=max(levels, default=255),
         links=list(found.links),
