@@ -381,6 +381,13 @@ def test_an_incomplete_cache_that_may_only_be_read(change, n, pictures, tmp_path
     assert state(tmp_path / "cache") == before
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES], ids=["disk", "permission"])
+def test_a_place_without_a_cache_that_may_only_be_read(number, pictures, tmp_path, read_only):
+    read_only(number)
+    with pytest.raises(DataError, match=rf"cannot be written \({os.strerror(number)}\).*--cache DIR"):
+        decoded(pictures, tmp_path)
+
+
 def test_a_place_that_is_no_folder(pictures, tmp_path):
     (tmp_path / "cache").write_text("")
     with pytest.raises(DataError, match=r"cannot be written.*--cache DIR"):

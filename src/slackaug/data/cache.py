@@ -67,7 +67,7 @@ def fill(
             with locked(folder) as lock:
                 return Filling(folder, root, paths, shape, options, lock).run()
         except OSError as error:
-            if error.errno not in READ_ONLY:
+            if error.errno not in READ_ONLY or not (folder / "index.bin").is_file():  # there is no cache to be read
                 raise
             return Filling(folder, root, paths, shape, options, None).run()
     except OSError as error:
