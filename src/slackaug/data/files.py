@@ -101,8 +101,8 @@ def refuse_links(found: Listing) -> None:
 
 def linked(links: Sequence[str]) -> str:
     return (
-        f"links to folders are not followed: {listed(links)}; copy what they lead to, make hard links, or list the "
-        "images in a csv by absolute paths"
+        f"links to folders are not followed: {listed(links)}; copy what they lead to, make hard links, list the images "
+        "in a csv by absolute paths, or remove them"
     )
 
 
