@@ -150,7 +150,7 @@ def test_a_name_that_lies_is_read_as_what_it_is(pets, search, command):
     assert search(pets).returncode == 0
     done = command("check", pets, "--no-cost")
     assert done.returncode == 0
-    assert "1 files are of another format than their name says, and are read as what they are: dog" in done.stdout
+    assert "1 file is of another format than the name says; the content counts: dog/really.png" in done.stdout
 
 
 def test_folders_that_link_to_themselves(pets, search):

@@ -196,7 +196,7 @@ def test_damage_is_noticed_and_repaired(name, pictures, tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "slackaug"):
         dataset, n_decoded, _ = decoded(pictures, tmp_path)
     assert n_decoded == 1
-    assert ("damaged, 1 images are decoded again" in caplog.text) == (name == "images.u8")
+    assert ("damaged, 1 image is decoded again" in caplog.text) == (name == "images.u8")
     assert equal(dataset, alone)
     assert decoded(pictures, tmp_path)[1] == 0
 

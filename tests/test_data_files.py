@@ -271,7 +271,7 @@ def test_links_may_not_lead_outside(tmp_path):
     refused(tmp_path / "data", "outside.*out.png")
     link.unlink()
     link.symlink_to(link)
-    refused(tmp_path / "data", "1 of 22 files.*out.png: ")
+    refused(tmp_path / "data", "1 of 22 files.*out.png: Too many levels of symbolic links$")
     link.unlink()
     (tmp_path / "data" / "fox").symlink_to(tmp_path / "secret")
     refused(tmp_path / "data", "outside.*fox")

@@ -194,10 +194,11 @@ def test_a_file_in_both_lists(domainnet):
         file.write("\n".join(lines) + "\n")
     twice = load(f"domainnet:{domainnet}/clipart", size=8)
     assert twice.fingerprint == once.fingerprint
-    assert "2 lines name a file that an earlier line names, and do not count" in twice.notes
+    assert "2 lines name a file that an earlier line names, which changes nothing" in twice.notes
     says = r"2 files are named by both lists, to train on .* one of them: clipart/ant/clipart_000_000000.jpg, clipart/"
     with pytest.raises(DataError, match=says):
         load(f"domainnet:{domainnet}/clipart@official", size=8)
+    assert "held out a stratified 20 % (seed 0)" in twice.notes
 
 
 def test_a_folder_with_an_at_sign_in_its_name(domainnet, tmp_path):

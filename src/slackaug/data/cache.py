@@ -27,7 +27,7 @@ from torch import Tensor
 from ..files import leads_elsewhere
 from . import records
 from .crew import Crew, n_cores
-from .options import DataError, Options, Progress
+from .options import DataError, Options, Progress, counted
 
 FORMAT = 1  # of these files
 DEFAULT = Path("~/.cache/slackaug/images")
@@ -129,8 +129,8 @@ class Filling:
             found = {i: known[file] for i, path in places if (file := records.identity(path, self.root)) in known}
             intact = self.intact(crew, found)
             if len(intact) < len(found) and self.lock is not None:
-                n_damaged = len(found) - len(intact)
-                log.warning("slackaug: %s: damaged, %d images are decoded again", self.images.parent, n_damaged)
+                again = counted(len(found) - len(intact), "image is", "images are")
+                log.warning("slackaug: %s: damaged, %s decoded again", self.images.parent, again)
             missing = [i for i in range(len(self.paths)) if i not in intact]
             if self.lock is None:
                 return Cached(self.mapped(intact), intact, self.unreadable(missing), None)

@@ -59,6 +59,8 @@ def opened(path: Path | str, at_once: int = AT_ONCE) -> Iterator[Image.Image]:
             raise DataError("no such file") from None
         except PermissionError:
             raise DataError("no permission to read it") from None
+        except OSError as error:  # without a number where Pillow raises it: a file that is cut off
+            raise DataError(error.strerror or str(error) or type(error).__name__) from error
         except Image.DecompressionBombError:
             raise DataError(f"a decompression bomb: more than {MAX_PIXELS:,} pixels") from None
         except Exception as error:  # decoders of damaged files raise nearly anything

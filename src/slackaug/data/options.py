@@ -58,6 +58,10 @@ def counted(n: int, one: str, many: str) -> str:
     return f"{n:,} {one if n == 1 else many}"
 
 
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 def listing(entries: Sequence[str], separator: str = ", ") -> str:
     """The first entries and how many more there are."""
     more = len(entries) - MAX_LISTED

@@ -11,7 +11,7 @@ from pathlib import Path
 from .dataset import Dataset
 from .files import PARTS, checked, from_files, part_of, real, refuse_outside, split_of
 from .listing import Item, Listing, label_of
-from .options import DataError, Options, listing
+from .options import DataError, Options, counted, listing
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
@@ -40,7 +40,8 @@ def list_table(location: str, group_by: str | None = None) -> Listing:
             if not Path(file).is_absolute():
                 relative.append(items[-1])
     if problems:
-        raise DataError(f"{path}: {len(problems)} lines are not complete: {listing(problems, '; ')}")
+        lines = counted(len(problems), "line is", "lines are")
+        raise DataError(f"{path}: {lines} not complete: {listing(problems, '; ')}")
     files = Counter(real(item.path) for item in items)  # the same file by another path is found too
     twice = [file.name for file, count in files.items() if count > 1]
     if twice:
