@@ -4,6 +4,7 @@ Every case is tried as `check` and as `search`, which decodes in memory and by t
 """
 
 import os
+import shutil
 import struct
 import zlib
 
@@ -134,13 +135,14 @@ def test_a_folder_that_may_not_be_read_is_not_left_out_in_silence(pets, search, 
     assert f"{pets / 'dog' / 'inner'}: cannot be read (Permission denied)" in done.stderr
 
 
-def test_an_animation_is_its_first_frame(pets, search, command):
+@pytest.mark.parametrize("suffix", [".gif", ".tif", ".png", ".webp"])
+def test_a_stack_is_its_first_image(suffix, pets, search, command):
     frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue", "lime")]
-    frames[0].save(pets / "dog" / "moving.gif", save_all=True, append_images=frames[1:])
-    assert search(pets).returncode == 0
-    done = command("check", pets, "--no-cost")
-    assert done.returncode == 0
-    assert "1 files are animated; their first frame is read: dog/moving.gif" in done.stdout
+    frames[0].save(pets / "dog" / f"many{suffix}", save_all=True, append_images=frames[1:])
+    frames[0].save(pets / "dog" / f"one{suffix}")
+    says = f"1 file has several frames or pages; the first is read, and no other: dog/many{suffix}\n"
+    for done in (search(pets), search(pets), command("check", pets, "--no-cost")):  # the second has a whole cache
+        assert (done.returncode, done.stdout.count(says)) == (0, 1)
 
 
 def test_a_name_that_lies_is_read_as_what_it_is(pets, search, command):
@@ -148,7 +150,7 @@ def test_a_name_that_lies_is_read_as_what_it_is(pets, search, command):
     assert search(pets).returncode == 0
     done = command("check", pets, "--no-cost")
     assert done.returncode == 0
-    assert "1 files are of another format than their name says, and are read as what they are: dog" in done.stdout
+    assert "1 file is of another format than the name says; the content counts: dog/really.png" in done.stdout
 
 
 def test_folders_that_link_to_themselves(pets, search):
@@ -186,6 +188,30 @@ def test_strange_names_are_shown_in_one_line(pets, search, command):
     assert r"dog/two\nlines 🐈 \x1b[31mred.png: empty" in done.stderr
     assert "\x1b" not in done.stderr
     assert "\x1b" not in command("check", pets, "--no-cost").stdout
+
+
+@pytest.mark.parametrize("name", [STRANGE, "x\u202egnp"], ids=ascii)
+def test_strange_classes_are_shown_in_one_line(name, pets, command):
+    """Whatever is said of them: equal images with different labels, mirror images, one class alone."""
+    for i in range(3):
+        picture(pets / name / f"{i}.png", i)
+    mirrored = Image.open(pets / "cat" / "4.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    mirrored.save(pets / name / "mirrored.png")
+    escaped = ascii(name)[1:-1].replace(r"\U0001f408", "\U0001f408")
+    shown = command("check", pets, "--no-cost").stdout
+    for text in (f"cat/0.png (cat) = {escaped}/0.png ({escaped})", f"mirrors {escaped}/mirrored.png ({escaped})"):
+        assert text in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+    for other in ("cat", "dog"):
+        shutil.rmtree(pets / other)
+    done = command("check", pets, "--no-cost")
+    assert (done.returncode, f"only one class ({escaped});" in done.stdout) == (1, True)
+    assert all(line.isprintable() for line in done.stdout.splitlines())
+    (pets / name).rename(pets / "class")
+    (pets / name).mkdir()
+    (pets / "class").rename(pets / name / "class")  # one folder too far up
+    done = command("check", pets, "--no-cost")
+    assert (done.returncode, f"give {pets}/{escaped}" in done.stderr) == (2, True)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names that are no text exist on POSIX alone")

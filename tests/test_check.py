@@ -135,7 +135,7 @@ def test_copies_among_training_images(tmp_path):
     (tmp_path / "a" / "copy.png").write_bytes((tmp_path / "a" / "3.png").read_bytes())
     found = check.check(tmp_path, cost=False).as_dict()
     assert found["duplicates_in_training"] == ["a/copy.png = a/3.png"]
-    assert any("1 training images are exact copies of others" in remark for remark in found["remarks"])
+    assert any("1 training image is an exact copy of another, and a split may" in remark for remark in found["remarks"])
 
 
 @pytest.mark.parametrize(("source", "size"), [("imagenet100:{}", "256"), ("domainnet:{}/clipart", "224")])
@@ -151,6 +151,18 @@ def test_published_sets_have_their_own_size(source, size, tmp_path):
     assert size in found.proposal.preparation
     assert found.proposal.space == "domainnet"
     assert check.check(source, size=16, cost=False).proposal.command.endswith("--size 16")
+
+
+def test_what_is_said_of_a_margin_can_be_given_to_a_search(tmp_path, command, quick_search):
+    """The command has no size where the source has one of its own, and --try-margin needs one."""
+    for k, name in enumerate(("a", "b")):
+        for i in range(5):
+            picture(tmp_path / "clipart" / name / f"{i}.jpg", 10 * k + i, width=300, height=100)
+    source = f"domainnet:{tmp_path}/clipart"
+    proposal = check.check(source, cost=False).proposal
+    (words,) = re.findall(r"(--size 224 --try-margin) pre-trains with both", proposal.preparation)
+    done = command(*proposal.command.split()[1:-1], tmp_path / "run", *words.split(), "--dry-run")
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_command_can_be_given_to_a_shell(pets):
@@ -173,10 +185,10 @@ def test_kinds_of_files(pets):
     picture(pets / "train" / "cat" / "grey.png", 5, mode="L")
     findings = check.check(pets, cost=False)
     assert findings.survey.misnamed == ["train/cat/really.jpg"]
-    assert findings.survey.animated == ["train/cat/moving.gif"]
+    assert findings.survey.stacks == ["train/cat/moving.gif"]
     assert findings.survey.modes["L"] == 1
     assert findings.problems == []
-    assert sum("first frame" in remark or "another format" in remark for remark in findings.remarks) == 2
+    assert sum("the first is read" in remark or "another format" in remark for remark in findings.remarks) == 2
 
 
 def test_16_bits_that_use_few_of_them(pets):
@@ -185,7 +197,7 @@ def test_16_bits_that_use_few_of_them(pets):
         pixels[0, 0] = 3200
         Image.fromarray(pixels).save(pets / "train" / "cat" / f"{i}.png")
     said = (
-        "3 images have 16 bits and use values up to 3,200 of 65,535: of 256 levels at most 13 are left; scale them to"
+        "3 images have 16 bits, with values up to 3,200 of 65,535: of 256 levels at most 13 are left; scale to 8 bits"
     )
     assert any(said in remark for remark in slackaug.check(pets, cost=False).remarks)
     Image.fromarray(pixels * 20).save(pets / "train" / "cat" / "0.png")
@@ -212,8 +224,37 @@ def test_imbalance_few_and_no_test_set(tmp_path):
     findings = check.check(tmp_path, cost=False)
     assert findings.as_dict()["imbalance"] == 10
     texts = " ".join(findings.remarks)
-    for text in ("10.0 times the images", "fewer than 20 training images: rare (3)", "a stratified 20% will be held"):
+    for text in ("10.0 times the images", "fewer than 20 training images: rare (3)", "a stratified 20 % will be held"):
         assert text in texts
+
+
+@pytest.mark.parametrize("kind", ["folders", "csv"])
+def test_classes_that_differ_in_capital_letters_alone(kind, pets):
+    (pets / "train" / "dog").rename(pets / "train" / "CAT")
+    (pets / "test" / "dog").rename(pets / "test" / "CAT")
+    lines = [f"{path.relative_to(pets)},{path.parent.name}" for path in pets.glob("train/*/*.png")]
+    (pets / "x.csv").write_text("\n".join(["path,label", *lines]))
+    findings = check.check(pets if kind == "folders" else pets / "x.csv", cost=False)
+    said = "classes that differ in capital letters alone: CAT and cat; if these are one class, give them one name"
+    assert (findings.problems, said in findings.remarks) == ([], True)
+
+
+def test_classes_and_groups_of_one_size(tmp_path):
+    for k, name in enumerate(("cat", "dog")):
+        for i in range(4):
+            picture(tmp_path / name / f"{name}{i // 2}_{i}.png", 10 * k + i)
+    said = check.lines(check.check(tmp_path, group_by=r"(\w+)_", cost=False))
+    assert {"images per class: 4 in each", "images per group: 2 in each"} <= {*said}
+
+
+def test_one_of_a_kind_is_said_in_the_singular(pets, command):
+    Image.open(pets / "train" / "cat" / "0.png").save(pets / "train" / "cat" / "really.jpg", format="PNG")
+    (pets / "train" / "dog" / "empty.png").write_bytes(b"")
+    (pets / "train" / "dog" / "notes.txt").write_text("")
+    (pets / "test" / "dog" / "9.png").write_bytes((pets / "train" / "cat" / "3.png").read_bytes())
+    said = command("check", pets, "--no-cost").stdout
+    assert "to mend first: 1 file cannot be read: repair or remove it, or give --skip-bad" in said
+    assert re.findall(r"\b1 (?:\w+ )?\w+s are|\b1 (?:files|images|classes)\b", said) == []
 
 
 def test_in_python(pets):
@@ -281,7 +322,7 @@ def test_large_and_elongated_images(tmp_path):
             picture(tmp_path / name / f"{i}.jpg", 10 * k + i, width=400 + i, height=300)
     proposal = check.check(tmp_path, cost=False).proposal
     assert (proposal.size, proposal.space) == (224, "domainnet")
-    assert "100% of the images are far from square, and --margin" in proposal.preparation
+    assert "100 % of the images are far from square, and --margin" in proposal.preparation
     assert "random windows of 224" in check.check(tmp_path, size=224, margin=True, cost=False).proposal.preparation
 
 
@@ -356,8 +397,8 @@ def test_groups_for_programs(patients):
     assert (found["in_train_and_test"], found["of_several_classes"]) == ([], ["p0"])
     assert [*found["images"].items()][:2] == [("p1", 21), ("p0", 12)]
     said = " ".join(findings.remarks)
-    assert "the largest group, p1, has 30% of the images" in said
-    assert "1 of 8 groups have images of several classes: p0" in said
+    assert "the largest group, p1, has 30 % of the images" in said
+    assert "1 of 8 groups has images of several classes: p0" in said
     assert check.check(patients, cost=False).as_dict()["groups"] is None
 
 

@@ -5,9 +5,11 @@ import fcntl
 import logging
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -194,7 +196,7 @@ def test_damage_is_noticed_and_repaired(name, pictures, tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "slackaug"):
         dataset, n_decoded, _ = decoded(pictures, tmp_path)
     assert n_decoded == 1
-    assert ("damaged, 1 images are decoded again" in caplog.text) == (name == "images.u8")
+    assert ("damaged, 1 image is decoded again" in caplog.text) == (name == "images.u8")
     assert equal(dataset, alone)
     assert decoded(pictures, tmp_path)[1] == 0
 
@@ -379,10 +381,45 @@ def test_an_incomplete_cache_that_may_only_be_read(change, n, pictures, tmp_path
     assert state(tmp_path / "cache") == before
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES], ids=["disk", "permission"])
+def test_a_place_without_a_cache_that_may_only_be_read(number, pictures, tmp_path, read_only):
+    read_only(number)
+    with pytest.raises(DataError, match=rf"cannot be written \({os.strerror(number)}\).*--cache DIR"):
+        decoded(pictures, tmp_path)
+
+
 def test_a_place_that_is_no_folder(pictures, tmp_path):
     (tmp_path / "cache").write_text("")
     with pytest.raises(DataError, match=r"cannot be written.*--cache DIR"):
         load(str(pictures), cache=tmp_path / "cache")
+
+
+def stack(path):
+    pages = [Image.fromarray(np.full((10, 12), level, np.uint16)) for level in (20_000, 40_000, 60_000)]
+    pages[0].save(path, save_all=True, append_images=pages[1:])
+
+
+def test_stacks_are_said_however_the_images_come(pictures, tmp_path, read_only):
+    """Decoded now or before, in part or as a whole, in memory, or where nothing may be written."""
+    stack(pictures / "cat" / "a.tif")
+    says = "1 file has several frames or pages; the first is read, and no other: cat/a.tif"
+    assert load(str(pictures)).notes.count(says) == 1
+    for n in (2 * N + 1, 0):
+        dataset, n_decoded, _ = decoded(pictures, tmp_path)
+        assert (n_decoded, dataset.notes.count(says)) == (n, 1)
+    stack(pictures / "dog" / "b.tif")
+    says = "2 files have several frames or pages; the first is read, and no other: cat/a.tif, dog/b.tif"
+    dataset, n_decoded, _ = decoded(pictures, tmp_path)
+    assert (n_decoded, dataset.notes.count(says)) == (1, 1)
+    read_only(errno.EROFS)
+    assert decoded(pictures, tmp_path)[0].notes.count(says) == 1
+
+
+def test_an_index_of_before_stacks_were_told_is_read(tmp_path):
+    """Rows had 8 bytes; the upper half, which was 0, says now whether a file is a stack."""
+    content = struct.pack("<16sQI", b"f" * 16, 7, 99)
+    (tmp_path / "index.bin").write_bytes(content + zlib.crc32(content).to_bytes(4, "little"))
+    assert records.read(tmp_path / "index.bin") == {b"f" * 16: records.Entry(7, False, 99)}
 
 
 PEAK = """

@@ -132,6 +132,26 @@ def test_an_animation_is_its_first_frame(tmp_path):
     assert decode.read(tmp_path / "x.gif", Options())[0, 0].tolist() == [255, 0, 0]
 
 
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".gif", ".tif", ".webp", ".bmp"])
+def test_one_image_is_no_stack(suffix, tmp_path):
+    Image.new("RGB", (2, 2)).save(tmp_path / f"x{suffix}")
+    with decode.opened(tmp_path / f"x{suffix}") as image:
+        decode.pixels(image, Options())
+        assert not decode.is_stack(image)
+
+
+def test_damage_after_the_first_frame_does_not_matter(tmp_path):
+    frames = [Image.new("RGB", (2, 2), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "x.gif", save_all=True, append_images=frames[1:])
+    content = (tmp_path / "x.gif").read_bytes()
+    for n in range(content.rindex(b","), len(content)):  # from the header of the second frame on
+        (tmp_path / "x.gif").write_bytes(content[:n])
+        with decode.opened(tmp_path / "x.gif") as image:
+            pixels = decode.pixels(image, Options())
+            assert decode.is_stack(image) in (False, True)
+        assert pixels[0, 0].tolist() == [255, 0, 0]
+
+
 def bad_file(kind):
     buffer = io.BytesIO()
     Image.effect_noise((40, 40), 50).save(buffer, "PNG" if kind == "truncated" else "JPEG")

@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+import slackaug
 from slackaug import runs
 from slackaug.data import DataError, load
 from slackaug.data.folder import BEFORE_A_RUN
@@ -60,8 +61,30 @@ def test_images_may_lie_deeper_and_other_files_are_counted(tmp_path):
     picture(tmp_path / "stray.png")
     dataset = load(str(tmp_path))
     assert len(dataset.train.labels) + len(dataset.test.labels) == 21
-    assert "1 images" in dataset.notes[1]
-    assert "1 files" in dataset.notes[2]
+    assert dataset.notes[1] == f"outside of the class folders, and not read: 1 image in {tmp_path.name}"
+    assert dataset.notes[2] == f"not images by their names, and not read: 1 file in {tmp_path.name} (.txt 1)"
+
+
+def test_files_that_are_no_images_are_counted_by_their_endings(tmp_path):
+    classes(tmp_path)
+    for i in range(5):
+        for suffix in (".heic", ".HEIC", ".txt", ".x\x1b", "", ".json", ".xml")[: 7 - i]:
+            (tmp_path / "cat" / f"{i}{suffix}").write_text("")
+    kinds = r".heic 10, .txt 5, .x\x1b 4, no ending 3, .json 2, ..."
+    assert load(str(tmp_path)).notes[1].endswith(f"25 files in {tmp_path.name} ({kinds})")
+
+
+@pytest.mark.parametrize("inside", [[], ["cat", "dog"]], ids=str)
+@pytest.mark.parametrize("part", ["test", "val"])
+def test_a_part_without_images_is_said(part, inside, tmp_path):
+    """As a download that failed leaves it."""
+    classes(tmp_path / "train")
+    (tmp_path / part).mkdir()
+    for name in inside:
+        (tmp_path / part / name).mkdir()
+    says = f"{part}/ has no images and is taken for missing; if it should have some, fetch it again"
+    assert load(str(tmp_path)).notes.count(says) == 1
+    assert slackaug.check(tmp_path, cost=False).as_dict()["notes"].count(says) == 1
 
 
 def test_what_systems_leave_behind_is_no_data(tmp_path):
@@ -149,7 +172,7 @@ def test_folders_without_what_is_needed(tmp_path):
     (tmp_path / "empty").mkdir()
     refused(tmp_path / "empty", "no images")
     picture(tmp_path / "flat" / "x.png")
-    refused(tmp_path / "flat", "labels missing: 1 images.*path,label")
+    refused(tmp_path / "flat", "labels missing: 1 image lies directly.*path,label")
     refused(classes(tmp_path / "one", ["cat"]), "only one class")
     classes(tmp_path / "scarce")
     picture(tmp_path / "scarce" / "emu" / "x.png")
@@ -248,7 +271,7 @@ def test_links_may_not_lead_outside(tmp_path):
     refused(tmp_path / "data", "outside.*out.png")
     link.unlink()
     link.symlink_to(link)
-    refused(tmp_path / "data", "1 of 22 files.*out.png: ")
+    refused(tmp_path / "data", "1 of 22 files.*out.png: Too many levels of symbolic links$")
     link.unlink()
     (tmp_path / "data" / "fox").symlink_to(tmp_path / "secret")
     refused(tmp_path / "data", "outside.*fox")
@@ -260,7 +283,8 @@ def test_links_to_folders_inside_of_a_class_are_named_and_not_followed(tmp_path)
     for link, target in (("cat/batch2", tmp_path / "store"), ("dog/2020/circle.png", tmp_path / "data")):
         (tmp_path / "data" / link).parent.mkdir(exist_ok=True)
         (tmp_path / "data" / link).symlink_to(target)
-    refused(tmp_path / "data", "not followed: .*/data/cat/batch2, .*/data/dog/2020/circle.png; copy", skip_bad=True)
+    says = "not followed: .*/data/cat/batch2, .*/data/dog/2020/circle.png; copy .*, or remove them"
+    refused(tmp_path / "data", says, skip_bad=True)
     (tmp_path / "data" / "cat" / ".batch3").symlink_to(tmp_path / "store")  # hidden, as all that systems leave behind
     for link in ("cat/batch2", "dog/2020/circle.png"):
         (tmp_path / "data" / link).unlink()
@@ -403,6 +427,11 @@ def test_csv_with_other_separators(separator, tmp_path):
         assert load(str(table(tmp_path, rows, header))).fingerprint == expected.fingerprint
 
 
+def test_csv_with_columns_without_names(tmp_path):
+    """As spreadsheets leave them behind."""
+    assert load(str(table(tmp_path, [f"{row},," for row in ROWS], "path,label,,"))).class_names == ("cat", "dog")
+
+
 def test_absolute_paths_in_a_csv_may_lie_anywhere(tmp_path):
     classes(tmp_path / "elsewhere")
     rows = [f"{tmp_path}/elsewhere/{row.removeprefix('files/')}" for row in ROWS]
@@ -431,6 +460,10 @@ def test_absolute_paths_in_a_csv_may_lie_anywhere(tmp_path):
         ([*ROWS, "../x.png,cat"], "path,label", r"outside.*\.\./x.png"),
         ([*ROWS, "/etc/x.png,cat"], "path,label", "1 of 21 files.*/etc/x.png: no such file"),
         ([*ROWS, "files/cat/77.png,cat"], "path,label", "1 of 21 files.*77.png: no such file"),
+        (["", "", *ROWS, "files/cat/0.png,"], "path,label", "line 24: label missing"),
+        ([*ROWS, "", 'files/cat/0.png,"cat', 'or lynx"', ",dog"], "path,label", "line 25: path missing"),
+        (ROWS, "path,label,label", "columns named more than once: label; keep one of each"),
+        (ROWS, "label,path,path,x,x", "columns named more than once: path, x;"),
         ([*ROWS, "files/\0.png,cat"], "path,label", "line 22: not a path"),
         ([*ROWS, '"unfinished'], "path,label", "not a csv"),
     ],

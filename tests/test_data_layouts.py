@@ -186,6 +186,21 @@ def test_a_file_that_is_listed_twice_counts_once(domainnet):
     assert any("lines name a file that an earlier line names" in note for note in twice.notes)
 
 
+def test_a_file_in_both_lists(domainnet):
+    """It counts once where the lists' split is not taken, and is refused where it is."""
+    once = load(f"domainnet:{domainnet}/clipart", size=8)
+    lines = (domainnet / "clipart_train.txt").read_text().splitlines()[:2]
+    with (domainnet / "clipart_test.txt").open("a") as file:
+        file.write("\n".join(lines) + "\n")
+    twice = load(f"domainnet:{domainnet}/clipart", size=8)
+    assert twice.fingerprint == once.fingerprint
+    assert "2 lines name a file that an earlier line names, which changes nothing" in twice.notes
+    says = r"2 files are named by both lists, to train on .* one of them: clipart/ant/clipart_000_000000.jpg, clipart/"
+    with pytest.raises(DataError, match=says):
+        load(f"domainnet:{domainnet}/clipart@official", size=8)
+    assert "held out a stratified 20 % (seed 0)" in twice.notes
+
+
 def test_a_folder_with_an_at_sign_in_its_name(domainnet, tmp_path):
     (tmp_path / "me@home").mkdir()
     (tmp_path / "me@home" / "dn").symlink_to(domainnet, target_is_directory=True)

@@ -94,7 +94,7 @@ BAD_DATA = {
     "train/ or test/ lies inside of what would be a class folder. This looks like several data sets": nested,
     "floating-point pixels, whose range is not known; convert to 8 or 16 bits": deep,
     "grey levels from 70000 to 70000, expected at most 16 bits (0..65535)": levels,
-    "1 lines are not complete: line 2: label missing": incomplete,
+    "1 line is not complete: line 2: label missing": incomplete,
     "train_labels is a single value, expected an array": numbers(train_labels=np.array(3)),
     "expected uint8 (0..255), uint16 (0..65535) or bool, got float64": numbers(train_images=np.zeros((24, 8, 8, 3))),
     "expected integers (N,) or (N, 1), got float64": numbers(train_labels=np.zeros(24)),

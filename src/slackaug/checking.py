@@ -11,12 +11,13 @@ from . import recipes
 from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for, without_images
 from .data import DataError, Dataset
 from .data.dataset import DIM, dim_note
-from .data.files import check_memory, is_large, linked
+from .data.files import check_memory, is_large, linked, stacks_note
 from .data.groups import Groups, shared
-from .data.options import Options, listing, printable
+from .data.listing import same_but_for_case
+from .data.options import N_EXAMPLES, Options, counted, examples, listing, percent, printable
 from .data.sources import own_preparation
 from .data.splits import HOLD_OUT
-from .data.survey import N_EXAMPLES, Survey, survey
+from .data.survey import Survey, survey
 from .machine import machine
 from .prepare import SMALL_IMAGE
 from .progress import Reading, duration
@@ -64,7 +65,7 @@ class Findings(NamedTuple):
             "channels": dict(found.modes.most_common()),
             "unreadable": found.bad,
             "misnamed": found.misnamed,
-            "animated": found.animated,
+            "several_frames": found.stacks,
             "duplicates_across_splits": found.copies.across,
             "duplicates_in_training": found.copies.within,
             "same_image_different_labels": found.copies.conflicts,
@@ -110,7 +111,7 @@ def check(
     except DataError as error:  # a search would be refused; mended, it costs about the same
         problems += [] if of_classes else [str(error)]
     else:
-        said += [] if found.has_test else [f"no test set: a stratified {HOLD_OUT:.0%} will be held out"]
+        said += [] if found.has_test else [f"no test set: a stratified {percent(HOLD_OUT)} will be held out"]
         if found.groups is not None:
             stand_in, divided = split_by_groups(stand_in, found, dataset)
             said += divided
@@ -135,7 +136,7 @@ def class_problems(found: Survey) -> list[str]:
     """All that is wrong with classes, of which `without_images` would name the first."""
     problems = []
     if len(found.classes) < 2:
-        problems.append(f"only one class ({', '.join(found.classes)}); a classifier needs at least two")
+        problems.append(f"only one class ({listing([*found.classes])}); a classifier needs at least two")
     strangers = [name for name, parts in found.classes.items() if "train" not in parts and "test" in parts]
     if strangers:
         problems.append(f"classes in the test set that have no training images: {listing(strangers)}")
@@ -148,7 +149,8 @@ def class_problems(found: Survey) -> list[str]:
 def file_problems(found: Survey, options: Options) -> list[str]:
     problems = []
     if found.bad and not options.skip_bad:
-        problems.append(f"{len(found.bad)} files cannot be read: repair or remove them, or give --skip-bad")
+        one, many = "file cannot be read: repair or remove it", "files cannot be read: repair or remove them"
+        problems.append(f"{counted(len(found.bad), one, many)}, or give --skip-bad")
     if found.links:
         problems.append(linked(found.links))
     if len(found.sizes) > 1 and options.size is None:
@@ -170,29 +172,35 @@ def remarks(found: Survey) -> list[str]:
     counts = {name: parts.get("train", 0) for name, parts in found.classes.items()}
     few = [f"{name} ({n})" for name, n in counts.items() if 2 <= n < FEW]
     untested = [name for name, parts in found.classes.items() if "test" not in parts]
+    alike = [" and ".join(names) for names in same_but_for_case(found.classes)]
     ratio = imbalance(found)
     across, conflicts, mirrored, within = found.copies
     highest = max(found.deep, default=65535)
     level = round(highest / 257)
     said = [
-        (level < DIM, f"{len(found.deep)} images have 16 bits and use values up to {highest:,} of 65,535: of 256 "
-                      f"levels at most {level + 1} are left; scale them to 8 bits first"),
+        (level < DIM, f"{counted(len(found.deep), 'image has', 'images have')} 16 bits, with values up to {highest:,} "
+                      f"of 65,535: of 256 levels at most {level + 1} are left; scale to 8 bits first"),
         (found.brightest < DIM <= level, dim_note(found.brightest)),
         (found.count("test") and untested, f"classes that are not tested: {listing(untested)}"),
         (ratio and ratio >= IMBALANCED, f"the largest class has {ratio or 0:.1f} times the images of the smallest; "
                                         "with --balanced, all classes count alike in a search's validation loss"),
+        (alike, f"classes that differ in capital letters alone: {listing(alike, '; ')}; if these are one class, give "
+                "them one name"),
         (few, f"classes with fewer than {FEW} training images: {listing(few)}"),
-        (found.misnamed, f"{len(found.misnamed)} files are of another format than their name says, and are read as "
-                         f"what they are: {examples(found.misnamed)}"),
-        (found.animated, f"{len(found.animated)} files are animated; their first frame is read: "
-                         f"{examples(found.animated)}"),
-        (across, f"{len(across)} test images are exact copies of training images, so that accuracies will look better "
-                 f"than they are: {examples(across)}"),
-        (within, f"{len(within)} training images are exact copies of others, and a split may have an image on both "
-                 f"sides; remove them, or keep them together with --group-by: {examples(within)}"),
-        (conflicts, f"{len(conflicts)} images occur with different labels: {examples(conflicts)}"),
-        (mirrored, f"{len(mirrored)} images are mirror images of one with another label, which speaks for --no-flip: "
-                   f"{examples(mirrored)}"),
+        (found.misnamed, f"{counted(len(found.misnamed), 'file is', 'files are')} of another format than the name "
+                         f"says; the content counts: {examples(found.misnamed)}"),
+        (found.stacks, stacks_note(found.stacks)),
+        (across, counted(len(across), "test image is an exact copy of a training image",
+                         "test images are exact copies of training images")
+                 + f", so that accuracies will look better than they are: {examples(across)}"),
+        (within, counted(len(within), "training image is an exact copy of another",
+                         "training images are exact copies of others")
+                 + ", and a split may have an image on both sides; remove copies, or keep them together with "
+                 + f"--group-by: {examples(within)}"),
+        (conflicts, f"{counted(len(conflicts), 'image occurs', 'images occur')} with different labels: "
+                    f"{examples(conflicts)}"),
+        (mirrored, f"{counted(len(mirrored), 'image is the mirror image', 'images are mirror images')} of one with "
+                   f"another label, which speaks for --no-flip: {examples(mirrored)}"),
     ]  # fmt: skip
     more = [] if found.groups is None else group_remarks(found.groups)
     return [text for holds, text in said if holds] + more
@@ -202,10 +210,10 @@ def group_remarks(groups: Groups) -> list[str]:
     ((name, most),), mixed = groups.sizes.most_common(1), groups.of_several_classes
     share = most / len(groups.items)
     said = [
-        (share >= LARGE_GROUP, f"the largest group, {printable(name)}, has {share:.0%} of the images, and goes to one "
-                               "side of a split as a whole"),
-        (mixed, f"{len(mixed)} of {len(groups.sizes)} groups have images of several classes: "
-                f"{examples([*map(printable, mixed)])}"),
+        (share >= LARGE_GROUP, f"the largest group, {printable(name)}, has {percent(share)} of the images, and goes to "
+                               "one side of a split as a whole"),
+        (mixed, f"{len(mixed)} of {len(groups.sizes)} groups {'has' if len(mixed) == 1 else 'have'} images of several "
+                f"classes: {examples([*map(printable, mixed)])}"),
     ]  # fmt: skip
     return [text for holds, text in said if holds]
 
@@ -216,10 +224,6 @@ def groups_as_dict(groups: Groups) -> dict[str, Any]:
         "in_train_and_test": groups.on_both_sides,
         "of_several_classes": groups.of_several_classes,
     }
-
-
-def examples(names: list[str]) -> str:
-    return ", ".join(names[:N_EXAMPLES]) + (", ..." if len(names) > N_EXAMPLES else "")
 
 
 # --- what is proposed -------------------------------------------------------------------------------------------------
@@ -261,25 +265,30 @@ def preparation(found: Survey, size: int | None, *, margin: bool) -> str:
     if size <= SMALL_IMAGE or elongated < 0.1:
         return whole
     return (
-        f"{whole}; {elongated:.0%} of the images are far from square, and --margin would keep their shape (random "
-        "windows): --try-margin pre-trains with both and keeps what has the lower validation loss, as the paper does"
+        f"{whole}; {percent(elongated)} of the images are far from square, and --margin would keep their shape (random "
+        f"windows): --size {size} --try-margin pre-trains with both and keeps what has the lower validation loss, as "
+        "the paper does"
     )
 
 
 # --- for people -------------------------------------------------------------------------------------------------------
 
 
+def span(most: int, largest: str, least: int, smallest: str) -> str:
+    if most == least:
+        return f"{most:,} in each"
+    return f"{most:,} ({printable(largest)}) to {least:,} ({printable(smallest)})"
+
+
 def lines(findings: Findings) -> list[str]:
     found, proposal = findings.survey, findings.proposal
     counts = sorted(((parts.get("train", 0), name) for name, parts in found.classes.items()), reverse=True)
-    text = [f"{found.name}: {len(found.classes)} classes, {found.count('train'):,} training and "
-            f"{found.count('test'):,} test images"]  # fmt: skip
-    most, least = (f"{n:,} ({printable(name)})" for n, name in (counts[0], counts[-1]))
-    text.append(f"images per class: {most} to {least}")
+    text = [f"{printable(found.name)}: {counted(len(found.classes), 'class', 'classes')}, {found.count('train'):,} "
+            f"training and {found.count('test'):,} test images"]  # fmt: skip
+    text.append(f"images per class: {span(*counts[0], *counts[-1])}")
     if found.groups is not None:
-        by_size = found.groups.sizes.most_common()
-        most, least = (f"{n:,} ({printable(name)})" for name, n in (by_size[0], by_size[-1]))
-        text.append(f"images per group: {most} to {least}")
+        by_size = [(n, name) for name, n in found.groups.sizes.most_common()]
+        text.append(f"images per group: {span(*by_size[0], *by_size[-1])}")
     if found.sizes:
         sizes = [f"{width} x {height} ({n:,})" for (height, width), n in found.sizes.most_common(N_EXAMPLES)]
         more = f" and {len(found.sizes) - N_EXAMPLES} more" if len(found.sizes) > N_EXAMPLES else ""

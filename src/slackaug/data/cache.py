@@ -27,7 +27,7 @@ from torch import Tensor
 from ..files import leads_elsewhere
 from . import records
 from .crew import Crew, n_cores
-from .options import DataError, Options, Progress
+from .options import DataError, Options, Progress, counted
 
 FORMAT = 1  # of these files
 DEFAULT = Path("~/.cache/slackaug/images")
@@ -40,7 +40,7 @@ log = logging.getLogger("slackaug")
 
 class Cached(NamedTuple):
     store: Tensor  # (N, 3, H, W) uint8, memory-mapped
-    rows: dict[int, int]  # where the image of each file is, by the file's place in the list
+    rows: dict[int, records.Entry]  # where the image of each file is, by the file's place in the list
     bad: dict[int, str]  # why others are not there
     odd_size: tuple[int, int] | None  # height and width of an image that is not like the others; then nothing is whole
 
@@ -67,7 +67,7 @@ def fill(
             with locked(folder) as lock:
                 return Filling(folder, root, paths, shape, options, lock).run()
         except OSError as error:
-            if error.errno not in READ_ONLY:
+            if error.errno not in READ_ONLY or not (folder / "index.bin").is_file():  # there is no cache to be read
                 raise
             return Filling(folder, root, paths, shape, options, None).run()
     except OSError as error:
@@ -129,8 +129,8 @@ class Filling:
             found = {i: known[file] for i, path in places if (file := records.identity(path, self.root)) in known}
             intact = self.intact(crew, found)
             if len(intact) < len(found) and self.lock is not None:
-                n_damaged = len(found) - len(intact)
-                log.warning("slackaug: %s: damaged, %d images are decoded again", self.images.parent, n_damaged)
+                again = counted(len(found) - len(intact), "image is", "images are")
+                log.warning("slackaug: %s: damaged, %s decoded again", self.images.parent, again)
             missing = [i for i in range(len(self.paths)) if i not in intact]
             if self.lock is None:
                 return Cached(self.mapped(intact), intact, self.unreadable(missing), None)
@@ -138,23 +138,25 @@ class Filling:
             new, bad, odd_size = self.decode(crew, missing, n_rows) if missing else ({}, {}, None)
         return Cached(self.mapped(intact | new), intact | new, bad, odd_size)
 
-    def intact(self, crew: Crew, found: dict[int, records.Entry]) -> dict[int, int]:
-        """The rows whose pixels are those that were written."""
-        intact: dict[int, int] = {}
+    def intact(self, crew: Crew, found: dict[int, records.Entry]) -> dict[int, records.Entry]:
+        """Those whose pixels are those that were written."""
+        intact: dict[int, records.Entry] = {}
         n_done = 0
         place = {entry.row: i for i, entry in found.items()}
-        for asked, answers in crew.map("check", [list(entry) for entry in found.values()], lambda: False):
-            intact |= {place[row]: row for (row, _), is_whole in zip(asked, answers, strict=True) if is_whole}
+        tasks = [[entry.row, entry.checksum] for entry in found.values()]
+        for asked, answers in crew.map("check", tasks, lambda: False):
+            whole = [place[row] for (row, _), is_whole in zip(asked, answers, strict=True) if is_whole]
+            intact |= {i: found[i] for i in whole}
             n_done += len(asked)
             self.progress("verifying decoded images", n_done, len(found))
         return intact
 
     def decode(
         self, crew: Crew, missing: Sequence[int], n_rows: int
-    ) -> tuple[dict[int, int], dict[int, str], tuple[int, int] | None]:
+    ) -> tuple[dict[int, records.Entry], dict[int, str], tuple[int, int] | None]:
         self.check_disk(len(missing))
         place = dict(enumerate(missing, start=n_rows))  # of the file in each row
-        new: dict[int, int] = {}
+        new: dict[int, records.Entry] = {}
         bad: dict[int, str] = {}
         tasks = ((row, self.paths[i]) for row, i in place.items())
         with self.index.open("ab") as index:
@@ -171,7 +173,7 @@ class Filling:
                         return new, bad, (height, width)
                 index.write(b"".join(done.values()))
                 index.flush()
-                new |= {place[row]: row for row in done}
+                new |= {place[row]: records.unpack(record) for row, record in done.items()}
                 self.progress("decoding images", len(new) + len(bad), len(missing))
         return new, bad, None
 
@@ -198,9 +200,9 @@ class Filling:
                 "are left to others; choose another place for decoded images with --cache DIR, or a smaller --size"
             )
 
-    def mapped(self, rows: dict[int, int]) -> Tensor:
+    def mapped(self, rows: dict[int, records.Entry]) -> Tensor:
         """Private to this process: what it might write to the images would not reach the file."""
-        n_rows = 1 + max(rows.values(), default=-1)  # bad files at the end have left no pixels
+        n_rows = 1 + max((entry.row for entry in rows.values()), default=-1)  # bad files at the end have left no pixels
         shape = (n_rows, 3, self.height, self.width)
         if not n_rows:
             return torch.empty(shape, dtype=torch.uint8)

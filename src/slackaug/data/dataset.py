@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..prepare import Size
 from . import splits
-from .options import DataError, listing, printable
+from .options import DataError, listing, percent, printable
 from .options import Options as Options  # also found here by others
 from .rows import Images, Rows, chunks, select
 
@@ -232,7 +232,7 @@ def find_test_set(name: str, labels: Tensor, groups: Tensor | None) -> tuple[Ten
 
 def held_out_note(n_test: int, n: int, groups: Tensor | None) -> str:
     together = "" if groups is None else "; every group is on one side"
-    share = f"{round(100 * splits.HOLD_OUT)} % ({n_test} of {n} images, seed {splits.HOLD_OUT_SEED})"
+    share = f"{percent(splits.HOLD_OUT)} ({n_test} of {n} images, seed {splits.HOLD_OUT_SEED})"
     return f"no test set: held out a stratified {share}{together}"
 
 

@@ -1,8 +1,8 @@
 """One image file, or one PIL image, into RGB pixels of 8 bits.
 
 Transparent images are laid on white. 16-bit grey is scaled by the range of its type, 0..65535, so nothing wraps around
-and images keep their relative brightness. The orientation that a camera wrote is applied. Of an animation the
-first frame counts. A size means a square of size x size, bicubic: the whole image stays visible, its aspect does not;
+and images keep their relative brightness. The orientation that a camera wrote is applied. Of several frames or pages
+the first counts. A size means a square of size x size, bicubic: the whole image stays visible, its aspect does not;
 with a margin its aspect stays, and what lies beyond the centre square does not.
 """
 
@@ -10,7 +10,7 @@ import os
 import stat
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -59,6 +59,8 @@ def opened(path: Path | str, at_once: int = AT_ONCE) -> Iterator[Image.Image]:
             raise DataError("no such file") from None
         except PermissionError:
             raise DataError("no permission to read it") from None
+        except OSError as error:  # without a number where Pillow raises it: a file that is cut off
+            raise DataError(error.strerror or str(error) or type(error).__name__) from error
         except Image.DecompressionBombError:
             raise DataError(f"a decompression bomb: more than {MAX_PIXELS:,} pixels") from None
         except Exception as error:  # decoders of damaged files raise nearly anything
@@ -97,6 +99,13 @@ def lines(image: Image.Image, options: Options) -> Array:
     """The same pixels as (H, 3, W), which are put in the order of a network, (3, H, W), in half of the time."""
     image = upright(image, options)
     return np.frombuffer(image.tobytes("raw", "RGB;L"), np.uint8).reshape(image.height, 3, image.width)
+
+
+def is_stack(image: Image.Image) -> bool:
+    """Whether frames or pages follow the one that is read. To be asked after that: in a GIF the next one is sought."""
+    with suppress(Exception):  # what is damaged from there on does not make the first one bad
+        return bool(getattr(image, "is_animated", False))  # n_frames would look at every page
+    return False
 
 
 def upright(image: Image.Image, options: Options) -> Image.Image:

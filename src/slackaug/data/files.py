@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from . import cache, decode
 from .dataset import RGB, Dataset, Split, build, classes_note
 from .groups import group_numbers, grouped
 from .listing import Item, Listing, relative, shown
-from .options import DataError, Options
+from .options import DataError, Options, counted, examples
 from .options import listing as listed
 from .rows import Images, Rows
 
@@ -23,17 +23,25 @@ PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "t
          "training": "train", "testing": "test"}  # fmt: skip
 
 
+class Decoded(NamedTuple):
+    images: Images
+    readable: list[Item]  # that the images are of
+    bad: dict[Path, str]  # why the others are missing
+    stacks: list[Path]  # files of several frames or pages
+
+
 def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | None = None) -> Dataset:
     """Decode the files; `statistics` as in `build`."""
     refuse_links(found)
     if options.group_by is not None:
         found = grouped(found, options.group_by)
     name, root, items, notes = *found[:3], [*found.notes]
-    images: Images
     if options.cache is not None or is_large(items):
-        images, readable, bad = cached_images(name, root, items, options, notes)
+        images, readable, bad, stacks = cached_images(name, root, items, options, notes)
     else:
-        images, readable, bad = decode_all(name, items, options)
+        images, readable, bad, stacks = decode_all(name, items, options)
+    if stacks:
+        notes.append(stacks_note([shown(path, root) for path in stacks]))
     if bad:
         lines = [f"{shown(path, root)}: {reason}" for path, reason in bad.items()]
         if not options.skip_bad:
@@ -73,6 +81,12 @@ def assembled(
     return build(name, *splits, class_names, notes=notes, statistics=statistics, groups=groups)
 
 
+def stacks_note(names: Sequence[str]) -> str:
+    """Of an animation little is lost, of a microscope's or a scanner's stack nearly all."""
+    have = counted(len(names), "file has", "files have")
+    return f"{have} several frames or pages; the first is read, and no other: {examples(names)}"
+
+
 def checked(found: Listing) -> Listing:
     if not found.items:
         refuse_links(found)
@@ -87,8 +101,8 @@ def refuse_links(found: Listing) -> None:
 
 def linked(links: Sequence[str]) -> str:
     return (
-        f"links to folders are not followed: {listed(links)}; copy what they lead to, make hard links, or list the "
-        "images in a csv by absolute paths"
+        f"links to folders are not followed: {listed(links)}; copy what they lead to, make hard links, list the images "
+        "in a csv by absolute paths, or remove them"
     )
 
 
@@ -149,9 +163,7 @@ def is_large(items: Sequence[Item]) -> bool:
     return sum(item.path.stat().st_size for item in items if item.path.is_file()) > CACHE_BYTES
 
 
-def cached_images(
-    name: str, root: Path, items: Sequence[Item], options: Options, notes: list[str]
-) -> tuple[Rows, list[Item], dict[Path, str]]:
+def cached_images(name: str, root: Path, items: Sequence[Item], options: Options, notes: list[str]) -> Decoded:
     """As `decode_all`, by all cores and from a file on disk: nothing but the list of files is held in memory."""
     height, width = (options.stored_size,) * 2 if options.stored_size else first_size(items)
     folder = cache.folder_for(options.cache, root, height, width, options)
@@ -160,9 +172,11 @@ def cached_images(
         one_size(name, sizes_of(items, decode.size_of)[0])  # says which sizes there are
         raise DataError(f"{name}: its files change while they are read; try again when they are all there")
     notes.append(f"decoded images are kept in {folder}, and read from there")
-    readable = [items[i] for i in sorted(found.rows)]
-    rows = torch.tensor([found.rows[i] for i in sorted(found.rows)], dtype=torch.int64)
-    return Rows(found.store, rows), readable, {items[i].path: reason for i, reason in sorted(found.bad.items())}
+    entries = sorted(found.rows.items())
+    rows = torch.tensor([entry.row for _, entry in entries], dtype=torch.int64)
+    bad = {items[i].path: reason for i, reason in sorted(found.bad.items())}
+    stacks = [items[i].path for i, entry in entries if entry.is_stack]
+    return Decoded(Rows(found.store, rows), [items[i] for i, _ in entries], bad, stacks)
 
 
 def first_size(items: Sequence[Item]) -> tuple[int, int]:
@@ -193,8 +207,8 @@ def sizes_of(
     return sizes, bad
 
 
-def decode_all(name: str, items: Sequence[Item], options: Options) -> tuple[Tensor, list[Item], dict[Path, str]]:
-    """Images (B, 3, H, W) uint8, the items they belong to, and why the others are missing."""
+def decode_all(name: str, items: Sequence[Item], options: Options) -> Decoded:
+    """Images (B, 3, H, W) uint8 in memory."""
     sizes, bad = sizes_of(items, decode.size_of)
     size = options.stored_size
     if not size and len(sizes) > 1:
@@ -203,17 +217,20 @@ def decode_all(name: str, items: Sequence[Item], options: Options) -> tuple[Tens
     check_memory(name, len(items), height, width)
     images = torch.empty(len(items), 3, height, width, dtype=torch.uint8)
     readable: list[Item] = []
+    stacks: list[Path] = []
     for item in items:
         if item.path in bad:
             continue
         try:
-            pixels = decode.read(item.path, options)  # (H, W, 3)
+            with decode.opened(item.path) as image:
+                pixels = decode.pixels(image, options)  # (H, W, 3)
+                stacks += [item.path] * decode.is_stack(image)
         except DataError as error:
             bad[item.path] = str(error)
         else:
             images.numpy()[len(readable)] = pixels.transpose(2, 0, 1)
             readable.append(item)
-    return images[: len(readable)], readable, bad
+    return Decoded(images[: len(readable)], readable, bad, stacks)
 
 
 def one_size(name: str, sizes: Counter[tuple[int, int]]) -> tuple[int, int]:

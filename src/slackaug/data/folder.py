@@ -13,7 +13,7 @@ from .dataset import Dataset
 from .decode import SUFFIXES
 from .files import checked, from_files, part_of, real, refuse_outside, split_of
 from .listing import Item, Listing, label_of
-from .options import DataError, Options, listing
+from .options import DataError, Options, counted, examples, listing, printable
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
 # What slackaug writes, wherever it is told to: docs/files.md. A folder of images has neither of these.
@@ -32,7 +32,12 @@ def list_folder(location: str) -> Listing:
     notes: list[str] = []
     links: list[str] = []
     parts = find_parts(root, notes)
-    items = [item for path, split in parts.items() for item in items_in(path, split, notes, links)]
+    items: list[Item] = []
+    for path, split in parts.items():
+        found = items_in(path, split, notes, links)
+        if not found and path != root:
+            notes.append(f"{path.name}/ has no images and is taken for missing; if it should have some, fetch it again")
+        items += found
     refuse_outside(str(root), root, items)
     if items and root in parts:
         refuse_folder_above(root)
@@ -99,7 +104,7 @@ def refuse_folder_above(root: Path) -> None:
     if len(found) == 1 and holds_classes(found[0]):
         raise DataError(
             f"{root}: only one class ({found[0].name!r}); a classifier needs at least two. That folder holds folders "
-            f"itself; if these are the classes, give {found[0]}"
+            f"itself; if these are the classes, give {printable(str(found[0]))}"
         )
 
 
@@ -118,19 +123,22 @@ def items_in(
     refuse_same_names(root, classes)
     stray = [path for path in root.iterdir() if is_image(path)]
     if stray and not classes:
+        lie = counted(len(stray), "image lies", "images lie")
         raise DataError(
-            f"{root}: labels missing: {len(stray)} images lie directly in the folder; put each into a folder with the "
-            "name of its class, or list them in a csv with the columns path,label"
+            f"{root}: labels missing: {lie} directly in the folder; put each into a folder with the name of its class, "
+            "or list them in a csv with the columns path,label"
         )
     if stray:
-        notes.append(f"{len(stray)} images in {root.name} lie outside of the class folders and are not read")
-    items, n_ignored, empty = [], 0, []
+        n_stray = counted(len(stray), "image", "images")
+        notes.append(f"outside of the class folders, and not read: {n_stray} in {root.name}")
+    items, empty = [], []
+    ignored: Counter[str] = Counter()  # files by their ending
     for path in classes:
         files, linked, own_inside = files_in(path)
         images = [file for file in files if has_image_name(file.name)]
         label = label_of(path.name)
         items += [Item(file, label, split) for file in images]
-        n_ignored += len(files) - len(images)
+        ignored.update(ending(file.name) or "no ending" for file in files if not has_image_name(file.name))
         links += map(str, linked)
         own += own_inside
         if not images and not linked:
@@ -140,9 +148,15 @@ def items_in(
         raise DataError(f"{root}: class folders without images: {listing(empty)}; fill them or remove them")
     if own:
         notes.append(f"folders that slackaug has written are not read: {listing([str(path) for path in own])}")
-    if n_ignored:
-        notes.append(f"{n_ignored} files in {root.name} are not images by their names and are not read")
+    if ignored:
+        notes.append(ignored_note(root, ignored))
     return items
+
+
+def ignored_note(root: Path, endings: Counter[str]) -> str:
+    n_files = counted(endings.total(), "file", "files")
+    kinds = examples([f"{printable(kind)} {n:,}" for kind, n in endings.most_common()])
+    return f"not images by their names, and not read: {n_files} in {root.name} ({kinds})"
 
 
 def refuse_same_names(root: Path, classes: list[Path]) -> None:
@@ -176,7 +190,11 @@ def is_image(path: Path) -> bool:
 
 
 def has_image_name(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in SUFFIXES and not is_litter(name)
+    return ending(name) in SUFFIXES and not is_litter(name)
+
+
+def ending(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
 
 
 class Below(NamedTuple):

@@ -7,6 +7,7 @@ that they name. The split is the paper's: 20 % of each class are held out; of re
 trained on and the rest is tested. It depends on the names of the files alone. With @official it is that of the lists.
 """
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from . import splits
 from .dataset import Dataset, with_margin
 from .files import checked, from_files, refuse_outside
 from .folder import folders, is_image, items_in
-from .listing import Item, Listing, label_of
-from .options import DataError, Options, listing
+from .listing import Item, Listing, label_of, relative
+from .options import DataError, Options, counted, listing, percent
 
 SIZE = 224
 WITH_MARGIN = ("painting", "infograph", "real")  # Resize(256) + RandomCrop(224); the others Resize((224, 224))
@@ -113,10 +114,14 @@ def list_domainnet(location: str) -> Listing:
     lists = {part: root / f"{domain}_{part}.txt" for part in ("train", "test")}
     if all(path.is_file() for path in lists.values()):
         named = [item for part, path in lists.items() for item in listed(root, domain, path, part)]
+        if not is_official:
+            named = [item._replace(part="train") for item in named]  # one list: their split is not taken
         items = [*dict.fromkeys(named)]  # a split would have one file on both sides
+        refuse_in_both(name, root, items)
         notes = [f"the files of {lists['train'].name} and {lists['test'].name}"]
         if len(items) < len(named):
-            notes.append(f"{len(named) - len(items)} lines name a file that an earlier line names, and do not count")
+            again = counted(len(named) - len(items), "line names", "lines name")
+            notes.append(f"{again} a file that an earlier line names, which changes nothing")
     elif is_official:
         raise DataError(f"{name}: the official split needs {lists['train']} and {lists['test']}")
     elif (root / domain).is_dir():
@@ -148,6 +153,16 @@ def listed(root: Path, domain: str, path: Path, part: str) -> list[Item]:
     return items
 
 
+def refuse_in_both(name: str, root: Path, items: list[Item]) -> None:
+    both = [relative(path, root) for path, n in Counter(item.path for item in items).items() if n > 1]
+    if both:
+        named = counted(len(both), "file is", "files are")
+        raise DataError(
+            f"{name}: {named} named by both lists, to train on and to test with; take each out of one of "
+            f"them: {listing(both)}"
+        )
+
+
 def divided(items: list[Item], domain: str) -> tuple[list[Item], str]:
     """The paper's split, and what it is."""
     items = sorted(items, key=lambda item: item.path)
@@ -158,6 +173,6 @@ def divided(items: list[Item], domain: str) -> tuple[list[Item], str]:
         note = f"{N_REDUCED:,} training images, the rest is tested (seed {splits.HOLD_OUT_SEED})"
     else:
         _, test = splits.hold_out(labels)
-        note = f"held out a stratified {splits.HOLD_OUT:.0%} (seed {splits.HOLD_OUT_SEED})"
+        note = f"held out a stratified {percent(splits.HOLD_OUT)} (seed {splits.HOLD_OUT_SEED})"
     is_test = {*test.tolist()}
     return [item._replace(part="test" if i in is_test else "train") for i, item in enumerate(items)], note

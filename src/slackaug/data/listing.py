@@ -1,7 +1,7 @@
 """Files with labels, before any is read."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,14 @@ class Listing(NamedTuple):
 def label_of(name: str) -> str:
     """A class by its name: an é may be one character or two (a folder from macOS), and is one class (Unicode's NFC)."""
     return unicodedata.normalize("NFC", name)
+
+
+def same_but_for_case(names: Iterable[str]) -> list[list[str]]:
+    """Those that differ in capital letters alone, together."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(name.casefold(), []).append(name)
+    return [same for same in found.values() if len(same) > 1]
 
 
 def relative(path: Path, root: Path) -> str:

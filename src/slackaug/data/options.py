@@ -6,6 +6,7 @@ from pathlib import Path
 
 MARGIN = 8 / 7  # the side that is stored, of the size that the network sees
 MAX_LISTED = 20
+N_EXAMPLES = 5
 MAX_SIZE = 4096
 
 
@@ -45,6 +46,20 @@ def printable(name: str) -> str:
     if name.isprintable():
         return name
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
+def examples(names: Sequence[str]) -> str:
+    """The first few, which can be shown as they are."""
+    return ", ".join(names[:N_EXAMPLES]) + (", ..." if len(names) > N_EXAMPLES else "")
+
+
+def counted(n: int, one: str, many: str) -> str:
+    """1 file has, 2 files have."""
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def listing(entries: Sequence[str], separator: str = ", ") -> str:

@@ -1,6 +1,7 @@
 """The index of a cache of decoded images: a record for each row that is done. No torch here.
 
-A record has 32 bytes: which file the row is of, the row, the checksum of its pixels, and one of the record itself.
+A record has 32 bytes: which file the row is of, the row, whether that file is a stack (1) or not (0), the checksum of
+its pixels, and one of the record itself.
 """
 
 import hashlib
@@ -11,12 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-CONTENT = struct.Struct("<16sQI")
-RECORD = struct.Struct("<16sQII")
+CONTENT = struct.Struct("<16sIII")
+RECORD = struct.Struct("<16sIIII")
 
 
 class Entry(NamedTuple):
     row: int
+    is_stack: bool  # of several frames or pages, of which the first is the row
     checksum: int
 
 
@@ -29,9 +31,14 @@ def identity(path: str, root: str) -> bytes:
     return hashlib.blake2b(os.fsencode(about), digest_size=16).digest()
 
 
-def pack(file: bytes, row: int, checksum: int) -> bytes:
-    content = CONTENT.pack(file, row, checksum)
+def pack(file: bytes, entry: Entry) -> bytes:
+    content = CONTENT.pack(file, *entry)
     return content + zlib.crc32(content).to_bytes(4, "little")
+
+
+def unpack(record: bytes) -> Entry:
+    _, row, is_stack, checksum, _ = RECORD.unpack(record)
+    return Entry(row, bool(is_stack), checksum)
 
 
 def read(path: Path) -> dict[bytes, Entry]:
@@ -41,8 +48,8 @@ def read(path: Path) -> dict[bytes, Entry]:
     found = memoryview(path.read_bytes())
     found = found[: len(found) - len(found) % RECORD.size]  # what a killed process wrote half of
     known: dict[bytes, Entry] = {}
-    for i, (file, row, checksum, own) in enumerate(RECORD.iter_unpack(found)):
+    for i, (file, row, is_stack, checksum, own) in enumerate(RECORD.iter_unpack(found)):
         start = i * RECORD.size
         if zlib.crc32(found[start : start + CONTENT.size]) == own:
-            known[file] = Entry(row, checksum)
+            known[file] = Entry(row, bool(is_stack), checksum)
     return known

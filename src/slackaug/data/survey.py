@@ -16,13 +16,12 @@ from .crew import Crew, n_cores
 from .dataset import Dataset, Kind
 from .groups import Groups
 from .listing import Item, Listing, shown
-from .options import Options
+from .options import Options, printable
 from .rows import chunks
 from .sources import find_listing, load
 from .worker import digest
 
 Size = tuple[int, int]  # height and width
-N_EXAMPLES = 5
 
 
 class Copies(NamedTuple):
@@ -42,7 +41,7 @@ class Survey:
     modes: Counter[str]  # as Pillow names them
     bad: dict[str, str] = field(default_factory=dict)  # files that cannot be read, and why
     misnamed: list[str] = field(default_factory=list)  # files of another format than their name says
-    animated: list[str] = field(default_factory=list)  # of which the first frame is read
+    stacks: list[str] = field(default_factory=list)  # of several frames or pages, of which the first is read
     deep: list[int] = field(default_factory=list)  # the highest value in each image of 16 bits
     brightest: int = 255  # level in the training images, at 8 bits
     links: list[str] = field(default_factory=list)  # to folders, which are not followed
@@ -93,7 +92,7 @@ def survey_files(found: Listing, options: Options) -> Survey:
     sizes: Counter[Size] = Counter()
     modes: Counter[str] = Counter()
     bad: dict[str, str] = {}
-    misnamed, animated, deep, levels = [], [], [], []
+    misnamed, stacks, deep, levels = [], [], [], []
     seen: list[Seen] = []
     readable: list[Item] = []
     for item, about in look_at(found, options):
@@ -110,8 +109,8 @@ def survey_files(found: Listing, options: Options) -> Survey:
             deep.append(about["highest"])
         if item.part == "train":
             levels.append(about["brightest"])
-        if about["animated"]:
-            animated.append(name)
+        if about["is_stack"]:
+            stacks.append(name)
         seen.append(Seen(name, item.label, item.part, about["digest"], about["mirrored"], item.group))
         readable.append(item)
     classes: dict[str, dict[str, int]] = {label: {} for label in sorted({item.label for item in found.items})}
@@ -124,7 +123,7 @@ def survey_files(found: Listing, options: Options) -> Survey:
         modes=modes,
         bad=bad,
         misnamed=misnamed,
-        animated=animated,
+        stacks=stacks,
         deep=deep,
         brightest=max(levels, default=255),
         links=list(found.links),
@@ -190,6 +189,10 @@ def are_apart(one: Seen, other: Seen) -> bool:
     return one.group is None or one.group != other.group
 
 
+def labelled(image: Seen) -> str:
+    return f"{image.name} ({printable(image.label)})"
+
+
 def find_copies(seen: Iterable[Seen]) -> Copies:
     by_digest: dict[str, list[Seen]] = defaultdict(list)
     for image in seen:
@@ -201,10 +204,10 @@ def find_copies(seen: Iterable[Seen]) -> Copies:
         within += [f"{image.name} = {train[0].name}" for image in train[1:] if are_apart(image, train[0])]
         other = next((image for image in same if image.label != same[0].label), None)
         if other is not None:
-            conflicts.append(f"{same[0].name} ({same[0].label}) = {other.name} ({other.label})")
+            conflicts.append(f"{labelled(same[0])} = {labelled(other)}")
         for image in same:
             reflected = by_digest.get(image.mirrored, ()) if image.mirrored != image.digest else ()
             twin = next((candidate for candidate in reflected if candidate.label != image.label), None)
             if twin is not None:
-                mirrored.append(f"{image.name} ({image.label}) mirrors {twin.name} ({twin.label})")
+                mirrored.append(f"{labelled(image)} mirrors {labelled(twin)}")
     return Copies(across, conflicts, mirrored, within)

@@ -11,7 +11,7 @@ from pathlib import Path
 from .dataset import Dataset
 from .files import PARTS, checked, from_files, part_of, real, refuse_outside, split_of
 from .listing import Item, Listing, label_of
-from .options import DataError, Options, listing
+from .options import DataError, Options, counted, listing
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
@@ -24,7 +24,7 @@ def list_table(location: str, group_by: str | None = None) -> Listing:
     path = Path(location)
     rows = read_rows(path)
     problems, items, relative = [], [], []
-    for line, row in enumerate(rows, start=2):  # the header is line 1
+    for line, row in rows:
         file, label, part = ((row.get(key) or "").strip() for key in ("path", "label", "split"))
         group = (row[group_by] or "").strip() if group_by is not None and group_by in row else None
         if group == "":
@@ -40,13 +40,14 @@ def list_table(location: str, group_by: str | None = None) -> Listing:
             if not Path(file).is_absolute():
                 relative.append(items[-1])
     if problems:
-        raise DataError(f"{path}: {len(problems)} lines are not complete: {listing(problems, '; ')}")
+        lines = counted(len(problems), "line is", "lines are")
+        raise DataError(f"{path}: {lines} not complete: {listing(problems, '; ')}")
     files = Counter(real(item.path) for item in items)  # the same file by another path is found too
     twice = [file.name for file, count in files.items() if count > 1]
     if twice:
         raise DataError(f"{path}: files listed more than once: {listing(twice)}; an image has one label and one split")
     refuse_outside(str(path), path.parent, relative)
-    notes = ["val joined train: a search splits it anew"] if any(is_val(row) for row in rows) else []
+    notes = ["val joined train: a search splits it anew"] if any(is_val(row) for _, row in rows) else []
     return checked(Listing(str(path), path.parent, items, notes))
 
 
@@ -54,11 +55,13 @@ def is_val(row: dict[str, str]) -> bool:
     return part_of((row.get("split") or "").strip()) == "val"
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
+def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+    """Each with the line that it ends in: blank lines are no rows, and a text in quotes may go over several lines."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             columns, separator = read_header(file.readline())
-            rows = list(csv.DictReader(file, columns, delimiter=separator, strict=True))
+            reader = csv.DictReader(file, columns, delimiter=separator, strict=True)
+            rows = [(1 + reader.line_num, row) for row in reader]  # the header is line 1
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (UnicodeDecodeError, csv.Error) as error:
@@ -71,6 +74,9 @@ def read_rows(path: Path) -> list[dict[str, str]]:
             f"{path}: the first line must name the columns path,label; missing {missing}, found {found or 'none'}; "
             f"known separators: {known}"
         )
+    twice = [column for column, n in Counter(filter(None, columns)).items() if n > 1]
+    if twice:
+        raise DataError(f"{path}: columns named more than once: {listing(twice)}; keep one of each")
     return rows
 
 

@@ -55,6 +55,7 @@ class Store:
         try:
             with decode.opened(path) as image:
                 lines = decode.lines(image, options)  # (H, 3, W)
+                is_stack = decode.is_stack(image)
         except DataError as error:
             place[...] = 0
             return {"bad": str(error)}
@@ -62,7 +63,7 @@ class Store:
         if (height, width) != self.size:
             return {"size": (height, width)}
         np.copyto(place, lines.transpose(1, 0, 2))
-        return records.pack(file, row, zlib.crc32(place.data)).hex()
+        return records.pack(file, records.Entry(row, is_stack, zlib.crc32(place.data))).hex()
 
     def is_intact(self, row: int, checksum: int) -> bool:
         self.file.seek(row * self.n_bytes)
@@ -100,10 +101,11 @@ def look(path: str, options: Options) -> dict[str, Any]:
     """
     try:
         with decode.opened(path) as image:
-            kind = {"mode": image.mode, "format": image.format, "animated": getattr(image, "is_animated", False)}
+            kind: dict[str, Any] = {"mode": image.mode, "format": image.format}
             if decode.is_deep(image):
                 kind["highest"] = int(np.asarray(image).max())
             pixels = decode.pixels(image, Options())
+            kind["is_stack"] = decode.is_stack(image)
             if options.margin and options.stored_size:
                 with_shorter_side(options.stored_size, image.width, image.height)
     except DataError as error:

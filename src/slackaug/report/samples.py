@@ -96,7 +96,7 @@ def folder_files(root: Path) -> Files:
 
 def table_files(path: Path) -> Files:
     found: Files = {}
-    for row in table.read_rows(path):
+    for _, row in table.read_rows(path):
         file, label, part = ((row.get(key) or "").strip() for key in ("path", "label", "split"))
         if file and label and "\0" not in file and files.split_of(part) == "train":
             root = None if Path(file).is_absolute() else path.parent
