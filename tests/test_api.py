@@ -448,6 +448,17 @@ def test_a_stored_configuration_says_how_the_data_was_read(tmp_path):
 
 
 def test_what_a_file_says_about_the_data_is_checked(tmp_path, tiny_npz):
-    (tmp_path / "given.yaml").write_text("data: {size: large, source: elsewhere.npz}")
-    with pytest.raises(settings.SettingError, match="size"):
-        slackaug.search(tiny_npz, tmp_path / "run", config=tmp_path / "given.yaml", console=Console(quiet=True))
+    for text, says in (("{size: large, source: elsewhere.npz}", "size"), ("{sise: 8}", "sise"), ("18", "data")):
+        (tmp_path / "given.yaml").write_text(f"data: {text}")
+        with pytest.raises(settings.SettingError, match=says):
+            slackaug.search(tiny_npz, tmp_path / "run", config=tmp_path / "given.yaml", console=Console(quiet=True))
+
+
+def test_places_are_whole(tiny_npz, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tiny_npz.parent)
+    found = configuration.data_config(tiny_npz.name, {"cache": "~/decoded", "group_by": ""}, None)
+    assert (found.source, found.cache, found.group_by) == (str(tiny_npz), str(tmp_path / "decoded"), None)
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert configuration.data_config("digits", {}, None).source == "digits"  # the name wins over a folder

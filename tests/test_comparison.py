@@ -738,6 +738,36 @@ def test_data_that_has_changed_is_still_read_as_the_run_has_read_it(tmp_path):
         read_by(run, copied, tmp_path / "neither")
 
 
+def test_a_place_is_known_wherever_the_command_is_given(tmp_path, monkeypatch):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    monkeypatch.chdir(tmp_path)
+    slackaug.search("films", "run", set=tiny.assignments(), group_by=groups, size=6, cache="decoded")
+    shutil.copy(films / "a" / "film0_0.png", films / "a" / "film0_99.png")
+    other = tmp_path / "other"
+    for i in range(24):
+        path = other / "films" / "ab"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
+    monkeypatch.chdir(other)
+    found = read_by(run, "../films", tmp_path / "own").data
+    assert (found.group_by, found.size, found.cache) == (groups, 6, str(tmp_path / "decoded"))
+    found = read_by(run, "films", tmp_path / "namesake").data
+    assert (found.group_by, found.size) == (None, None)
+
+
+def test_what_is_given_is_no_sign_of_other_data(tmp_path, command):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    slackaug.search(films, run, set=tiny.assignments(), group_by=groups, size=70, margin=True)
+    moved = Path(shutil.copytree(films, tmp_path / "moved"))
+    for source in (films, moved):
+        words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", "--size", "66", "--group-by", ""]
+        found = command("evaluate", source, "-p", run, *words, "-o", tmp_path / f"of {source.name}")
+        assert found.returncode == 0, found.stderr
+        assert "this is other data" not in found.stdout
+        data = json.loads((tmp_path / f"of {source.name}" / "eval" / "results.json").read_text())["protocol"]["data"]
+        assert (data["size"], data["margin"], data["group_by"]) == (66, True, None)
+
+
 def test_another_preset_changes_the_protocol_and_not_how_the_data_is_read(tmp_path):
     films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
     options = {"group_by": groups, "size": 6, "flip": False, "exclude": ["Invert"]}
@@ -757,8 +787,17 @@ def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(tmp_path):
     slackaug.study("quick", tmp_path / "study", data=films, set=small, console=Console(quiet=True), **counts, **options)
     found = read_by(tmp_path / "study", films, tmp_path / "out")
     assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (groups, 6, False, ("Invert",))
-    with pytest.raises(ValueError, match="give a folder for the results"):  # those of the study stay its own
-        read_by(tmp_path / "study", films, None)
+    for out, says in (
+        (None, "give a folder for the results"),
+        (tmp_path / "study", "holds a study, which has results"),
+    ):
+        with pytest.raises((ValueError, RunError), match=says):  # those of the study stay its own
+            read_by(tmp_path / "study", films, out)
+    study = tmp_path / "study" / "study.yaml"
+    study.write_text(re.sub("^model: small", "model: wrn-10-1", study.read_text(), flags=re.MULTILINE))
+    assert comparison.stored_config([tmp_path / "study"]).model == "wrn-10-1"  # that of its evaluations
+    study.unlink()
+    assert comparison.stored_config([tmp_path / "study"]) is None  # search.yaml alone is anybody's
 
 
 @pytest.mark.parametrize(

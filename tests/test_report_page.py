@@ -107,9 +107,9 @@ def test_it_says_where_the_policy_may_be_chance(text, tmp_path):
     (folder / "calibration.json").write_text(json.dumps({"remark": "pre-training <b>left</b> little to gain"}))
     found = page.render(folder)
     assert (
-        "Its rounds agree by -1.00 (1: all go one way, 0: chance), so that what it has learned may be chance." in found
+        "Its rounds agree by -1.00 (1: all go one way, 0: chance), so that what it has learned may be chance" in found
     )
-    assert "Pre-training &lt;b&gt;left&lt;/b&gt; little to gain." in found
+    assert "Pre-training &lt;b&gt;left&lt;/b&gt; little to gain" in found
 
 
 def test_it_is_small_and_alone(text):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ def test_files(tmp_path):
 
 def shown(made_up: Results, width: int) -> str:
     screen = io.StringIO()
-    Console(file=screen, width=width).print(results.table(made_up))
+    Console(file=screen, width=width).print(results.table(made_up, width))
     return screen.getvalue()
 
 
@@ -116,9 +117,19 @@ def test_the_table_fits_80_columns_and_names_are_no_markup():
     )
 
 
-def by_class(imbalance: float, **accuracies: list[float]) -> Results:
+def test_a_long_name_to_compare_with_leaves_room_for_the_others():
+    trials = {"trivialaugment-wide": [0.5, 0.6], "mine": [0.715, 0.725]}
+    for results_of in (made, partial(by_class, 3.0)):
+        narrow, wide = (shown(results_of(reference="trivialaugment-wide", **trials), width) for width in (80, 140))
+        assert "│ mine " in narrow
+        assert "+17.00 ± 57.18" in narrow
+        assert "to trivialaug…," in narrow
+        assert "to trivialaugment-wide," in wide
+
+
+def by_class(imbalance: float, reference: str = "none", **accuracies: list[float]) -> Results:
     """With a mean over classes that is half of the accuracy."""
-    made_up = made(**accuracies)
+    made_up = made(reference, **accuracies)
     for row in made_up.rows:
         for one in row.trials:
             one |= {"balanced_accuracy": one["accuracy"] / 2, "imbalance": imbalance}

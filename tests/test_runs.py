@@ -238,6 +238,17 @@ def test_a_mark_that_is_not_ours_marks_nothing(content, command, tiny_npz, finis
     assert tiny.outcome(out) == tiny.outcome(finished)
 
 
+def test_resume_with_data_that_has_changed_is_refused(command, tmp_path):
+    data = tmp_path / "x.npz"
+    np.savez(data, **tiny.arrays())
+    assert command(*tiny.arguments(data, tmp_path / "run")).returncode == 0
+    out = reopened(tmp_path / "run", tmp_path / "again")
+    np.savez(data, **tiny.arrays(seed=1))
+    done = command(*tiny.resume(data, out))
+    assert done.returncode == 2
+    assert "has changed since this run began (another fingerprint); begin another" in " ".join(done.stderr.split())
+
+
 def test_resume_with_other_data_is_refused(command, finished, tmp_path):
     out = reopened(finished, tmp_path / "run")
     np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))

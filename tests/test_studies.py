@@ -392,7 +392,8 @@ def test_other_data_is_refused(command, done, tmp_path):
     config = out / "study.yaml"
     config.write_text(config.read_text().replace(source, str(tmp_path / "other.npz")))
     found = command(*resume(out))
-    assert (found.returncode, "is not the data of this run" in found.stderr) == (2, True)
+    said = "has changed since this run began (another fingerprint); begin another"
+    assert (found.returncode, said in " ".join(found.stderr.split())) == (2, True)
 
 
 def test_data_that_was_moved_is_named_with_resume(command, tiny_npz, done, tmp_path):
@@ -422,7 +423,7 @@ def test_what_is_stored_of_a_study_is_found_from_another_folder(command, tiny_np
     study = settings.read_yaml(tmp_path / "study" / "study.yaml")
     run = settings.read_yaml(tmp_path / "study" / "searches" / "0" / "config.yaml")
     assert [part["data"]["cache"] for part in (study, run)] == [str(tmp_path / "a" / "cache")] * 2
-    assert study["data"]["source"] == "tiny.npz"  # as it was typed, for the report
+    assert study["data"]["source"] == str(tmp_path / "a" / "tiny.npz")
     monkeypatch.chdir(tmp_path / "b")
     found = command(*resume(tmp_path / "study", "--data", "../a/tiny.npz"))
     assert (found.returncode, "3 of 3 trainings are there already" in found.stdout) == (0, True), found.stderr

@@ -10,6 +10,7 @@ from typing import Any
 from . import foreign, recipes, settings
 from . import weights as start
 from .data import Dataset
+from .data.sources import located
 from .ensemble import n_processes
 from .learner import start_policy
 from .recipes import DataConfig, RunConfig
@@ -28,15 +29,19 @@ def read(path: Path) -> RunConfig:
 def data_config(
     source: str, given: dict[str, Any], config: str | os.PathLike[str] | None, before: DataConfig | None = None
 ) -> DataConfig:
-    """How the data is read: as the options say; where they say nothing, as the file has it, and then as `before`."""
-    changes = settings.read_yaml(config) if config is not None else {}
-    stored = changes.get("data")
-    read = {key: value for key, value in stored.items() if key in READING} if isinstance(stored, dict) else {}
+    """How the data is read: as the options say; where they say nothing, as the file has it, and then as `before`.
+
+    Places are whole, for a later command may be given elsewhere. An empty --group-by is none.
+    """
+    stored = settings.read_yaml(config).get("data", {}) if config is not None else {}
+    settings.update(BLANK, {"data": stored})  # finds what is no setting, or not of its kind
+    read = {key: value for key, value in stored.items() if key in READING}
     read |= {key: value for key, value in given.items() if value is not None}
-    if isinstance(read.get("cache"), str | os.PathLike):  # a later command may be given elsewhere
-        read["cache"] = os.path.abspath(read["cache"])
-    known = {} if before is None else {key: getattr(before, key) for key in READING}
-    return settings.update(BLANK, {"data": known | read | {"source": source}}).data
+    read = ({} if before is None else {key: getattr(before, key) for key in READING}) | read
+    if read.get("cache") is not None:
+        read["cache"] = os.path.abspath(os.path.expanduser(read["cache"]))
+    read["group_by"] = read.get("group_by") or None
+    return settings.update(BLANK, {"data": read | {"source": located(source)}}).data
 
 
 def configure(
@@ -52,7 +57,10 @@ def configure(
     changes.pop("data", None)  # which data it was for; the command says which it is for now, and how that is read
     if "model" not in given and is_foreign(str(changes.get("model", ""))):
         raise settings.SettingError(f"{config}: a file may not name code to run; give --model {changes['model']} too")
-    assigned = read_assignments(assignments, {"data": "the data is given by DATA, --size and --skip-bad"})
+    assigned = read_assignments(
+        assignments,
+        {"data": "the data is given by DATA and its options: --size, --margin, --skip-bad, --group-by, --cache"},
+    )
     layers = [{"n_ranks": n_ranks}, before or {}, changes, assigned, given]
     together = reduce(merge, layers)
     name = together.get("preset") or recipes.default_preset()

@@ -1,6 +1,7 @@
 """A run that was left is taken up again, from its newest checkpoint."""
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
 def check_data(dataset: Dataset, place: str, stored: DataConfig) -> None:
     """What was read from `place` are the images of the run, wherever they lay."""
     if dataset.fingerprint != stored.fingerprint:
+        if os.path.abspath(place) == stored.source:
+            raise DataError(f"{place}: has changed since this run began (another fingerprint); begin another")
         raise DataError(f"{place}: is not the data of this run (another fingerprint than that of {stored.source})")
 
 

@@ -25,6 +25,7 @@ from .stability import agreement_of_rounds
 
 POLICY = "policy.json"
 FINISHED = "finished.json"  # is written last
+STUDY = "study.yaml"  # of a study: all that decides it
 SEARCHES = "search.yaml"  # of a study: the settings that all of its searches share
 TRIALS = "preparation-trials.json"  # of --try-margin, until the run begins
 OWN = (  # beside config.yaml

@@ -29,7 +29,7 @@ from . import records
 from .crew import Crew, n_cores
 from .options import DataError, Options, Progress, counted
 
-FORMAT = 1  # of these files
+FORMAT = 2  # of these files
 DEFAULT = Path("~/.cache/slackaug/images")
 SPARE_BYTES = 256 * 1024**2  # that a cache leaves on the disk
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)  # a disk, or the folder of somebody else

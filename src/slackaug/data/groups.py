@@ -83,7 +83,8 @@ def by_path(found: Listing, group_by: str) -> list[Item]:
     if without:
         raise DataError(
             f"{found.name}: --group-by {group_by}: finds nothing in {len(without)} of {len(found.items)} paths: "
-            f"{listed(without)}; it is a column of the csv or a regular expression such as '(patient[0-9]+)'"
+            f"{listed(without)}; it is a column of the csv or a regular expression such as '(patient[0-9]+)', "
+            "or empty for no groups"
         )
     return items
 

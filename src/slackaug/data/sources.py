@@ -73,6 +73,11 @@ def load(
     return with_margin(dataset, options) if margin else dataset
 
 
+def located(source: str) -> str:
+    """A path that is the same wherever the next command is given; names stay as they are."""
+    return os.path.abspath(source) if source not in DATASETS and os.path.exists(source) else source
+
+
 def find_listing(source: str, group_by: str | None = None) -> Listing | None:
     """The files of a source that is made of files, with their groups; None for all others."""
     found = list_files(source, group_by)
@@ -123,5 +128,5 @@ def find(source: str) -> Callable[[Options], Dataset]:
     if is_reference(source) and scheme not in {name.partition(":")[0] for name in DATASETS}:
         return lambda options: custom(source, options)
     raise DataError(
-        unknown("data set", source, [*DATASETS, *FORMS]) + " There is no file or folder of that name either"
+        unknown("data set", source, [*DATASETS, *FORMS]) + "; there is no file or folder of that name either"
     )

@@ -86,12 +86,12 @@ def evaluate(
     reading |= {"skip_bad": skip_bad or None}
     stored = stored_config(policies)
     trial.load_once.cache_clear()  # files may have changed since an earlier call
-    source, dataset = load_as(stored, os.fspath(data), reading, config, Reading(console))
+    source, dataset, lost = load_as(stored, os.fspath(data), reading, config, Reading(console))
     chosen = configure(dataset, given, stored, config, set)
     protocol = make_protocol(replace(source, fingerprint=dataset.fingerprint), dataset, chosen, chosen.model)
     models = None if save_models is None else Path(save_models)
     work = Work(protocol, folder, models, device, threads, where, console)
-    if stored is not None and (lost := [option for option in options(stored.data) if option not in options(source)]):
+    if lost:
         work.say(f"the policy's run had {' '.join(lost)}; this is other data, and is read without unless that is given")
     check_candidates(work, dataset, [*candidates, *grid])
     with work.writing(), runs.held(folder):
@@ -117,7 +117,7 @@ def evaluate(
         conduct(work, trials, lambda: results.write(summary(), folder))
         final = summary()
         results.write(final, folder)
-    console.print(results.table(final))
+    console.print(results.table(final, console.width))
     work.say(final.verdict)
     work.say(f"all results are in {folder / 'results.json'} and {folder / 'results.csv'}")
     if stored is not None and folder.parent == run_folder(policies):
@@ -144,6 +144,8 @@ def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig, model
 def results_folder(policies: Sequence[PolicyLike], out: str | os.PathLike[str] | None) -> Path:
     """`out`, or the folder of the run that the first policy comes from."""
     if out is not None:
+        if (Path(out) / runs.STUDY).is_file():
+            raise RunError(f"{out}: holds a study, which has results of its own; choose another -o")
         return Path(out)
     folder = run_folder(policies)
     if folder is None:
@@ -166,9 +168,15 @@ def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
 
 def stored_config(policies: Sequence[PolicyLike]) -> RunConfig | None:
     """The settings of the run that the first policy comes from, or of all searches of the study."""
+    if (folder := run_folder(policies)) is not None:
+        return configuration.read(folder / "config.yaml")
     folder = folder_of(policies)
-    found = (folder / name for name in ("config.yaml", runs.SEARCHES)) if folder is not None else ()
-    return next((configuration.read(path) for path in found if path.is_file()), None)
+    if folder is None or not (folder / runs.STUDY).is_file():
+        return None
+    searches, model = configuration.read(folder / runs.SEARCHES), settings.read_yaml(folder / runs.STUDY).get("model")
+    if model == searches.model:
+        return searches
+    return replace(searches, model=str(model), weights=None, weights_digest=None)  # it evaluates another network
 
 
 def load_as(
@@ -177,38 +185,41 @@ def load_as(
     given: dict[str, Any],
     config: str | os.PathLike[str] | None,
     reading: Reading,
-) -> tuple[DataConfig, Dataset]:
+) -> tuple[DataConfig, Dataset, list[str]]:
     """The data, read as the first policy's run has read it, but for what is given; where it has changed since, too.
 
     Other data is read as it is, but that groups are kept wherever it has them: without them, images of one group are
-    trained on and tested with.
+    trained on and tested with. Then the options of the run that do not count come with it.
     """
     own = configuration.data_config(source, given, config)
     if stored is None:
-        return own, trial.dataset(own, reading)
+        return own, trial.dataset(own, reading), []
     run = stored.data
     as_run = configuration.data_config(source, given, config, run)
     if is_same_place(source, run.source):
-        return as_run, trial.dataset(as_run, reading)
+        return as_run, trial.dataset(as_run, reading), []
     own = replace(own, cache=as_run.cache)
     grouped = replace(own, group_by=as_run.group_by)
+    exact = configuration.data_config(source, {}, None, run)  # by which it is known again where it has moved
     reasons = []
-    for choice in dict.fromkeys((as_run, grouped, own)):
+    for choice in dict.fromkeys((exact, grouped, own)):
         try:
             dataset = trial.dataset(choice, reading)
         except DataError as error:  # other data may have no such groups
             reasons.append(str(error))
-        else:
-            if choice in (grouped, own) or dataset.fingerprint == run.fingerprint:
-                return choice, dataset
+            continue
+        if dataset.fingerprint == run.fingerprint:
+            return as_run, trial.dataset(as_run, reading), []
+        if choice in (grouped, own):
+            return choice, dataset, [option for option in options(as_run) if option not in options(choice)]
     raise DataError("; and without the options of the policy's run: ".join(dict.fromkeys(reasons)))
 
 
-def is_same_place(source: str, other: str) -> bool:
-    try:
-        return source == other or os.path.samefile(source, other)
-    except OSError:  # a name, or gone
-        return False
+def is_same_place(source: str, stored: str) -> bool:
+    """A relative path, as old runs have it, tells nothing: the next command may be given elsewhere."""
+    if not os.path.exists(source):
+        return source == stored  # a name
+    return os.path.isabs(stored) and os.path.exists(stored) and os.path.samefile(source, stored)
 
 
 def options(data: DataConfig) -> list[str]:
@@ -245,8 +256,8 @@ def configure(
 
 
 def of_data(stored: RunConfig, wanted: RunConfig) -> dict[str, Any]:
-    """What a run has settled about its images, whatever the protocol: flips; and, where the space and the network are
-    the same, what is left out and where theta starts."""
+    """What a run has settled about its images, whatever the protocol: flips; what is left out, where the space is the
+    same; and the weights that training starts from, where the network is."""
     found: dict[str, Any] = {} if stored.flip is None else {"flip": stored.flip}
     found |= {"exclude": list(stored.exclude)} if wanted.space == stored.space else {}
     if wanted.model == stored.model:

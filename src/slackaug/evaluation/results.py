@@ -21,6 +21,8 @@ from .trial import Protocol, is_number
 # of results.csv
 COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy")
 IMBALANCED = 3.0  # tested images of a class for each of another: from then on the mean over classes is shown, too
+NAME_WIDTH = 11  # of a policy, at least, and of the reference in a narrow table, at most
+NARROW, WIDE = 80, 100  # columns
 
 
 class Row(NamedTuple):
@@ -173,22 +175,23 @@ def percent(share: Interval | None) -> str:
     return f"{100 * share.mean:.2f}{around} %"
 
 
-def table(results: Results) -> Table:
-    """Fits a terminal of 80 columns; so the mean over classes takes the place of images/s, which the files have."""
-    by_class = (results.imbalance or 0.0) >= IMBALANCED
-    difference = f"to {results.reference},\nby seed" if results.reference is not None else ""
+def table(results: Results, width: int = NARROW) -> Table:
+    """Fits 80 columns; so the mean over classes takes the place of speed and time, which the files have."""
+    reference = results.reference or ""
+    if width < WIDE and len(reference) > NAME_WIDTH:
+        reference = f"{reference[: NAME_WIDTH - 1]}…"
     columns: dict[str, Callable[[Row], str]] = {
         "accuracy,\n95 % interval": lambda row: str(row.accuracy),
         "n": lambda row: str(row.accuracy.n),
-        difference: lambda row: points(row.difference),
+        f"to {reference},\nby seed" if reference else "": lambda row: points(row.difference),
     }
-    if by_class:
+    if (results.imbalance or 0.0) >= IMBALANCED:
         columns["mean over\nclasses"] = lambda row: percent(row.balanced_accuracy)
     else:
         columns["images/s"] = lambda row: f"{row.images_per_second:,.0f}"
-    columns["time of\na training"] = lambda row: duration(row.seconds)
+        columns["time of\na training"] = lambda row: duration(row.seconds)
     shown = Table()
-    shown.add_column("policy", overflow="fold")
+    shown.add_column("policy", overflow="fold", min_width=NAME_WIDTH)
     for header in columns:
         shown.add_column(Text(header), justify="right", no_wrap=True)
     for row in results.rows:

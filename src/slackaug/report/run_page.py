@@ -108,7 +108,7 @@ def cautions(past: History) -> list[str]:
     """Why the policy may be worth nothing, as the search has said of itself."""
     agreement = agreement_of_rounds(past.policies)
     found = [] if agreement is None or agreement >= CHANCE else [agreement_text(agreement)]
-    return [f"{text[:1].upper()}{text[1:]}." for text in [past.remark, *found] if text]
+    return [f"{text[:1].upper()}{text[1:]}" for text in [past.remark, *found] if text]
 
 
 def entropy_share(policy: Policy) -> float:

@@ -18,12 +18,11 @@ from ..evaluation.trial import Protocol
 from ..learner import start_policy
 from ..progress import Reading
 from ..recipes import DataConfig, RunConfig
-from ..runs import RunError
+from ..runs import STUDY, RunError
 from . import recipes as study_recipes
 from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
 
 LEARNED = "slack"
-CONFIG = "study.yaml"
 DECIDED = {
     "data": "the data is given by --data",
     "seed": "the searches' seeds are 0, 1, ...",
@@ -88,7 +87,8 @@ class Study:
 
 def configure(
     recipe: str,
-    source: dict[str, Any],
+    place: str | None,
+    reading_options: dict[str, Any],
     options: dict[str, Any],
     given: dict[str, Any],
     assignments: Sequence[str],
@@ -97,8 +97,8 @@ def configure(
     """The recipe, changed by --set (settings of the search and the training) and by the options; `given` are counts and
     lists of the study itself."""
     config, model = study_recipes.study(recipe), options.get("model")
-    where = DataConfig(source=config.data, size=config.size, margin=config.margin)
-    where = settings.update(where, {key: value for key, value in source.items() if value is not None})
+    before = DataConfig(size=config.size, margin=config.margin)
+    where = configuration.data_config(place or config.data, reading_options, None, before)
     if not where.source:
         raise ValueError(f"the study {recipe} needs --data, the images to search on")
     check_policies(config, given.get("policies", []))
@@ -160,9 +160,9 @@ def fixed_candidates(study: Study) -> list[Candidate]:
 
 
 def read_study(folder: Path) -> Study:
-    if not (folder / CONFIG).is_file():
-        raise RunError(f"{folder}: holds no study to resume (no {CONFIG})")
-    return settings.update(Study(), settings.read_yaml(folder / CONFIG))
+    if not (folder / STUDY).is_file():
+        raise RunError(f"{folder}: holds no study to resume (no {STUDY})")
+    return settings.update(Study(), settings.read_yaml(folder / STUDY))
 
 
 def found_again(stored: Study, place: str | None, reading: Reading) -> Study:

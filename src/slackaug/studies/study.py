@@ -26,11 +26,11 @@ from ..runs import RunError
 from ..stability import consensus
 from . import recipes as study_recipes
 from . import results as study_results
-from .plan import CONFIG, Study, configure, fixed_candidates, found_again, read_study
+from .plan import Study, configure, fixed_candidates, found_again, read_study
 from .results import StudyResults, learned_name
 from .searches import search_all, searches
 
-BEFORE_A_STUDY = {".lock", temporary_name(CONFIG)}  # what a process leaves that dies before it has begun
+BEFORE_A_STUDY = {".lock", temporary_name(runs.STUDY)}  # what a process leaves that dies before it has begun
 
 
 def study(
@@ -76,7 +76,7 @@ def study(
     given = {key: value for key, value in (counts | lists).items() if value is not None}
     place = None if data is None else os.fspath(data)
     source: dict[str, Any] = {"size": size, "margin": margin, "skip_bad": skip_bad or None}
-    source |= {"group_by": group_by, "cache": cache and os.path.abspath(cache)}
+    source |= {"group_by": group_by, "cache": cache}
     options: dict[str, Any] = {"exclude": list(exclude) or None, "flip": flip, "balanced": balanced}
     options |= {"weights": weights and os.fspath(weights)}
     options = {key: value for key, value in options.items() if value is not None}
@@ -96,8 +96,7 @@ def study(
         chosen = found_again(chosen, place, Reading(console))
     else:
         options |= {"model": model} if model is not None else {}
-        source["source"] = place
-        chosen = configure(recipe or "", source, options, given, set, Reading(console))  # reads the data
+        chosen = configure(recipe or "", place, source, options, given, set, Reading(console))  # reads the data
     here: dict[str, str | int | None]
     here = {"--data": place if resume else None, "--model": chosen.foreign_model()}
     here |= {"--device": device if device != default_device() else None, "--threads": threads, "--jobs": jobs}
@@ -132,7 +131,7 @@ def refuse(folder: Path, *, overwrite: bool) -> None:
         return
     if not overwrite:
         raise RunError(f"{folder}: is not empty; go on with --resume, start anew with --overwrite, or another -o")
-    if not (folder / CONFIG).is_file():
+    if not (folder / runs.STUDY).is_file():
         raise RunError(f"{folder}: is not empty and holds no study, so --overwrite does not touch it; another -o?")
 
 
@@ -142,7 +141,7 @@ def begin(folder: Path, chosen: Study) -> None:
         shutil.rmtree(folder / own, ignore_errors=True)
     for name in ("study.json", "report.html", runs.POLICY):
         (folder / name).unlink(missing_ok=True)
-    write_atomically(folder / CONFIG, settings.dump(chosen).encode())
+    write_atomically(folder / runs.STUDY, settings.dump(chosen).encode())
 
 
 def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> int:
