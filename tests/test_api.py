@@ -146,7 +146,7 @@ BAD_OPTIONS = {
     "a part": (["--set", "serach.n_rounds=5"], "did you mean 'search'"),
     "no value": (["--set", "search.n_rounds"], "expected NAME=VALUE"),
     "a wrong kind": (["--set", "search.n_rounds=many"], "search.n_rounds: expected int, got"),
-    "the data": (["--set", "data.size=8"], "the data is given by DATA, --size and --skip-bad"),
+    "the data": (["--set", "data.size=8"], "the data is given by DATA and its options: --size, --margin"),
     "a preset": (["--preset", "quik"], "did you mean 'quick'"),
     "a model": (["--model", "resnet-18"], "did you mean 'resnet18'"),
     "no such module": (["--model", "nowhere:Net"], "there is no module 'nowhere'"),

@@ -311,8 +311,7 @@ def test_more_rounds_do_not_take_the_policy_further(assignments, n_rounds, kl_bu
 
 
 def test_a_study_s_rounds_do_not_take_the_policy_further_either(tiny_npz):
-    source = {"source": str(tiny_npz)}
-    found = study_plan.configure("quick", source, {}, {}, ["search.n_rounds=10"]).search
+    found = study_plan.configure("quick", str(tiny_npz), {}, {}, {}, ["search.n_rounds=10"]).search
     assert (found.search.n_rounds, found.search.kl_budget) == (10, pytest.approx(0.004))
 
 
