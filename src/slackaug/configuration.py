@@ -13,10 +13,9 @@ from .data import Dataset
 from .data.sources import located
 from .ensemble import n_processes
 from .learner import start_policy
-from .recipes import DataConfig, RunConfig
+from .recipes import BLANK, DataConfig, RunConfig
 from .slack import SearchConfig
 
-BLANK = RunConfig(preset="", model="small", space="cifar")
 REPLACED_BY_A_BUDGET = ("policy_lr", "kl_weight")
 READING = ("size", "margin", "skip_bad", "group_by", "cache")  # of DataConfig: how data is read, not which
 

@@ -41,6 +41,12 @@ class DataConfig:
             progress=progress,
         )
 
+    def options(self) -> list[list[str]]:
+        """Those of a command that has the images read like this, each with its value."""
+        found = [] if self.size is None else [["--size", str(self.size)]]
+        found += [["--margin"]] * self.margin + [["--skip-bad"]] * self.skip_bad
+        return found if self.group_by is None else [*found, ["--group-by", self.group_by]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
@@ -68,6 +74,9 @@ class RunConfig:
             raise ValueError(f"model: expected a name, such as {', '.join(MODELS)}")
         if self.n_ranks < 1:
             raise ValueError(f"n_ranks must be at least 1, got {self.n_ranks}")
+
+
+BLANK = RunConfig(preset="", model="small", space="cifar")  # for a file that has all settings
 
 
 def default_space(data: Dataset) -> str:

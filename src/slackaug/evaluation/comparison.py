@@ -211,7 +211,8 @@ def load_as(
         if dataset.fingerprint == run.fingerprint:
             return as_run, trial.dataset(as_run, reading), []
         if choice in (grouped, own):
-            return choice, dataset, [option for option in options(as_run) if option not in options(choice)]
+            lost = [option for option in as_run.options() if option not in choice.options()]
+            return choice, dataset, [" ".join(option) for option in lost]
     raise DataError("; and without the options of the policy's run: ".join(dict.fromkeys(reasons)))
 
 
@@ -220,13 +221,6 @@ def is_same_place(source: str, stored: str) -> bool:
     if not os.path.exists(source):
         return source == stored  # a name
     return os.path.isabs(stored) and os.path.exists(stored) and os.path.samefile(source, stored)
-
-
-def options(data: DataConfig) -> list[str]:
-    """Those of the command that decide how data is read."""
-    found = [] if data.size is None else [f"--size {data.size}"]
-    found += ["--margin"] * data.margin + ["--skip-bad"] * data.skip_bad
-    return found if data.group_by is None else [*found, f"--group-by {data.group_by}"]
 
 
 def configure(

@@ -111,9 +111,8 @@ def read(run: Path | str) -> History:
 
 
 def read_config(path: Path) -> recipes.RunConfig:
-    blank = recipes.RunConfig(preset="", model="small", space="cifar")
     try:
-        return settings.update(blank, settings.read_yaml(path))
+        return settings.update(recipes.BLANK, settings.read_yaml(path))
     except settings.SettingError as error:
         raise RunError(f"{path}: is not the configuration of a run ({error})") from error
 

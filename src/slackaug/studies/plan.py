@@ -17,7 +17,7 @@ from ..evaluation.candidates import Candidate
 from ..evaluation.trial import Protocol
 from ..learner import start_policy
 from ..progress import Reading
-from ..recipes import DataConfig, RunConfig
+from ..recipes import BLANK, DataConfig, RunConfig
 from ..runs import STUDY, RunError
 from . import recipes as study_recipes
 from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
@@ -37,7 +37,7 @@ class Study:
     recipe: str = ""
     data: DataConfig = field(default_factory=DataConfig)
     data_digest: str = ""  # as in a protocol
-    search: RunConfig = field(default_factory=lambda: RunConfig(preset="", model="small", space="cifar"))
+    search: RunConfig = BLANK
     model: str = ""  # of the evaluations
     n_search: int = 4
     n_eval: int = 4

@@ -88,10 +88,7 @@ def search_ensemble(one: Search) -> None:
         words.append("--resume")
     else:
         words += ["--config", str(one.config), "--seed", str(one.seed)]
-        words += ["--size", str(one.data.size)] if one.data.size else []
-        words += ["--margin"] if one.data.margin else []
-        words += ["--skip-bad"] if one.data.skip_bad else []
-        words += ["--group-by", one.data.group_by] if one.data.group_by else []
+        words += [word for option in one.data.options() for word in option]
         words += ["--cache", one.data.cache] if one.data.cache else []
     words += ["--model", one.model] if one.model else []
     words += ["--threads", str(one.threads)] if one.threads else []
