@@ -1,0 +1,74 @@
+"""The benchmark that measures what transformations are worth without a search: it finds effects that are known."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import halves
+from slackaug.policy import Policy
+from slackaug.spaces import get_space
+
+SPACE = get_space("cifar")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    halves.write("cifar", 64, 0, tmp_path)
+    return tmp_path
+
+
+def results(folder: Path, worth: dict[str, float], noise: float) -> Path:
+    """As an evaluation leaves them, where each training comes to the mean worth of what took part."""
+    rng, trials = np.random.default_rng(1), [{"policy": "uniform", "accuracy": 0.1, "loss": 9.0}]
+    for path in sorted(folder.glob("half_*.json")):
+        points = np.mean([worth.get(name, 0.0) for name in Policy.load(path).space.names]) + noise * rng.normal()
+        trials.append({"policy": str(path), "accuracy": 0.5 + points / 100, "loss": 1 - points / 10})
+    file = folder / "results.json"
+    file.write_text(json.dumps({"trials": trials}))
+    return file
+
+
+def test_each_takes_part_in_every_second_training(folder: Path) -> None:
+    present = [Policy.load(path).space.names for path in folder.glob("half_*.json")]
+    assert len(present) == 64
+    assert all(sum(name in names for names in present) == 32 for name in SPACE.names)
+
+
+def test_known_effects_are_found(folder: Path) -> None:
+    """A transformation that takes part has two shares of 17; without noise nothing else is seen."""
+    worth = {"Invert": -17.0, "Posterize": 17.0}
+    pi, outcomes = halves.read(folder, results(folder, worth, 0.0), SPACE.names)
+    for name, unit in (("accuracy", 1.0), ("loss", 0.1)):
+        found = halves.effects(pi, outcomes[name])
+        expected = [2 * unit * worth.get(name, 0.0) / 17 for name in SPACE.names]
+        np.testing.assert_allclose(found.value, expected, atol=1e-9)
+        assert found.reliability == pytest.approx(1)
+
+
+def test_errors_are_those_of_the_noise(folder: Path) -> None:
+    """Of noise alone, most effects are within two standard errors of nothing, and little is reliable."""
+    pi, outcomes = halves.read(folder, results(folder, {}, 1.0), SPACE.names)
+    found = halves.effects(pi, outcomes["accuracy"])
+    assert found.degrees == 64 - 17
+    assert (abs(found.value) < 2 * found.error).sum() >= 14
+    assert found.error.mean() == pytest.approx(2 / 64**0.5, rel=0.25)
+    assert found.reliability < 0.5
+
+
+def test_the_table_ranks_a_policy_by_what_is_true(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worth = {name: float(i) for i, name in enumerate(SPACE.names)}
+    file, right, wrong = results(folder, worth, 0.0), folder / "right.json", folder / "wrong.json"
+    phi = Policy.uniform(SPACE)
+    for path, sign in ((right, 1), (wrong, -1)):
+        replace(phi, pi=phi.pi + sign * phi.pi.new_tensor(list(worth.values())) / 10).save(path)
+    halves.table(folder, file, [right, wrong], folder / "table.json")
+    rows = {line.split(" | ")[0].split("/")[-1]: line.split(" | ")[1:] for line in capsys.readouterr().out.splitlines()}
+    assert rows["right.json"][:2] == ["1.00", "1.00"]
+    assert rows["wrong.json"][:2] == ["-1.00", "-1.00"]
+    assert len(json.loads((folder / "table.json").read_text())["trainings"]) == 64
