@@ -127,7 +127,7 @@ def protocols(place):
 
 def trials(place):
     """The result of one training: of this very one, or as if there were none."""
-    one = SimpleNamespace(result_file=place / "x.json", key="0", model_file=None)
+    one = SimpleNamespace(result_file=place / "x.json", key="0", name="x", seed=1, model_file=None)
     seed = json.dumps({"key": "0", "name": "x", "seed": 1, "accuracy": 0.5, "seconds": 1.0, "images_per_second": 2.0})
 
     def read_result(path):

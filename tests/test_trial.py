@@ -331,6 +331,18 @@ def test_a_result_is_that_of_this_very_trial(whole, tmp_path):
     assert read_result(one) is None
 
 
+def test_a_result_is_known_whatever_its_policy_was_called(whole, tmp_path):
+    one = replace(whole, folder=tmp_path, models=None, name="../the/same.json")
+    shutil.copytree(whole.folder / "trials", tmp_path / "trials")
+    assert not one.result_file.exists()
+    found = read_result(one)
+    assert found == read_result(replace(whole, models=None)) | {"name": "../the/same.json"}
+    assert read_result(replace(one, seed=one.seed + 1)) is None
+    assert read_result(replace(one, digest="another")) is None
+    (tmp_path / "trials" / f"broken-seed{one.seed}-0.json").write_text("[1, 2")
+    assert read_result(one) == found
+
+
 def test_digest_is_of_what_a_policy_does():
     policy = Policy.uniform("cifar")
     assert digest(policy) == digest(replace(policy, learned={"seconds": 3}))

@@ -290,18 +290,23 @@ def weights(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score) -> byte
 
 
 def read_result(trial: Trial) -> dict[str, Any] | None:
-    """What an earlier process found, if it did this very trial."""
-    try:
-        result = json.loads(trial.result_file.read_bytes())
-    except (OSError, ValueError, RecursionError):  # none, or not a file of ours
-        return None
-    if not isinstance(result, dict) or result.get("key") != trial.key:
-        return None
-    if not all(is_number(result.get(name)) for name in NUMBERS):
-        return None
+    """What an earlier process found, if it did this very trial, whatever its policy was called then."""
+    others = sorted(trial.result_file.parent.glob(f"*-seed{trial.seed}-*.json"))
+    found = (read_file(path, trial.key) for path in dict.fromkeys([trial.result_file, *others]))
+    result = next((result for result in found if result is not None), None)
     if trial.model_file is not None and not trial.model_file.is_file():
         return None  # done once, but its weights were not kept
-    return result
+    return result and result | {"name": trial.name}
+
+
+def read_file(path: Path, key: str) -> dict[str, Any] | None:
+    try:
+        result = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):  # none, or not a file of ours
+        return None
+    if not isinstance(result, dict) or result.get("key") != key:
+        return None
+    return result if all(is_number(result.get(name)) for name in NUMBERS) else None
 
 
 def is_number(value: object) -> bool:
