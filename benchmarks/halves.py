@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/halves.py write cifar --out FOLDER [--n 64] [--seed 0]
     slackaug evaluate DATA -o OUT $(printf ' -p %s' FOLDER/*.json) --baselines uniform --seeds 1
-    PYTHONPATH=src python benchmarks/halves.py table FOLDER OUT/eval/results.json POLICY [POLICY ...] [--out FILE.json]
+    PYTHONPATH=src python benchmarks/halves.py table FOLDER OUT/eval/results.csv POLICY [POLICY ...] [--out FILE.json]
 
 `write` makes policies that are uniform over one half of the transformations, drawn at random, and the same over the
 other half. The outcomes of trainings with them are regressed on the probabilities, so that every training says
@@ -11,6 +11,7 @@ with log pi of learned policies: a search that knew the truth about whole traini
 """
 
 import argparse
+import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,13 +70,13 @@ def effects(pi: Array, outcome: Array) -> Effects:
 def read(folder: Path, results: Path, names: Sequence[str]) -> tuple[Array, dict[str, Array]]:
     """Of each training: the probabilities, (trainings, N); accuracy in points and loss with its sign turned."""
     pi, outcomes = [], []
-    for trial in json.loads(results.read_text())["trials"]:
-        path = folder / f"{Path(trial['policy']).stem}.json"
-        if path.exists():
-            policy = load(path)
-            shares = dict(zip(policy.space.names, policy.probabilities.mean(0).tolist(), strict=True))
-            pi.append([shares.get(name, 0.0) for name in names])
-            outcomes.append((100 * trial["accuracy"], -trial["loss"]))
+    with results.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if (folder / Path(row["policy"]).name).is_file()]
+    for row in rows:
+        policy = load(folder / Path(row["policy"]).name)
+        shares = dict(zip(policy.space.names, policy.probabilities.mean(0).tolist(), strict=True))
+        pi.append([shares.get(name, 0.0) for name in names])
+        outcomes.append((100 * float(row["accuracy"]), -float(row["loss"])))
     accuracy, loss = np.array(outcomes).T
     return np.array(pi), {"accuracy": accuracy, "loss": loss}
 
