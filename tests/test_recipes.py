@@ -134,7 +134,7 @@ def test_default_space(name, size, space):
     assert recipes.quick(small).space == recipes.paper(small).space == space
 
 
-@pytest.mark.parametrize("n", [40, 400, 2000])
+@pytest.mark.parametrize("n", [40, 400, 1000])
 def test_quick_has_as_many_steps_for_little_data_of_any_amount(n):
     """To within an epoch; with four images, an epoch is a step."""
     config, least = (recipes.preset("quick", dataset(n=size, size=8)) for size in (n, 4))
@@ -149,8 +149,8 @@ def test_quick_has_as_many_steps_for_little_data_of_any_amount(n):
     assert config.search.calibrate
 
 
-@pytest.mark.parametrize(("n", "pretrain", "evaluate"), [(5_000, 7, 13), (27_600, 5, 5), (100_000, 2, 4)])
-def test_quick_gives_many_images_more_steps_up_to_five_times_as_many(n, pretrain, evaluate):
+@pytest.mark.parametrize(("n", "pretrain", "evaluate"), [(5_000, 28, 13), (27_600, 12, 5), (100_000, 4, 4)])
+def test_quick_gives_many_images_more_steps_up_to_a_limit(n, pretrain, evaluate):
     base = dataset(n=40, size=8)
     many = Split(base.train.images[:1].expand(n, -1, -1, -1), base.train.labels[:1].expand(n))
     config = recipes.quick(replace(base, train=many))

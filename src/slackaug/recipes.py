@@ -141,7 +141,7 @@ def quick(data: Dataset, model: str | None = None) -> RunConfig:
         preset="quick",
         model=model or "small",
         space=default_space(data),
-        pretrain=FitConfig(epochs=epochs_within(5, 500, 2_500, n_train // 2, 32), batch=32, nesterov=False),
+        pretrain=FitConfig(epochs=epochs_within(28, 500, 5_000, n_train // 2, 32), batch=32, nesterov=False),
         search=self_tuned(n_train // 2, 16, 16, 128, n_rounds=5, retrain=range(40, 80), unrolled=range(60, 60)),
         evaluate=FitConfig(epochs=epochs_within(5, 1_000, 5_000, n_train, 64), batch=64),
     )
