@@ -251,6 +251,34 @@ def test_given_again_it_does_nothing_and_says_so(command, tiny_npz, done, tmp_pa
     assert outcome(out) == outcome(done)
 
 
+def test_a_policy_by_another_path_is_not_trained_again(command, tiny_npz, tmp_path):
+    for name in ("a.json", "b.json"):
+        Policy.uniform("cifar", mu=0.5).save(tmp_path / name)
+    first = command(*words(tiny_npz, tmp_path / "run", "-p", tmp_path / "a.json", "--seeds", 2))
+    again = command(*words(tiny_npz, tmp_path / "run", "-p", tmp_path / "b.json", "--seeds", 2))
+    assert "trainings are there already" not in first.stdout
+    assert "2 of 2 trainings are there already" in again.stdout
+    policies = json.loads((tmp_path / "run" / "eval" / "results.json").read_text())["policies"]
+    assert [[each["name"] for each in policy["trials"]] for policy in policies] == [[str(tmp_path / "b.json")] * 2]
+
+
+def test_a_policy_and_a_baseline_of_one_file_are_not_the_same(tmp_path):
+    """With --flip, the policy has its own flips and the baseline those of all."""
+    path = tmp_path / "x.json"
+    Policy.uniform("cifar", flip=False).save(path)
+    assert candidates.from_name(f"file:{path}").digest != candidates.find_candidates([path], ())[0].digest
+
+
+def test_the_length_of_pbas_schedule_counts_even_if_a_name_says_it(tmp_path):
+    paths = [tmp_path / name for name in ("rsvhn.json", "mine.json", "also_mine.json")]
+    for path in paths:
+        path.write_text(json.dumps(DOCUMENTS["pba"]))
+    of_svhn, mine, also_mine = candidates.find_candidates(paths, ())
+    assert (of_svhn.augmentation.n_epochs, mine.augmentation.n_epochs) == (160, 200)
+    assert of_svhn.digest != mine.digest
+    assert mine.digest == also_mine.digest
+
+
 def test_more_seeds_and_policies_only_do_what_is_new(command, tiny_npz, done, tmp_path):
     out = Path(shutil.copytree(done, tmp_path / "run"))
     found = command(*words(tiny_npz, out, "--baselines", "none,uniform,default", "--seeds", 3))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from .. import baselines
 from ..methods import published
+from ..methods.forms import PBASchedule
 from ..methods.published import AnyPolicy
 from ..policy import Policy
 from . import trial
@@ -44,7 +45,8 @@ def find_candidates(policies: Sequence[PolicyLike], baselines: Sequence[str]) ->
             candidates.append(Candidate(f"policy {i}", policy, trial.digest(policy)))
             continue
         path = published.policy_file(policy)
-        candidates.append(Candidate(label(path), published.load(path), trial.digest(path.read_bytes())))
+        found = published.load(path)
+        candidates.append(Candidate(label(path), found, file_digest(path, found)))
     check_names(candidates)
     return candidates
 
@@ -56,11 +58,19 @@ def check_names(candidates: Sequence[Candidate]) -> None:
         raise ValueError(f"given more than once: {', '.join(twice)}")
 
 
+def file_digest(path: Path, policy: AnyPolicy) -> str:
+    """Of the file, and of what else decides what it does: the length of PBA's schedules may be in the file's name."""
+    length = f"{policy.n_epochs} epochs" if isinstance(policy, PBASchedule) else ""
+    return trial.digest(path.read_bytes() + length.encode())
+
+
 def from_name(name: str) -> Candidate:
-    """A baseline; what defines it is its name, or the content of the file that it names."""
+    """A baseline; what defines it is its name, or the file that it names. With -p that file would be another policy:
+    its flips are its own there."""
     path = Path(name.removeprefix("file:"))
-    content = path.read_bytes() if name.startswith("file:") and path.is_file() else f"{name}, {baselines.VERSION}"
-    return Candidate(name, name, trial.digest(content))
+    if name.startswith("file:") and path.is_file():
+        return Candidate(name, name, trial.digest(f"file:{path.name}".encode() + path.read_bytes()))
+    return Candidate(name, name, trial.digest(f"{name}, {baselines.VERSION}"))
 
 
 def label(path: Path) -> str:

@@ -10,7 +10,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -289,22 +289,38 @@ def weights(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score) -> byte
     return to_safetensors(tensors, about)
 
 
+def read_results(trials: Sequence[Trial]) -> list[dict[str, Any] | None]:
+    """What earlier processes found of trials in one folder, if they did these very ones, whatever policies were called.
+
+    Most have a file of their own name; only where some have not, all files are looked at, once.
+    """
+    found = [read_file(one.result_file, one.key) for one in trials]
+    if None in found:
+        others = {path for one in trials[:1] for path in one.result_file.parent.glob("*.json") if path.is_file()}
+        by_key = {result["key"]: result for path in sorted(others) if (result := read_file(path)) is not None}
+        found = [result or by_key.get(one.key) for one, result in zip(trials, found, strict=True)]
+    return [
+        result | {"name": one.name} if result is not None and has_model(one) else None
+        for one, result in zip(trials, found, strict=True)
+    ]
+
+
 def read_result(trial: Trial) -> dict[str, Any] | None:
-    """What an earlier process found, if it did this very trial, whatever its policy was called then."""
-    others = sorted(trial.result_file.parent.glob(f"*-seed{trial.seed}-*.json"))
-    found = (read_file(path, trial.key) for path in dict.fromkeys([trial.result_file, *others]))
-    result = next((result for result in found if result is not None), None)
-    if trial.model_file is not None and not trial.model_file.is_file():
-        return None  # done once, but its weights were not kept
-    return result and result | {"name": trial.name}
+    return read_results([trial])[0]
 
 
-def read_file(path: Path, key: str) -> dict[str, Any] | None:
+def has_model(trial: Trial) -> bool:
+    """False for what was done once, but its weights were not kept."""
+    return trial.model_file is None or trial.model_file.is_file()
+
+
+def read_file(path: Path, key: str | None = None) -> dict[str, Any] | None:
+    """A result, if there is one in the file, and it has this key."""
     try:
         result = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):  # none, or not a file of ours
         return None
-    if not isinstance(result, dict) or result.get("key") != key:
+    if not isinstance(result, dict) or not isinstance(result.get("key"), str) or key not in (None, result["key"]):
         return None
     return result if all(is_number(result.get(name)) for name in NUMBERS) else None
 

@@ -129,8 +129,7 @@ def choose(work: Work, grid: Sequence[Candidate]) -> tuple[Candidate, dict[str, 
 def finished(trials: Sequence[Trial]) -> dict[str, list[dict[str, Any]]]:
     """The results that are there, by policy."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for one in trials:
-        result = trial.read_result(one)
+    for one, result in zip(trials, trial.read_results(trials), strict=True):
         if result is not None:
             found.setdefault(one.name, []).append(result)
     return found
@@ -138,7 +137,8 @@ def finished(trials: Sequence[Trial]) -> dict[str, list[dict[str, Any]]]:
 
 def conduct(work: Work, trials: Sequence[Trial], on_result: Callable[[], None]) -> None:
     """Do those that are not done yet."""
-    left = [one for one in trials if trial.read_result(one) is None]
+    there = trial.read_results(trials)
+    left = [one for one, result in zip(trials, there, strict=True) if result is None]
     if len(left) < len(trials):
         work.say(f"{len(trials) - len(left)} of {len(trials)} trainings are there already")
     if not left:
