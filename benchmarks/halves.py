@@ -1,13 +1,14 @@
 """A direct check of any search: what is each transformation worth, measured by whole trainings without a search?
 
-    PYTHONPATH=src python benchmarks/halves.py write cifar --out FOLDER [--n 64] [--seed 0]
+    PYTHONPATH=src python benchmarks/halves.py write cifar --out FOLDER [--pairs 32] [--seed 0]
     slackaug evaluate DATA -o OUT $(printf ' -p %s' FOLDER/*.json) --baselines uniform --seeds 1
     PYTHONPATH=src python benchmarks/halves.py table FOLDER OUT/eval/results.csv POLICY [POLICY ...] [--out FILE.json]
 
 `write` makes policies that are uniform over one half of the transformations, drawn at random, and the same over the
-other half. The outcomes of trainings with them are regressed on the probabilities, so that every training says
-something about each transformation. `table` has what it is worth to take part, with 95 % intervals, and its correlation
-with log pi of learned policies: a search that knew the truth about whole trainings would prefer what is worth most.
+other half. The differences of trainings with the two are regressed on those of the probabilities, so that every pair
+says something about each transformation. `table` has what it is worth to take part, with 95 % intervals, and its
+correlation with log pi of learned policies: a search that knew the truth about whole trainings would prefer what is
+worth most.
 """
 
 import argparse
@@ -37,48 +38,71 @@ class Effects(NamedTuple):
 
     @property
     def reliability(self) -> float:
-        """The share of the spread between transformations that is not noise of the trainings."""
-        return float(1 - (self.error**2).mean() / self.value.var(ddof=1))
+        """The share of the spread between transformations that is not error."""
+        return float(1 - (self.error**2).sum() / (len(self.error) - 1) / self.value.var(ddof=1))
 
 
-def write(space_name: str, n: int, seed: int, out: Path) -> None:
-    """Halves and their complements, so that each transformation takes part in every second training."""
+def write(space_name: str, n_pairs: int, seed: int, out: Path) -> None:
+    """Halves, and after each what it leaves, so that every transformation takes part in every second training."""
+    if any(out.glob("half_*.json")):
+        raise SystemExit(f"{out}: has halves already; choose another --out")
     out.mkdir(parents=True, exist_ok=True)
     space, rng = get_space(space_name), np.random.default_rng(seed)
-    for pair in range(n // 2):
+    for pair in range(n_pairs):
         order = rng.permutation(len(space))
-        halves = order[: len(space) // 2], order[len(space) // 2 :]
-        for side, half in enumerate(halves):
+        for side, half in enumerate((order[: len(space) // 2], order[len(space) // 2 :])):
             left_out = [name for i, name in enumerate(space.names) if i not in half]
             Policy.uniform(space.exclude(*left_out)).save(out / f"half_{2 * pair + side:02d}.json")
 
 
 def effects(pi: Array, outcome: Array) -> Effects:
-    """By least squares: outcome = constant + pi @ value, where values sum to zero since probabilities sum to one."""
-    n, n_transforms = pi.shape
+    """By least squares on the differences in each pair, pi (n, 2, N) and outcome (n, 2): constant + difference @ value.
+
+    What two transformations do together is much the same in a half and in what it leaves, and goes out. The values sum
+    to zero, since probabilities sum to one.
+    """
+    n, _, n_transforms = pi.shape
+    if n < n_transforms + 1:
+        raise SystemExit(
+            f"{n} pairs of halves are too few for {n_transforms} transformations: {n_transforms + 1} or more"
+        )
     contrasts = np.linalg.svd(np.eye(n_transforms) - 1 / n_transforms)[0][:, :-1]  # (N, N - 1), each sums to zero
-    design = np.column_stack([np.ones(n), pi @ contrasts])
+    design = np.column_stack([np.ones(n), (pi[:, 0] - pi[:, 1]) @ contrasts])
+    difference = outcome[:, 0] - outcome[:, 1]
     inverse = np.linalg.inv(design.T @ design)
-    found = inverse @ design.T @ outcome
-    degrees = n - design.shape[1]
-    variance = float(((outcome - design @ found) ** 2).sum() / degrees)
+    found = inverse @ design.T @ difference
+    degrees = n - n_transforms
+    variance = float(((difference - design @ found) ** 2).sum() / degrees)
     covariance = variance * contrasts @ inverse[1:, 1:] @ contrasts.T
     share = 2 / n_transforms  # that it has in a half
     return Effects(share * contrasts @ found[1:], share * np.sqrt(covariance.diagonal()), degrees)
 
 
 def read(folder: Path, results: Path, names: Sequence[str]) -> tuple[Array, dict[str, Array]]:
-    """Of each training: the probabilities, (trainings, N); accuracy in points and loss with its sign turned."""
-    pi, outcomes = [], []
+    """Of each pair (n, 2): the probabilities (n, 2, N); accuracy in points, and loss with its sign turned."""
+    outcomes: dict[str, list[tuple[float, float]]] = {}
     with results.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if (folder / Path(row["policy"]).name).is_file()]
-    for row in rows:
-        policy = load(folder / Path(row["policy"]).name)
-        shares = dict(zip(policy.space.names, policy.probabilities.mean(0).tolist(), strict=True))
-        pi.append([shares.get(name, 0.0) for name in names])
-        outcomes.append((100 * float(row["accuracy"]), -float(row["loss"])))
-    accuracy, loss = np.array(outcomes).T
-    return np.array(pi), {"accuracy": accuracy, "loss": loss}
+        for row in csv.DictReader(file):
+            outcome = 100 * float(row["accuracy"]), -float(row["loss"])
+            outcomes.setdefault(Path(row["policy"]).name, []).append(outcome)
+    halves = sorted(folder.glob("half_*.json"))
+    pairs = [
+        pair for pair in zip(halves[::2], halves[1::2], strict=True) if all(half.name in outcomes for half in pair)
+    ]
+    if len(pairs) < len(halves) // 2:
+        print(f"{len(pairs)} of {len(halves) // 2} pairs have results")
+    pi = np.array([[shares(half, names) for half in pair] for pair in pairs]).reshape(len(pairs), 2, len(names))
+    means = [[np.mean(outcomes[half.name], axis=0) for half in pair] for pair in pairs]  # over seeds
+    accuracy, loss = np.moveaxis(np.array(means).reshape(len(pairs), 2, 2), 2, 0)
+    return pi, {"accuracy": accuracy, "loss": loss}
+
+
+def shares(path: Path, names: Sequence[str]) -> list[float]:
+    policy = load(path)
+    found = dict(zip(policy.space.names, policy.probabilities.mean(0).tolist(), strict=True))
+    if not found.keys() <= {*names}:
+        raise SystemExit(f"{path}: is a half of another space than that of the learned policies")
+    return [found.get(name, 0.0) for name in names]
 
 
 def log_pi(policy: Policy) -> Array:
@@ -92,15 +116,17 @@ def correlations(found: Effects, learned: Array, rest: Any) -> list[float]:
 
 
 def table(folder: Path, results: Path, policies: Sequence[Path], out: Path | None) -> None:
-    learned = {str(path): load(path) for path in policies}
+    learned = {path.stem: load(path) for path in policies}
     names = next(iter(learned.values())).space.names
+    if any(policy.space.names != names for policy in learned.values()):
+        raise SystemExit("the learned policies are of different spaces")
     pi, outcomes = read(folder, results, names)
     found = {name: effects(pi, outcome) for name, outcome in outcomes.items()}
     rest = np.array([name not in DISCARDED for name in names])
     mean = np.mean([log_pi(policy) for policy in learned.values()], axis=0)
 
     print(
-        f"{len(pi)} trainings; reliability: accuracy {found['accuracy'].reliability:.2f}, "
+        f"{len(pi)} pairs; reliability: accuracy {found['accuracy'].reliability:.2f}, "
         f"loss {found['loss'].reliability:.2f}"
     )
     print("| transformation | accuracy, points | less loss | pi times uniform, geometric mean |\n|---|---|---|---|")
@@ -119,9 +145,12 @@ def table(folder: Path, results: Path, policies: Sequence[Path], out: Path | Non
     if out is not None:
         document = {
             "transformations": list(names),
-            "trainings": [
-                {"half": [n for n, share in zip(names, row, strict=True) if share], "accuracy": a, "loss": -less_loss}
-                for row, a, less_loss in zip(pi, outcomes["accuracy"], outcomes["loss"], strict=True)
+            "pairs": [
+                [
+                    {"half": [n for n, share in zip(names, row, strict=True) if share], "accuracy": a, "loss": -less}
+                    for row, a, less in zip(*pair, strict=True)
+                ]
+                for pair in zip(pi, outcomes["accuracy"], outcomes["loss"], strict=True)
             ],
             "effects": {
                 n: {"value": of.value.tolist(), "standard_error": of.error.tolist()} for n, of in found.items()
@@ -137,7 +166,7 @@ def main() -> None:
     writer = commands.add_parser("write")
     writer.add_argument("space")
     writer.add_argument("--out", type=Path, required=True)
-    writer.add_argument("--n", type=int, default=64)
+    writer.add_argument("--pairs", type=int, default=32)
     writer.add_argument("--seed", type=int, default=0)
     reader = commands.add_parser("table")
     reader.add_argument("folder", type=Path)
@@ -146,7 +175,7 @@ def main() -> None:
     reader.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.command == "write":
-        write(given.space, given.n, given.seed, given.out)
+        write(given.space, given.pairs, given.seed, given.out)
     else:
         table(given.folder, given.results, given.policies, given.out)
 
