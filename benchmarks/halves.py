@@ -22,6 +22,7 @@ import numpy as np
 from scipy import stats
 
 from positions import load
+from slackaug.evaluation.candidates import label
 from slackaug.policy import Policy
 from slackaug.spaces import get_space
 from slackaug.stability import DISCARDED
@@ -48,11 +49,12 @@ def write(space_name: str, n_pairs: int, seed: int, out: Path) -> None:
         raise SystemExit(f"{out}: has halves already; choose another --out")
     out.mkdir(parents=True, exist_ok=True)
     space, rng = get_space(space_name), np.random.default_rng(seed)
+    width = len(str(2 * n_pairs - 1))  # of their numbers, so that pairs are side by side in the order of names
     for pair in range(n_pairs):
         order = rng.permutation(len(space))
         for side, half in enumerate((order[: len(space) // 2], order[len(space) // 2 :])):
             left_out = [name for i, name in enumerate(space.names) if i not in half]
-            Policy.uniform(space.exclude(*left_out)).save(out / f"half_{2 * pair + side:02d}.json")
+            Policy.uniform(space.exclude(*left_out)).save(out / f"half_{2 * pair + side:0{width}d}.json")
 
 
 def effects(pi: Array, outcome: Array) -> Effects:
@@ -116,7 +118,7 @@ def correlations(found: Effects, learned: Array, rest: Any) -> list[float]:
 
 
 def table(folder: Path, results: Path, policies: Sequence[Path], out: Path | None) -> None:
-    learned = {path.stem: load(path) for path in policies}
+    learned = {label(path): load(path) for path in policies}
     names = next(iter(learned.values())).space.names
     if any(policy.space.names != names for policy in learned.values()):
         raise SystemExit("the learned policies are of different spaces")

@@ -68,9 +68,9 @@ def test_the_table_ranks_a_policy_by_what_is_true(folder: Path, capsys: pytest.C
     for path, sign in ((right, 1), (wrong, -1)):
         replace(phi, pi=phi.pi + sign * phi.pi.new_tensor(list(worth.values())) / 10).save(path)
     halves.table(folder, file, [right, wrong], folder / "table.json")
-    rows = {line.split(" | ")[0]: line.split(" | ")[1:] for line in capsys.readouterr().out.splitlines()}
-    assert rows["| right"][:2] == ["1.00", "1.00"]
-    assert rows["| wrong"][:2] == ["-1.00", "-1.00"]
+    rows = {Path(line.split(" | ")[0]).name: line.split(" | ")[1:] for line in capsys.readouterr().out.splitlines()}
+    assert rows["right.json"][:2] == ["1.00", "1.00"]
+    assert rows["wrong.json"][:2] == ["-1.00", "-1.00"]
     assert len(json.loads((folder / "table.json").read_text())["pairs"]) == 32
 
 
@@ -98,3 +98,24 @@ def test_what_cannot_be_said_is_refused(folder: Path, tmp_path: Path) -> None:
         halves.read(folder, few, SPACE.names[:5])
     with pytest.raises(SystemExit, match="has halves already"):
         halves.write("cifar", 2, 0, folder)
+
+
+def test_runs_whose_policies_have_one_name_are_all_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = results(folder, {"Invert": -17.0}, 1.0)
+    runs = [folder / name / "policy.json" for name in ("0", "1")]
+    for i, path in enumerate(runs):
+        path.parent.mkdir()
+        phi = Policy.uniform(SPACE)
+        replace(phi, pi=phi.pi + phi.pi.new_tensor(range(len(SPACE))) / (10 + i)).save(path)
+    halves.table(folder, file, runs, None)
+    shown = capsys.readouterr().out
+    assert all(f"| {path.parent} | " in shown for path in runs)
+
+
+def test_pairs_stay_together_however_many(tmp_path: Path) -> None:
+    halves.write("cifar", 60, 0, tmp_path)
+    names = [{*Policy.load(path).space.names} for path in sorted(tmp_path.glob("half_*.json"))]
+    assert len(names) == 120
+    assert all(
+        one | other == {*SPACE.names} and not one & other for one, other in zip(names[::2], names[1::2], strict=True)
+    )

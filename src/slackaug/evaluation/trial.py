@@ -296,8 +296,9 @@ def read_results(trials: Sequence[Trial]) -> list[dict[str, Any] | None]:
     """
     found = [read_file(one.result_file, one.key) for one in trials]
     if None in found:
-        others = {path for one in trials[:1] for path in one.result_file.parent.glob("*.json") if path.is_file()}
-        by_key = {result["key"]: result for path in sorted(others) if (result := read_file(path)) is not None}
+        paths = sorted(trials[0].result_file.parent.glob("*.json"))
+        others = (read_file(path) for path in paths if path.is_file())
+        by_key = {result["key"]: result for result in others if result is not None}
         found = [result or by_key.get(one.key) for one, result in zip(trials, found, strict=True)]
     return [
         result | {"name": one.name} if result is not None and has_model(one) else None
