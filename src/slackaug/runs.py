@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import torch
 
-from . import __version__
+from . import __version__, provenance
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
 from .files import leads_elsewhere, temporary_name, write_atomically
 from .policy import Policy
@@ -270,6 +270,7 @@ def environment() -> dict[str, Any]:
     """What a result may depend on beside the configuration."""
     return {
         "slackaug": __version__,
+        "commit": provenance.commit(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
