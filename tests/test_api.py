@@ -259,6 +259,16 @@ def test_every_choice_is_said(given, says, command, tiny_npz, tmp_path):
     assert says in out
 
 
+@pytest.mark.parametrize(("given", "n"), [(7, 7), (100, 12)])
+def test_what_re_training_has_is_said(given, n, command, tiny_npz, tmp_path):
+    option = ["--set", f"search.retrain_batch={given}"]
+    out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *option).stdout
+    assert (
+        f"5 rounds of 40 + 60 steps, {n} images under composites of their own in each of the first; "
+        "in the others 16 composites of 12 images, and 12 of validation; " in out
+    )
+
+
 def test_the_stored_configuration_reproduces_the_run(command, tiny_npz, finished, tmp_path):
     config = finished / "config.yaml"
     done = command("search", tiny_npz, "-o", tmp_path / "run", "--config", config)

@@ -4,6 +4,7 @@ import json
 import math
 import signal
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -110,14 +111,23 @@ def test_a_search_after_a_calibration_is_the_search_at_that_rate(tiny_npz):
     assert torch.equal(found.state.phi.mu, given.state.phi.mu)
 
 
-def test_progress_counts_the_trials(tiny_npz):
-    learner = tiny_learner(load(str(tiny_npz)))
+@pytest.mark.parametrize("retrain_batch", ["null", 2, 100])
+def test_progress_counts_the_trials(retrain_batch, tiny_npz):
+    learner = tiny_learner(load(str(tiny_npz)), search__retrain_batch=retrain_batch)
     seen = [(progress.stage, progress.done) for progress in learn.work(learner)]
     shares = [done for _, done in seen]
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1)
     trials = [done for stage, done in seen if stage == "calibration"]
     assert trials[-1] > trials[0] > max(done for stage, done in seen if stage == "pre-training")
+
+
+def test_progress_is_by_images(tiny_npz):
+    """2 composites of 4 images move the policy, and 1 image re-trains the network."""
+    learner = tiny_learner(load(str(tiny_npz)), search__calibrate="false", search__retrain_batch=1)
+    seen = [(progress.stage, progress.done) for progress in learn.work(learner)]
+    gains = {stage: after - before for (_, before), (stage, after) in pairwise(seen)}
+    assert gains["policy"] == pytest.approx(8 * gains["re-training"])
 
 
 def test_the_validation_loss_leaves_no_trace(tiny_npz):

@@ -138,6 +138,22 @@ def test_state_decides_all_passes_to_come():
     assert all(torch.equal(a, b) for a, b in zip(on(other), expected, strict=True))
 
 
+def test_state_decides_the_batches_of_re_training_too():
+    def make(seed: int) -> Plain:
+        streams = {name: rng.generator(seed, name) for name in STREAMS}
+        return Plain(net(), PHI, TRAIN, VAL, B, streams, retrain_batch=7)
+
+    def on(engine: Plain):
+        return *engine.train_gradient(engine.draw_each(PHI)), *engine.train_gradients(engine.draw(PHI, A))
+
+    plain, other = make(0), make(5)
+    on(plain)
+    saved = plain.get_state()
+    other.set_state(saved)
+    expected = on(plain)
+    assert all(torch.equal(a, b) for a, b in zip(on(other), expected, strict=True))
+
+
 def test_a_batch_is_at_most_the_half():
     plain = engine(batch=1000)
     assert plain.train_batches.next().shape == (30,)

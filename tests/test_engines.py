@@ -1,5 +1,8 @@
 """Which way is taken; on a machine without a GPU it is always the plain one."""
 
+import re
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -51,6 +54,21 @@ def test_out_of_memory_says_what_to_try(monkeypatch):
     assert text == (
         "batches of 128 images do not fit on the GPU (8 GB, 2 GB of it free); try half of it: --set evaluate.batch=64"
     )
+
+
+@pytest.mark.parametrize(
+    ("step", "retrain_batch", "setting"),
+    [
+        (0, 6, "batches of 6 images do not fit .* search.retrain_batch=3"),
+        (CONFIG.n_retrain, 6, "x 4 images do not fit .* search.batch=2"),
+        (0, None, "x 4 images do not fit .* search.batch=2"),
+    ],
+)
+def test_the_step_that_does_not_fit_says_which_batch_to_halve(step, retrain_batch, setting, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
+    streams, config = rng.streams(0, "search"), replace(CONFIG, retrain_batch=retrain_batch)
+    engine = Plain(net(), PHI, DATA, DATA, 4, streams, retrain_batch=retrain_batch)
+    assert re.search(setting, str(engines.too_large(engine, config, step)))
 
 
 class Half(Fast):

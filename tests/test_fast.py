@@ -48,21 +48,24 @@ def net(name: str = "wrn-10-1", size: int = 12) -> torch.nn.Module:
     return models.build(name, 4, (size, size), rng.generator(2, "test"))
 
 
-def searched(kind: type[Plain], preparation=AS_STORED, name: str = "wrn-10-1", **options):
+def searched(kind: type[Plain], preparation=AS_STORED, name: str = "wrn-10-1", config=CONFIG, **options):
     size = 12 if preparation is AS_STORED else 10
     split = data()
-    engine = kind(net(name, size), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), preparation, **options)
+    options |= {"retrain_batch": config.retrain_batch}
+    engine = kind(net(name, size), PHI, split, split, config.batch, rng.streams(3, "search"), preparation, **options)
     found = []
-    for state, report in slack.search(slack.start(PHI, engine), engine, CONFIG):
+    for state, report in slack.search(slack.start(PHI, engine), engine, config):
         found.append((copy.deepcopy(state), copy.deepcopy(report)))
     return engine, found
 
 
 @pytest.mark.parametrize("preparation", [AS_STORED, window((10, 10))], ids=["as stored", "window"])
 @pytest.mark.parametrize("name", ["wrn-10-1", "small", "basic"])
-def test_a_search_is_the_plain_one(name, preparation):
-    plain, expected = searched(Plain, preparation, name)
-    fast, found = searched(Fast, preparation, name, precision=torch.float32, compiled=False)
+@pytest.mark.parametrize("retrain_batch", [None, 12], ids=["shared", "own"])
+def test_a_search_is_the_plain_one(name, preparation, retrain_batch):
+    config = replace(CONFIG, retrain_batch=retrain_batch)
+    plain, expected = searched(Plain, preparation, name, config)
+    fast, found = searched(Fast, preparation, name, config, precision=torch.float32, compiled=False)
     for (state, report), (fast_state, fast_report) in zip(expected, found, strict=True):
         assert torch.equal(report.tau.op, fast_report.tau.op)
         torch.testing.assert_close(report.tau.magnitude, fast_report.tau.magnitude, rtol=0, atol=1e-4)
@@ -72,6 +75,16 @@ def test_a_search_is_the_plain_one(name, preparation):
         torch.testing.assert_close(state.phi.pi, fast_state.phi.pi, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(state.anchor.pi, fast_state.anchor.pi, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
+
+
+def test_a_batch_of_re_training_has_no_more_images_than_there_are():
+    config = replace(CONFIG, retrain_batch=1000)
+    drawn = [
+        searched(kind, config=config, **options)[1][0][1].tau
+        for kind, options in ((Plain, {}), (Fast, {"precision": torch.float32, "compiled": False}))
+    ]
+    assert len(drawn[0].op) == len(data().labels)
+    assert torch.equal(drawn[0].op, drawn[1].op)
 
 
 class Frozen(torch.nn.Sequential):

@@ -19,6 +19,7 @@ import oracles
 from slackaug import data, models, rng, slack
 from slackaug.data import Batches, Split
 from slackaug.engine import Plain
+from slackaug.fit import Fit, FitConfig
 from slackaug.policy import Policy
 from slackaug.slack import SearchConfig, State
 from slackaug.spaces import SPACES, Parameters, Space, draw
@@ -427,6 +428,48 @@ def test_v_has_a_batch_of_its_own():
     assert (SearchConfig(batch=6).n_val, SearchConfig(batch=6, val_batch=11).n_val) == (6, 11)
 
 
+# --- re-training on batches whose images have composites of their own -------------------------------------------------
+
+
+def retrained(config: SearchConfig) -> tuple[Plain, list[tuple[State, slack.Report]]]:
+    streams, phi = {name: rng.generator(0, name) for name in STREAMS}, uniform()
+    engine = Plain(
+        tiny_net(), phi, TRAIN, VAL, config.batch, streams, val_batch=config.val_batch,
+        retrain_batch=config.retrain_batch,
+    )  # fmt: skip
+    return engine, [copy.deepcopy(pair) for pair in slack.search(slack.start(phi, engine), engine, config)]
+
+
+def test_it_is_a_training_with_the_policy():
+    """The same images, draws and steps as a `Fit` with the same rates, which evaluations are."""
+    config = replace(CONFIG, n_rounds=1, n_retrain=4, n_unrolled=1, retrain_batch=7, weight_decay=0.0, clip=0.7)
+    _, found = retrained(config)
+    settings = FitConfig(epochs=1, batch=7, lr=config.model_lr, nesterov=False, weight_decay=0.0, clip=0.7)
+    fit = Fit(tiny_net(), uniform(), TRAIN, settings, {name: rng.generator(0, name) for name in STREAMS})
+    fit.n_steps = config.n_steps
+    for state, report in found[:4]:
+        torch.testing.assert_close(report.train_loss, fit.step())
+        torch.testing.assert_close(state.theta_momentum, fit.momentum)
+        assert report.tau.op.shape == (7, 2)
+        assert report.val_loss is None
+
+
+def test_the_policy_moves_with_composites_of_whole_batches():
+    config = replace(CONFIG, retrain_batch=7)
+    engine, found = retrained(config)
+    assert (engine.train_batches.batch, engine.retrain_batches.batch) == (CONFIG.batch, 7)
+    for i, (_, report) in enumerate(found):
+        is_unrolled = i % config.n_steps >= config.n_retrain
+        assert report.tau.op.shape == (config.n_composites if is_unrolled else 7, 2)
+        assert (report.weight is not None) == is_unrolled
+    assert not torch.equal(found[-1][0].phi.pi, uniform().pi)
+
+
+def test_it_takes_no_more_images_than_there_are():
+    _, found = retrained(replace(CONFIG, n_rounds=1, retrain_batch=1000))
+    assert len(found[0][1].tau.op) == len(TRAIN.labels)
+
+
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
@@ -462,6 +505,12 @@ def test_clips_must_be_positive(value):
 def test_a_batch_of_v_has_images():
     with pytest.raises(ValueError, match=r"^search\.val_batch must be at least 1, or null for search\.batch, got 0$"):
         SearchConfig(val_batch=0)
+
+
+def test_a_batch_of_re_training_has_images():
+    says = r"^search\.retrain_batch must be at least 1, or null for steps like the others, got 0$"
+    with pytest.raises(ValueError, match=says):
+        SearchConfig(retrain_batch=0)
 
 
 def test_something_must_be_learned():

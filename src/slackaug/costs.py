@@ -109,7 +109,12 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
     batch = min(config.search.batch, n_half, max(2, int(STEP_FLOPS / per_image)))
     few = min(config.pretrain.batch, batch * 2)
     share = min(config.search.batch, n_half) / batch
-    search = replace(config.search, batch=batch, val_batch=max(2, round(min(config.search.n_val, n_half) / share)))
+    search = replace(
+        config.search,
+        batch=batch,
+        val_batch=max(2, round(min(config.search.n_val, n_half) / share)),
+        retrain_batch=config.search.retrain_batch and max(2, round(min(config.search.retrain_batch, n_half) / share)),
+    )
     small = replace(config, pretrain=replace(config.pretrain, batch=few), search=search)
     each = learn.step_seconds(small, stand_in, device)
     each = each._replace(retraining=share * each.retraining, policy=share * each.policy)

@@ -51,6 +51,7 @@ class Plain:
         preparation: Preparation = AS_STORED,
         average: Callable[[Tensor], Tensor] = alone,
         val_batch: int | None = None,
+        retrain_batch: int | None = None,
     ):
         self.model = model
         self.average = average  # of a gradient of phi, over the models of an ensemble
@@ -60,6 +61,9 @@ class Plain:
         self.normalise = Normalise(phi).to(train.images.device)
         self.train, self.val = train, val
         self.train_batches = Batches(len(train.labels), batch, streams["train data"])
+        self.retrain_batches = self.train_batches  # unless they have a size of their own
+        if retrain_batch is not None:
+            self.retrain_batches = Batches(len(train.labels), retrain_batch, streams["train data"])
         self.val_batches = Batches(len(val.labels), val_batch or batch, streams["val data"])
         self.streams = streams
         self.flip, self.fill = phi.flip, phi.fill
@@ -76,6 +80,9 @@ class Plain:
 
     def draw(self, phi: Policy, n: int) -> Composites:
         return phi.sample(n, self.streams["policy"])
+
+    def draw_each(self, phi: Policy) -> Composites:
+        return self.draw(phi, self.retrain_batches.batch)
 
     def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
         images, labels = self.train.take(self.train_batches.next())
@@ -97,6 +104,15 @@ class Plain:
             losses.append(loss.detach())
         return torch.stack(gradients), torch.stack(losses)
 
+    def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
+        images, labels = self.train.take(self.retrain_batches.next())
+        images = self.preparation.train(images, self.streams["transform"])
+        augmented = augment(images, tau, self.streams["transform"], flip=self.flip, fill=self.fill)
+        self.model.train()
+        with rng.as_default(self.streams["model"]):
+            loss = cross_entropy(self.model(self.normalise(augmented)), labels)
+        return hypergrad.gradient(loss, self.model), loss.detach()
+
     def val_gradient(self) -> tuple[Tensor, Tensor]:
         images, labels = self.val.take(self.val_batches.next())
         self.model.train()
@@ -106,15 +122,20 @@ class Plain:
 
     def get_state(self) -> dict[str, Any]:
         """What decides all passes to come, beside theta_0."""
-        return {
+        state = {
             "model": {name: value.clone() for name, value in self.model.state_dict().items()},
             "train_batches": self.train_batches.get_state(),
             "val_batches": self.val_batches.get_state(),
             "streams": rng.get_state(self.streams),
         }
+        if self.retrain_batches is not self.train_batches:
+            state["retrain_batches"] = self.retrain_batches.get_state()
+        return state
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.train_batches.set_state(state["train_batches"])
+        if self.retrain_batches is not self.train_batches:
+            self.retrain_batches.set_state(state["retrain_batches"])
         self.val_batches.set_state(state["val_batches"])
         rng.set_state(self.streams, state["streams"])

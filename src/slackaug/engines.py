@@ -64,6 +64,7 @@ def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *ar
         return Plain(model, phi, *arguments)
     engine: Plain = Fast(model, phi, *arguments, precision=precision())
     before = engine.get_state()
+    step = search.n_retrain
     try:
         for step in {0, search.n_retrain}:
             engine.execute(slack.take_step, slack.start(phi, engine)._replace(step=step), search)
@@ -72,10 +73,17 @@ def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *ar
         engine.set_state(before)  # first: a step of the other kind may have moved the model, and this is theta_0
         engine = Plain(model, phi, *arguments)
     except torch.OutOfMemoryError:
-        images = f"{search.n_composites} x {engine.train_batches.batch} images"
-        raise OutOfMemory(images, "search.batch", engine.train_batches.batch) from None
+        raise too_large(engine, search, step) from None
     engine.set_state(before)
     return engine
+
+
+def too_large(engine: Plain, search: SearchConfig, step: int) -> "OutOfMemory":
+    if search.retrain_batch is not None and step < search.n_retrain:
+        n = engine.retrain_batches.batch
+        return OutOfMemory(f"batches of {n} images", "search.retrain_batch", n)
+    n = engine.train_batches.batch
+    return OutOfMemory(f"{search.n_composites} x {n} images", "search.batch", n)
 
 
 def fall_back(error: NotCaptured) -> None:

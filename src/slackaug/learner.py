@@ -86,7 +86,8 @@ class Learner:
         search, streams = self.search_config, self.streams("search")
         average = self.ensemble.average if self.ensemble.n_ranks > 1 else alone
         data = self.train, self.val, search.batch, streams, self.preparation
-        return engines.make_engine(self.engine_name, search, self.model, self.phi, *data, average, search.val_batch)
+        batches = search.val_batch, search.retrain_batch
+        return engines.make_engine(self.engine_name, search, self.model, self.phi, *data, average, *batches)
 
     def begin_search(self) -> None:
         self.engine = self.engine or self.make_engine()  # that of the trials is as new
@@ -153,14 +154,18 @@ class Learner:
             )
 
     def share_done(self) -> float:
-        """By passes through the model: a search step has as many as composites."""
-        search = self.config.search
-        weight = search.n_composites * min(search.batch, len(self.train.labels)) / self.fit.batches.batch
-        done = 0 if self.state is None else self.state.round * search.n_steps + self.state.step
+        """By images that pass through the model."""
+        search, n_train = self.config.search, len(self.train.labels)
+        policy = search.n_composites * min(search.batch, n_train)  # images of a step
+        retraining = policy if search.retrain_batch is None else min(search.retrain_batch, n_train)
+        step = 0 if self.state is None else self.state.step
+        a_round = search.n_retrain * retraining + search.n_unrolled * policy
+        done = min(step, search.n_retrain) * retraining + max(step - search.n_retrain, 0) * policy
+        done += 0 if self.state is None else self.state.round * a_round
         trials = calibrate.N_USUAL * search.n_retrain if search.calibrate else 0
         tried = trials if self.state is not None else min(self.n_tried, trials)
-        total = self.fit.n_steps + weight * (trials + search.n_rounds * search.n_steps)
-        return (self.fit.done + weight * (tried + done)) / total
+        total = self.fit.n_steps * self.fit.batches.batch + trials * retraining + search.n_rounds * a_round
+        return (self.fit.done * self.fit.batches.batch + tried * retraining + done) / total
 
     @property
     def theta(self) -> Tensor:

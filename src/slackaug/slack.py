@@ -25,6 +25,7 @@ class SearchConfig:
     n_unrolled: int = 400  # steps of a round in which the policy (phi) moves too
     n_composites: int = 8  # composites drawn in each step (A), each applied to the same images
     batch: int = 128  # training images of a step (B)
+    retrain_batch: int | None = None  # images of a re-training step, each under its own composite; null: as other steps
     val_batch: int | None = None  # validation images of a step in which the policy moves; null: as many as search.batch
     model_lr: float = 0.4  # rate of the network (eta), cosine to zero over a round; with calibrate, the first tried
     policy_lr: float = 1.0  # rate of the policy (alpha); no effect with kl_budget
@@ -46,8 +47,9 @@ class SearchConfig:
         for name in ("n_rounds", "n_unrolled", "n_composites", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"search.{name} must be at least 1, got {getattr(self, name)}")
-        if self.val_batch is not None and self.val_batch < 1:
-            raise ValueError(f"search.val_batch must be at least 1, or null for search.batch, got {self.val_batch}")
+        for name, null in (("val_batch", "search.batch"), ("retrain_batch", "steps like the others")):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"search.{name} must be at least 1, or null for {null}, got {getattr(self, name)}")
         for name in ("n_retrain", "policy_lr", "kl_weight", "weight_decay", "momentum"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"search.{name} must not be negative, got {getattr(self, name)}")
@@ -93,11 +95,19 @@ class Engine(Protocol):
         """The next batch of train images under each composite: g (A, P) and losses (A,)."""
         ...
 
+    def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
+        """The next batch of re-training, each image under its own composite of tau: g (P,) and the loss."""
+        ...
+
     def val_gradient(self) -> tuple[Tensor, Tensor]:
         """The next batch of val images as they are: v (P,) and the loss, leaving the batch-norm statistics alone."""
         ...
 
     def draw(self, phi: Policy, n: int) -> Composites: ...
+
+    def draw_each(self, phi: Policy) -> Composites:
+        """One for each image of the next batch of re-training."""
+        ...
 
     def average(self, gradient: Tensor) -> Tensor:
         """A gradient of phi, averaged over the models of an ensemble; as it is where there is one model."""
@@ -160,6 +170,8 @@ def search(state: State, engine: Engine, config: SearchConfig) -> Iterator[tuple
 
 
 def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State, Report]:
+    if config.retrain_batch is not None and state.step < config.n_retrain:
+        return retrain(state, engine, config)
     tau = engine.draw(state.phi, config.n_composites)
     grad_train, losses = engine.train_gradients(tau)  # (A, P), (A,)
     grad_train = hypergrad.clip(grad_train, config.clip)
@@ -179,6 +191,14 @@ def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State
             state = spend_budget(state, engine.scheduled("kl", kl_allowed(state.step, config)), *grads)
         report = report._replace(val_loss=val_loss, weight=weight)
     return state, report
+
+
+def retrain(state: State, engine: Engine, config: SearchConfig) -> tuple[State, Report]:
+    """7 and 8 on a batch like those of pre-training and of evaluation, whose images do not share their composites."""
+    tau = engine.draw_each(state.phi)
+    g, loss = engine.train_gradient(tau)
+    update_theta(state, engine, config, hypergrad.clip(g, config.clip))
+    return state._replace(step=state.step + 1), Report(loss, None, None, tau)
 
 
 def model_lr(step: int, config: SearchConfig) -> float:

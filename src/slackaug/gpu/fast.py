@@ -240,11 +240,13 @@ class Fast(Plain):
 
     def draw_noise(self, state: State, config: SearchConfig, is_unrolled: bool) -> dict[str, Tensor]:
         """All that chance and the schedule decide about a step, on the CPU and in the order of the plain way."""
-        n, k = config.n_composites, len(state.phi.pi)
-        index = self.train_batches.next()
+        is_shared = is_unrolled or config.retrain_batch is None  # whether a composite is that of many images
+        index = (self.train_batches if is_shared else self.retrain_batches).next()
+        n, k = config.n_composites if is_shared else len(index), len(state.phi.pi)
+        n_augmented = n * len(index) if is_shared else n
         height, width = self.train.images.shape[2:]
         window = self.preparation.draw(len(index), (height, width), self.streams["transform"])
-        u, flip = spaces.chance(n * len(index), k, self.streams["transform"], flip=self.flip)
+        u, flip = spaces.chance(n_augmented, k, self.streams["transform"], flip=self.flip)
         drawn = {
             "uniform": rng.uniform((2, n, k), self.streams["policy"]),
             "normal": rng.normal((n, k), self.streams["policy"]),
@@ -269,11 +271,21 @@ class Fast(Plain):
     def draw(self, phi: Policy, n: int) -> Composites:
         return phi.transport(self.drawn["uniform"], self.drawn["normal"])
 
-    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
+    def train_images(self) -> Batch:
         images, labels = self.train.take(self.drawn["index"], self.drawn.get("images"))
-        images = self.preparation.apply(images, self.drawn["window"]).repeat(len(tau.op), 1, 1, 1)
-        parameters = Parameters(tau.repeat(len(labels)), self.drawn["u"], self.drawn["flip"])
-        return self.passes.gradients(self.passes.augment(images, parameters, self.fill), labels)
+        return Batch(self.preparation.apply(images, self.drawn["window"]), labels)
+
+    def augment(self, images: Tensor, tau: Composites) -> Tensor:
+        return self.passes.augment(images, Parameters(tau, self.drawn["u"], self.drawn["flip"]), self.fill)
+
+    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
+        images, labels = self.train_images()
+        augmented = self.augment(images.repeat(len(tau.op), 1, 1, 1), tau.repeat(len(labels)))
+        return self.passes.gradients(augmented, labels)
+
+    def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
+        images, labels = self.train_images()
+        return self.passes.gradient(self.augment(images, tau), labels)
 
     def val_gradient(self) -> tuple[Tensor, Tensor]:
         images, labels = self.val.take(self.drawn["val_index"], self.drawn.get("val_images"))
