@@ -260,12 +260,12 @@ def test_every_choice_is_said(given, says, command, tiny_npz, tmp_path):
 
 
 @pytest.mark.parametrize(("given", "n"), [(7, 7), (100, 12)])
-def test_what_re_training_has_is_said(given, n, command, tiny_npz, tmp_path):
-    option = ["--set", f"search.retrain_batch={given}"]
+def test_what_the_network_learns_from_is_said(given, n, command, tiny_npz, tmp_path):
+    option = ["--set", f"search.train_batch={given}"]
     out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *option).stdout
     assert (
-        f"5 rounds of 40 + 60 steps, {n} images under composites of their own in each of the first; "
-        "in the others 16 composites of 12 images, and 12 of validation; " in out
+        f"5 rounds of 40 + 60 steps, {n} images under composites of their own in each; "
+        "in the latter, for rewards, 16 composites of 12 images, and 12 of validation; " in out
     )
 
 

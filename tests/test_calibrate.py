@@ -111,9 +111,9 @@ def test_a_search_after_a_calibration_is_the_search_at_that_rate(tiny_npz):
     assert torch.equal(found.state.phi.mu, given.state.phi.mu)
 
 
-@pytest.mark.parametrize("retrain_batch", ["null", 2, 100])
-def test_progress_counts_the_trials(retrain_batch, tiny_npz):
-    learner = tiny_learner(load(str(tiny_npz)), search__retrain_batch=retrain_batch)
+@pytest.mark.parametrize("train_batch", ["null", 2, 100])
+def test_progress_counts_the_trials(train_batch, tiny_npz):
+    learner = tiny_learner(load(str(tiny_npz)), search__train_batch=train_batch)
     seen = [(progress.stage, progress.done) for progress in learn.work(learner)]
     shares = [done for _, done in seen]
     assert shares == sorted(shares)
@@ -123,11 +123,11 @@ def test_progress_counts_the_trials(retrain_batch, tiny_npz):
 
 
 def test_progress_is_by_images(tiny_npz):
-    """2 composites of 4 images move the policy, and 1 image re-trains the network."""
-    learner = tiny_learner(load(str(tiny_npz)), search__calibrate="false", search__retrain_batch=1)
+    """1 image re-trains the network; 2 composites of 4 images more move the policy."""
+    learner = tiny_learner(load(str(tiny_npz)), search__calibrate="false", search__train_batch=1)
     seen = [(progress.stage, progress.done) for progress in learn.work(learner)]
     gains = {stage: after - before for (_, before), (stage, after) in pairwise(seen)}
-    assert gains["policy"] == pytest.approx(8 * gains["re-training"])
+    assert gains["policy"] == pytest.approx(9 * gains["re-training"])
 
 
 def test_the_validation_loss_leaves_no_trace(tiny_npz):

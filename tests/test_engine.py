@@ -138,10 +138,10 @@ def test_state_decides_all_passes_to_come():
     assert all(torch.equal(a, b) for a, b in zip(on(other), expected, strict=True))
 
 
-def test_state_decides_the_batches_of_re_training_too():
+def test_state_decides_the_batches_to_learn_from_too():
     def make(seed: int) -> Plain:
         streams = {name: rng.generator(seed, name) for name in STREAMS}
-        return Plain(net(), PHI, TRAIN, VAL, B, streams, retrain_batch=7)
+        return Plain(net(), PHI, TRAIN, VAL, B, streams, train_batch=7)
 
     def on(engine: Plain):
         return *engine.train_gradient(engine.draw_each(PHI)), *engine.train_gradients(engine.draw(PHI, A))

@@ -57,17 +57,17 @@ def test_out_of_memory_says_what_to_try(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("step", "retrain_batch", "setting"),
+    ("step", "train_batch", "setting"),
     [
-        (0, 6, "batches of 6 images do not fit .* search.retrain_batch=3"),
+        (0, 6, "batches of 6 images do not fit .* search.train_batch=3"),
         (CONFIG.n_retrain, 6, "x 4 images do not fit .* search.batch=2"),
         (0, None, "x 4 images do not fit .* search.batch=2"),
     ],
 )
-def test_the_step_that_does_not_fit_says_which_batch_to_halve(step, retrain_batch, setting, monkeypatch):
+def test_the_step_that_does_not_fit_says_which_batch_to_halve(step, train_batch, setting, monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
-    streams, config = rng.streams(0, "search"), replace(CONFIG, retrain_batch=retrain_batch)
-    engine = Plain(net(), PHI, DATA, DATA, 4, streams, retrain_batch=retrain_batch)
+    streams, config = rng.streams(0, "search"), replace(CONFIG, train_batch=train_batch)
+    engine = Plain(net(), PHI, DATA, DATA, 4, streams, train_batch=train_batch)
     assert re.search(setting, str(engines.too_large(engine, config, step)))
 
 

@@ -51,7 +51,7 @@ def net(name: str = "wrn-10-1", size: int = 12) -> torch.nn.Module:
 def searched(kind: type[Plain], preparation=AS_STORED, name: str = "wrn-10-1", config=CONFIG, **options):
     size = 12 if preparation is AS_STORED else 10
     split = data()
-    options |= {"retrain_batch": config.retrain_batch}
+    options |= {"train_batch": config.train_batch}
     engine = kind(net(name, size), PHI, split, split, config.batch, rng.streams(3, "search"), preparation, **options)
     found = []
     for state, report in slack.search(slack.start(PHI, engine), engine, config):
@@ -61,9 +61,9 @@ def searched(kind: type[Plain], preparation=AS_STORED, name: str = "wrn-10-1", c
 
 @pytest.mark.parametrize("preparation", [AS_STORED, window((10, 10))], ids=["as stored", "window"])
 @pytest.mark.parametrize("name", ["wrn-10-1", "small", "basic"])
-@pytest.mark.parametrize("retrain_batch", [None, 12], ids=["shared", "own"])
-def test_a_search_is_the_plain_one(name, preparation, retrain_batch):
-    config = replace(CONFIG, retrain_batch=retrain_batch)
+@pytest.mark.parametrize("train_batch", [None, 12], ids=["shared", "own"])
+def test_a_search_is_the_plain_one(name, preparation, train_batch):
+    config = replace(CONFIG, train_batch=train_batch)
     plain, expected = searched(Plain, preparation, name, config)
     fast, found = searched(Fast, preparation, name, config, precision=torch.float32, compiled=False)
     for (state, report), (fast_state, fast_report) in zip(expected, found, strict=True):
@@ -77,8 +77,8 @@ def test_a_search_is_the_plain_one(name, preparation, retrain_batch):
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
 
 
-def test_a_batch_of_re_training_has_no_more_images_than_there_are():
-    config = replace(CONFIG, retrain_batch=1000)
+def test_a_network_learns_from_no_more_images_than_there_are():
+    config = replace(CONFIG, train_batch=1000)
     drawn = [
         searched(kind, config=config, **options)[1][0][1].tau
         for kind, options in ((Plain, {}), (Fast, {"precision": torch.float32, "compiled": False}))

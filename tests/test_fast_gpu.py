@@ -50,12 +50,14 @@ def engine(kind: type[Plain], name: str = "wrn-16-2", **options) -> Plain:
 
 @pytest.mark.parametrize("precision", BOUNDS, ids=str)
 @pytest.mark.parametrize("name", ["wrn-16-2", "resnet18"])
-def test_a_step_of_each_kind_from_the_same_state(name, precision):
+@pytest.mark.parametrize("train_batch", [None, 96], ids=["shared", "own"])
+def test_a_step_of_each_kind_from_the_same_state(name, precision, train_batch):
     of_loss, of_weight = BOUNDS[precision]
-    for step in (0, CONFIG.n_retrain):
-        plain, fast = engine(Plain, name), engine(Fast, name, precision=precision)
-        _, a = plain.execute(slack.take_step, slack.start(PHI, plain)._replace(step=step), CONFIG)
-        _, b = fast.execute(slack.take_step, slack.start(PHI, fast)._replace(step=step), CONFIG)
+    config, own = replace(CONFIG, train_batch=train_batch), {"train_batch": train_batch}
+    for step in (0, config.n_retrain):
+        plain, fast = engine(Plain, name, **own), engine(Fast, name, precision=precision, **own)
+        _, a = plain.execute(slack.take_step, slack.start(PHI, plain)._replace(step=step), config)
+        _, b = fast.execute(slack.take_step, slack.start(PHI, fast)._replace(step=step), config)
         assert torch.equal(a.tau.op, b.tau.op.cpu())
         assert torch.allclose(a.tau.magnitude, b.tau.magnitude.cpu(), rtol=0, atol=1e-12)
         assert b.train_loss.item() == pytest.approx(a.train_loss.item(), rel=of_loss)

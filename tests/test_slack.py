@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import oracles
-from slackaug import data, models, rng, slack
+from slackaug import data, hypergrad, models, rng, slack
 from slackaug.data import Batches, Split
 from slackaug.engine import Plain
 from slackaug.fit import Fit, FitConfig
@@ -428,22 +428,20 @@ def test_v_has_a_batch_of_its_own():
     assert (SearchConfig(batch=6).n_val, SearchConfig(batch=6, val_batch=11).n_val) == (6, 11)
 
 
-# --- re-training on batches whose images have composites of their own -------------------------------------------------
+# --- a network that learns from images with composites of their own ---------------------------------------------------
 
 
-def retrained(config: SearchConfig) -> tuple[Plain, list[tuple[State, slack.Report]]]:
+def learned_apart(config: SearchConfig) -> tuple[Plain, list[tuple[State, slack.Report]]]:
     streams, phi = {name: rng.generator(0, name) for name in STREAMS}, uniform()
-    engine = Plain(
-        tiny_net(), phi, TRAIN, VAL, config.batch, streams, val_batch=config.val_batch,
-        retrain_batch=config.retrain_batch,
-    )  # fmt: skip
+    batches = {"val_batch": config.val_batch, "train_batch": config.train_batch}
+    engine = Plain(tiny_net(), phi, TRAIN, VAL, config.batch, streams, **batches)
     return engine, [copy.deepcopy(pair) for pair in slack.search(slack.start(phi, engine), engine, config)]
 
 
-def test_it_is_a_training_with_the_policy():
+def test_re_training_is_a_training_with_the_policy():
     """The same images, draws and steps as a `Fit` with the same rates, which evaluations are."""
-    config = replace(CONFIG, n_rounds=1, n_retrain=4, n_unrolled=1, retrain_batch=7, weight_decay=0.0, clip=0.7)
-    _, found = retrained(config)
+    config = replace(CONFIG, n_rounds=1, n_retrain=4, n_unrolled=1, train_batch=7, weight_decay=0.0, clip=0.7)
+    _, found = learned_apart(config)
     settings = FitConfig(epochs=1, batch=7, lr=config.model_lr, nesterov=False, weight_decay=0.0, clip=0.7)
     fit = Fit(tiny_net(), uniform(), TRAIN, settings, {name: rng.generator(0, name) for name in STREAMS})
     fit.n_steps = config.n_steps
@@ -454,19 +452,36 @@ def test_it_is_a_training_with_the_policy():
         assert report.val_loss is None
 
 
-def test_the_policy_moves_with_composites_of_whole_batches():
-    config = replace(CONFIG, retrain_batch=7)
-    engine, found = retrained(config)
-    assert (engine.train_batches.batch, engine.retrain_batches.batch) == (CONFIG.batch, 7)
-    for i, (_, report) in enumerate(found):
-        is_unrolled = i % config.n_steps >= config.n_retrain
-        assert report.tau.op.shape == (config.n_composites if is_unrolled else 7, 2)
-        assert (report.weight is not None) == is_unrolled
-    assert not torch.equal(found[-1][0].phi.pi, uniform().pi)
+def test_composites_of_whole_batches_are_for_rewards_alone():
+    """A network goes the same way, whatever composites are drawn beside it, as long as the policy is the same."""
+    config = replace(CONFIG, n_rounds=1, train_batch=7, learn_mu=False, policy_lr=0.0)
+    few, many = (learned_apart(replace(config, n_composites=n)) for n in (2, 5))
+    streams = [engine.streams["train data"].get_state() for engine, _ in (few, many)]
+    assert torch.equal(*streams)  # else they would see other images
+    for i, ((a, with_few), (b, with_many)) in enumerate(zip(few[1], many[1], strict=True)):
+        is_unrolled = i >= config.n_retrain
+        assert (len(with_few.tau.op), len(with_many.tau.op)) == ((2, 5) if is_unrolled else (7, 7))
+        if i <= config.n_retrain:  # the draws of later steps follow upon other ones
+            assert torch.equal(a.theta_momentum, b.theta_momentum)
+            assert torch.equal(with_few.train_loss, with_many.train_loss)
 
 
-def test_it_takes_no_more_images_than_there_are():
-    _, found = retrained(replace(CONFIG, n_rounds=1, retrain_batch=1000))
+def test_rewards_are_those_of_the_composites():
+    config = replace(CONFIG, n_rounds=1, n_retrain=0, n_unrolled=1, train_batch=7, kl_weight=0.0)
+    _, ((state, report),) = learned_apart(config)
+    streams = {name: rng.generator(0, name) for name in STREAMS}
+    engine = Plain(tiny_net(), uniform(), TRAIN, VAL, config.batch, streams, train_batch=7)
+    g, _ = engine.train_gradient(engine.draw_each(uniform()))
+    grad_train, _ = engine.train_gradients(engine.draw(uniform(), config.n_composites))
+    theta = engine.theta.clone()
+    engine.theta.sub_(config.model_lr * (hypergrad.clip(g, config.clip) + config.weight_decay * theta))
+    v = hypergrad.clip_each(engine.val_gradient()[0], engine.sizes, config.val_clip)
+    torch.testing.assert_close(report.weight, hypergrad.clip(grad_train, config.clip) @ v)
+    assert not torch.equal(state.phi.pi, uniform().pi)
+
+
+def test_a_network_learns_from_no_more_images_than_there_are():
+    _, found = learned_apart(replace(CONFIG, n_rounds=1, train_batch=1000))
     assert len(found[0][1].tau.op) == len(TRAIN.labels)
 
 
@@ -507,10 +522,10 @@ def test_a_batch_of_v_has_images():
         SearchConfig(val_batch=0)
 
 
-def test_a_batch_of_re_training_has_images():
-    says = r"^search\.retrain_batch must be at least 1, or null for steps like the others, got 0$"
+def test_a_batch_to_learn_from_has_images():
+    says = r"^search\.train_batch must be at least 1, or null for those of the composites, got 0$"
     with pytest.raises(ValueError, match=says):
-        SearchConfig(retrain_batch=0)
+        SearchConfig(train_batch=0)
 
 
 def test_something_must_be_learned():

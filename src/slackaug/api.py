@@ -211,9 +211,9 @@ def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
     steps = f"{rounds} of {search.n_retrain} + {search.n_unrolled} steps"
     batch, val_batch = min(search.batch, n_train), min(search.n_val, n_val)
     images = f"{search.n_composites} composites of {batch} images in each, and {val_batch} of validation"
-    if search.retrain_batch is not None and search.n_retrain:
-        own = f"{min(search.retrain_batch, n_train)} images under composites of their own in each of the first"
-        images = f"{own}; in the others {images.replace(' in each', '')}"
+    if search.train_batch is not None:
+        own = f"{min(search.train_batch, n_train)} images under composites of their own in each"
+        images = f"{own}; in the latter, for rewards, {images.replace(' in each', '')}"
     shared = "; all positions of a composite have one distribution" if search.tied else ""
     return f"{steps}, {images}; {rate}; {speed}{shared}"
 

@@ -113,7 +113,7 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
         config.search,
         batch=batch,
         val_batch=max(2, round(min(config.search.n_val, n_half) / share)),
-        retrain_batch=config.search.retrain_batch and max(2, round(min(config.search.retrain_batch, n_half) / share)),
+        train_batch=config.search.train_batch and max(2, round(min(config.search.train_batch, n_half) / share)),
     )
     small = replace(config, pretrain=replace(config.pretrain, batch=few), search=search)
     each = learn.step_seconds(small, stand_in, device)

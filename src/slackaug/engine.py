@@ -51,7 +51,7 @@ class Plain:
         preparation: Preparation = AS_STORED,
         average: Callable[[Tensor], Tensor] = alone,
         val_batch: int | None = None,
-        retrain_batch: int | None = None,
+        train_batch: int | None = None,
     ):
         self.model = model
         self.average = average  # of a gradient of phi, over the models of an ensemble
@@ -61,9 +61,9 @@ class Plain:
         self.normalise = Normalise(phi).to(train.images.device)
         self.train, self.val = train, val
         self.train_batches = Batches(len(train.labels), batch, streams["train data"])
-        self.retrain_batches = self.train_batches  # unless they have a size of their own
-        if retrain_batch is not None:
-            self.retrain_batches = Batches(len(train.labels), retrain_batch, streams["train data"])
+        self.own_batches = self.train_batches  # where the network does not learn from images of its own
+        if train_batch is not None:
+            self.own_batches = Batches(len(train.labels), train_batch, streams["train data"])
         self.val_batches = Batches(len(val.labels), val_batch or batch, streams["val data"])
         self.streams = streams
         self.flip, self.fill = phi.flip, phi.fill
@@ -82,7 +82,7 @@ class Plain:
         return phi.sample(n, self.streams["policy"])
 
     def draw_each(self, phi: Policy) -> Composites:
-        return self.draw(phi, self.retrain_batches.batch)
+        return self.draw(phi, self.own_batches.batch)
 
     def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
         images, labels = self.train.take(self.train_batches.next())
@@ -105,7 +105,7 @@ class Plain:
         return torch.stack(gradients), torch.stack(losses)
 
     def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
-        images, labels = self.train.take(self.retrain_batches.next())
+        images, labels = self.train.take(self.own_batches.next())
         images = self.preparation.train(images, self.streams["transform"])
         augmented = augment(images, tau, self.streams["transform"], flip=self.flip, fill=self.fill)
         self.model.train()
@@ -128,14 +128,14 @@ class Plain:
             "val_batches": self.val_batches.get_state(),
             "streams": rng.get_state(self.streams),
         }
-        if self.retrain_batches is not self.train_batches:
-            state["retrain_batches"] = self.retrain_batches.get_state()
+        if self.own_batches is not self.train_batches:
+            state["own_batches"] = self.own_batches.get_state()
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.train_batches.set_state(state["train_batches"])
-        if self.retrain_batches is not self.train_batches:
-            self.retrain_batches.set_state(state["retrain_batches"])
+        if self.own_batches is not self.train_batches:
+            self.own_batches.set_state(state["own_batches"])
         self.val_batches.set_state(state["val_batches"])
         rng.set_state(self.streams, state["streams"])

@@ -79,9 +79,9 @@ def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *ar
 
 
 def too_large(engine: Plain, search: SearchConfig, step: int) -> "OutOfMemory":
-    if search.retrain_batch is not None and step < search.n_retrain:
-        n = engine.retrain_batches.batch
-        return OutOfMemory(f"batches of {n} images", "search.retrain_batch", n)
+    if search.train_batch is not None and step < search.n_retrain:
+        n = engine.own_batches.batch
+        return OutOfMemory(f"batches of {n} images", "search.train_batch", n)
     n = engine.train_batches.batch
     return OutOfMemory(f"{search.n_composites} x {n} images", "search.batch", n)
 

@@ -86,7 +86,7 @@ class Learner:
         search, streams = self.search_config, self.streams("search")
         average = self.ensemble.average if self.ensemble.n_ranks > 1 else alone
         data = self.train, self.val, search.batch, streams, self.preparation
-        batches = search.val_batch, search.retrain_batch
+        batches = search.val_batch, search.train_batch
         return engines.make_engine(self.engine_name, search, self.model, self.phi, *data, average, *batches)
 
     def begin_search(self) -> None:
@@ -156,8 +156,10 @@ class Learner:
     def share_done(self) -> float:
         """By images that pass through the model."""
         search, n_train = self.config.search, len(self.train.labels)
-        policy = search.n_composites * min(search.batch, n_train)  # images of a step
-        retraining = policy if search.retrain_batch is None else min(search.retrain_batch, n_train)
+        retraining = policy = search.n_composites * min(search.batch, n_train)  # images of a step
+        if search.train_batch is not None:
+            retraining = min(search.train_batch, n_train)
+            policy += retraining
         step = 0 if self.state is None else self.state.step
         a_round = search.n_retrain * retraining + search.n_unrolled * policy
         done = min(step, search.n_retrain) * retraining + max(step - search.n_retrain, 0) * policy

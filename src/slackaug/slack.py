@@ -25,7 +25,7 @@ class SearchConfig:
     n_unrolled: int = 400  # steps of a round in which the policy (phi) moves too
     n_composites: int = 8  # composites drawn in each step (A), each applied to the same images
     batch: int = 128  # training images of a step (B)
-    retrain_batch: int | None = None  # images of a re-training step, each under its own composite; null: as other steps
+    train_batch: int | None = None  # images the network learns from, each under its own composite; null: those of tau_a
     val_batch: int | None = None  # validation images of a step in which the policy moves; null: as many as search.batch
     model_lr: float = 0.4  # rate of the network (eta), cosine to zero over a round; with calibrate, the first tried
     policy_lr: float = 1.0  # rate of the policy (alpha); no effect with kl_budget
@@ -47,7 +47,7 @@ class SearchConfig:
         for name in ("n_rounds", "n_unrolled", "n_composites", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"search.{name} must be at least 1, got {getattr(self, name)}")
-        for name, null in (("val_batch", "search.batch"), ("retrain_batch", "steps like the others")):
+        for name, null in (("val_batch", "search.batch"), ("train_batch", "those of the composites")):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"search.{name} must be at least 1, or null for {null}, got {getattr(self, name)}")
         for name in ("n_retrain", "policy_lr", "kl_weight", "weight_decay", "momentum"):
@@ -96,7 +96,7 @@ class Engine(Protocol):
         ...
 
     def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
-        """The next batch of re-training, each image under its own composite of tau: g (P,) and the loss."""
+        """The next batch of search.train_batch images, each under its own composite of tau: g (P,) and the loss."""
         ...
 
     def val_gradient(self) -> tuple[Tensor, Tensor]:
@@ -106,7 +106,7 @@ class Engine(Protocol):
     def draw(self, phi: Policy, n: int) -> Composites: ...
 
     def draw_each(self, phi: Policy) -> Composites:
-        """One for each image of the next batch of re-training."""
+        """One for each image of the next `train_gradient`."""
         ...
 
     def average(self, gradient: Tensor) -> Tensor:
@@ -170,15 +170,21 @@ def search(state: State, engine: Engine, config: SearchConfig) -> Iterator[tuple
 
 
 def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State, Report]:
-    if config.retrain_batch is not None and state.step < config.n_retrain:
-        return retrain(state, engine, config)
-    tau = engine.draw(state.phi, config.n_composites)
-    grad_train, losses = engine.train_gradients(tau)  # (A, P), (A,)
-    grad_train = hypergrad.clip(grad_train, config.clip)
-    update_theta(state, engine, config, grad_train.mean(0))  # 7, 8
-    report = Report(losses.mean(), None, None, tau)
+    learns_apart, is_unrolled = config.train_batch is not None, state.step >= config.n_retrain
+    if learns_apart:  # from a batch like those of pre-training and evaluation; composites are for rewards alone
+        tau = engine.draw_each(state.phi)
+        g, loss = engine.train_gradient(tau)  # (P,)
+        g = hypergrad.clip(g, config.clip)
+    if is_unrolled or not learns_apart:
+        tau = engine.draw(state.phi, config.n_composites)
+        grad_train, losses = engine.train_gradients(tau)  # (A, P), (A,)
+        grad_train = hypergrad.clip(grad_train, config.clip)
+    if not learns_apart:
+        g, loss = grad_train.mean(0), losses.mean()  # 7
+    update_theta(state, engine, config, g)  # 8
+    report = Report(loss, None, None, tau)
     state = state._replace(step=state.step + 1)
-    if state.step > config.n_retrain:  # 9
+    if is_unrolled:  # 9
         grad_val, val_loss = engine.val_gradient()
         weight = hypergrad.alignment(hypergrad.clip_each(grad_val, engine.sizes, config.val_clip), grad_train)
         seen = hypergrad.less_the_others(weight) if config.baseline else weight
@@ -191,14 +197,6 @@ def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State
             state = spend_budget(state, engine.scheduled("kl", kl_allowed(state.step, config)), *grads)
         report = report._replace(val_loss=val_loss, weight=weight)
     return state, report
-
-
-def retrain(state: State, engine: Engine, config: SearchConfig) -> tuple[State, Report]:
-    """7 and 8 on a batch like those of pre-training and of evaluation, whose images do not share their composites."""
-    tau = engine.draw_each(state.phi)
-    g, loss = engine.train_gradient(tau)
-    update_theta(state, engine, config, hypergrad.clip(g, config.clip))
-    return state._replace(step=state.step + 1), Report(loss, None, None, tau)
 
 
 def model_lr(step: int, config: SearchConfig) -> float:

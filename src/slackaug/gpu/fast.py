@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import hypergrad, models, rng, slack, spaces
-from ..data import Split
+from ..data import Batches, Split
 from ..data.dataset import Batch
 from ..engine import Normalise, Plain, alone
 from ..fit import Fit, descend
@@ -240,10 +240,26 @@ class Fast(Plain):
 
     def draw_noise(self, state: State, config: SearchConfig, is_unrolled: bool) -> dict[str, Tensor]:
         """All that chance and the schedule decide about a step, on the CPU and in the order of the plain way."""
-        is_shared = is_unrolled or config.retrain_batch is None  # whether a composite is that of many images
-        index = (self.train_batches if is_shared else self.retrain_batches).next()
-        n, k = config.n_composites if is_shared else len(index), len(state.phi.pi)
-        n_augmented = n * len(index) if is_shared else n
+        learns_apart, k = config.train_batch is not None, len(state.phi.pi)
+        drawn = {"lr": torch.tensor(slack.model_lr(state.step, config), dtype=torch.float64)}
+        if learns_apart:
+            own = self.draw_batch(self.own_batches, k)
+            drawn |= {f"own_{name}": value for name, value in own.items()}
+        if is_unrolled or not learns_apart:
+            drawn |= self.draw_batch(self.train_batches, k, config.n_composites)
+        if is_unrolled:
+            drawn["val_index"] = self.val_batches.next()
+            val_images = self.val.read_ahead(drawn["val_index"])
+            drawn |= {} if val_images is None else {"val_images": val_images}
+            drawn["eta"] = torch.tensor(config.model_lr, dtype=torch.float64)
+            if config.kl_budget is not None:
+                drawn["kl"] = torch.tensor(slack.kl_allowed(state.step + 1, config), dtype=torch.float64)
+        return drawn
+
+    def draw_batch(self, batches: Batches, k: int, n_composites: int | None = None) -> dict[str, Tensor]:
+        """Images, and composites of k transformations: so many for all of them, or one for each."""
+        index = batches.next()
+        n, n_augmented = (n_composites, n_composites * len(index)) if n_composites else (len(index), len(index))
         height, width = self.train.images.shape[2:]
         window = self.preparation.draw(len(index), (height, width), self.streams["transform"])
         u, flip = spaces.chance(n_augmented, k, self.streams["transform"], flip=self.flip)
@@ -254,29 +270,26 @@ class Fast(Plain):
             "window": window,
             "u": u,
             "flip": flip,
-            "lr": torch.tensor(slack.model_lr(state.step, config), dtype=torch.float64),
         }
-        read_ahead = {"images": self.train.read_ahead(index)}
-        if is_unrolled:
-            drawn["val_index"] = self.val_batches.next()
-            read_ahead["val_images"] = self.val.read_ahead(drawn["val_index"])
-            drawn["eta"] = torch.tensor(config.model_lr, dtype=torch.float64)
-            if config.kl_budget is not None:
-                drawn["kl"] = torch.tensor(slack.kl_allowed(state.step + 1, config), dtype=torch.float64)
-        return drawn | {name: images for name, images in read_ahead.items() if images is not None}
+        images = self.train.read_ahead(index)
+        return drawn if images is None else drawn | {"images": images}
 
     def scheduled(self, name: str, value: float) -> float | Tensor:
         return self.drawn[name]
 
-    def draw(self, phi: Policy, n: int) -> Composites:
-        return phi.transport(self.drawn["uniform"], self.drawn["normal"])
+    def draw(self, phi: Policy, n: int, prefix: str = "") -> Composites:
+        return phi.transport(self.drawn[f"{prefix}uniform"], self.drawn[f"{prefix}normal"])
 
-    def train_images(self) -> Batch:
-        images, labels = self.train.take(self.drawn["index"], self.drawn.get("images"))
-        return Batch(self.preparation.apply(images, self.drawn["window"]), labels)
+    def draw_each(self, phi: Policy) -> Composites:
+        return self.draw(phi, self.own_batches.batch, "own_")
 
-    def augment(self, images: Tensor, tau: Composites) -> Tensor:
-        return self.passes.augment(images, Parameters(tau, self.drawn["u"], self.drawn["flip"]), self.fill)
+    def train_images(self, prefix: str = "") -> Batch:
+        images, labels = self.train.take(self.drawn[f"{prefix}index"], self.drawn.get(f"{prefix}images"))
+        return Batch(self.preparation.apply(images, self.drawn[f"{prefix}window"]), labels)
+
+    def augment(self, images: Tensor, tau: Composites, prefix: str = "") -> Tensor:
+        parameters = Parameters(tau, self.drawn[f"{prefix}u"], self.drawn[f"{prefix}flip"])
+        return self.passes.augment(images, parameters, self.fill)
 
     def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
         images, labels = self.train_images()
@@ -284,8 +297,8 @@ class Fast(Plain):
         return self.passes.gradients(augmented, labels)
 
     def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
-        images, labels = self.train_images()
-        return self.passes.gradient(self.augment(images, tau), labels)
+        images, labels = self.train_images("own_")
+        return self.passes.gradient(self.augment(images, tau, "own_"), labels)
 
     def val_gradient(self) -> tuple[Tensor, Tensor]:
         images, labels = self.val.take(self.drawn["val_index"], self.drawn.get("val_images"))
