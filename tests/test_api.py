@@ -265,7 +265,7 @@ def test_what_the_network_learns_from_is_said(given, n, command, tiny_npz, tmp_p
     out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *option).stdout
     assert (
         f"5 rounds of 40 + 60 steps, {n} images under composites of their own in each; "
-        "in the latter, for rewards, 16 composites of 12 images, and 12 of validation; " in out
+        "the policy's steps have 16 composites of 12 images, too, and 12 of validation; " in out
     )
 
 

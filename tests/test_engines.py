@@ -62,11 +62,12 @@ def test_out_of_memory_says_what_to_try(monkeypatch):
         (0, 6, "batches of 6 images do not fit .* search.train_batch=3"),
         (CONFIG.n_retrain, 6, "x 4 images do not fit .* search.batch=2"),
         (0, None, "x 4 images do not fit .* search.batch=2"),
+        (CONFIG.n_retrain, 1000, "batches of 16 images do not fit .* search.train_batch=8"),
     ],
 )
 def test_the_step_that_does_not_fit_says_which_batch_to_halve(step, train_batch, setting, monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
-    streams, config = rng.streams(0, "search"), replace(CONFIG, train_batch=train_batch)
+    streams, config = rng.streams(0, "search"), replace(CONFIG, n_composites=2, train_batch=train_batch)
     engine = Plain(net(), PHI, DATA, DATA, 4, streams, train_batch=train_batch)
     assert re.search(setting, str(engines.too_large(engine, config, step)))
 

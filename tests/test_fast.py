@@ -136,8 +136,10 @@ def test_a_training_is_the_plain_one(preparation):
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
 
 
-def test_images_that_are_read_batch_by_batch_give_the_same():
+@pytest.mark.parametrize("train_batch", [None, 12], ids=["shared", "own"])
+def test_images_that_are_read_batch_by_batch_give_the_same(train_batch):
     """As they do where a set does not fit on a GPU; bit by bit, for nothing else differs."""
+    config = replace(CONFIG, train_batch=train_batch)
     held = data()
     order = torch.randperm(len(held.labels), generator=rng.generator(5, "test"))
     streamed = Split(Rows(held.images[order].contiguous(), order.argsort()), held.labels)
@@ -145,9 +147,10 @@ def test_images_that_are_read_batch_by_batch_give_the_same():
     states, thetas = [], []
     for split in (held, streamed):
         engine = Fast(
-            net(), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), precision=torch.float32, compiled=False
-        )
-        *_, (state, _) = slack.search(slack.start(PHI, engine), engine, CONFIG)
+            net(), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), precision=torch.float32, compiled=False,
+            train_batch=train_batch,
+        )  # fmt: skip
+        *_, (state, _) = slack.search(slack.start(PHI, engine), engine, config)
         states.append(state.phi.pi)
         fit = FastFit(
             net(), PHI, split, FitConfig(epochs=1, batch=8), rng.streams(3, "fit"), precision=torch.float32,

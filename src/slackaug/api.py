@@ -210,10 +210,13 @@ def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
     rounds = "1 round" if search.n_rounds == 1 else f"{search.n_rounds} rounds"
     steps = f"{rounds} of {search.n_retrain} + {search.n_unrolled} steps"
     batch, val_batch = min(search.batch, n_train), min(search.n_val, n_val)
-    images = f"{search.n_composites} composites of {batch} images in each, and {val_batch} of validation"
-    if search.train_batch is not None:
-        own = f"{min(search.train_batch, n_train)} images under composites of their own in each"
-        images = f"{own}; in the latter, for rewards, {images.replace(' in each', '')}"
+    if search.train_batch is None:
+        images = f"{search.n_composites} composites of {batch} images in each, and {val_batch} of validation"
+    else:
+        images = (
+            f"{min(search.train_batch, n_train)} images under composites of their own in each; the policy's steps have "
+            f"{search.n_composites} composites of {batch} images, too, and {val_batch} of validation"
+        )
     shared = "; all positions of a composite have one distribution" if search.tied else ""
     return f"{steps}, {images}; {rate}; {speed}{shared}"
 

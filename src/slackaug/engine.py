@@ -61,7 +61,7 @@ class Plain:
         self.normalise = Normalise(phi).to(train.images.device)
         self.train, self.val = train, val
         self.train_batches = Batches(len(train.labels), batch, streams["train data"])
-        self.own_batches = self.train_batches  # where the network does not learn from images of its own
+        self.own_batches = None  # of images with composites of their own, if the network learns from such
         if train_batch is not None:
             self.own_batches = Batches(len(train.labels), train_batch, streams["train data"])
         self.val_batches = Batches(len(val.labels), val_batch or batch, streams["val data"])
@@ -82,6 +82,7 @@ class Plain:
         return phi.sample(n, self.streams["policy"])
 
     def draw_each(self, phi: Policy) -> Composites:
+        assert self.own_batches is not None
         return self.draw(phi, self.own_batches.batch)
 
     def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
@@ -105,6 +106,7 @@ class Plain:
         return torch.stack(gradients), torch.stack(losses)
 
     def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
+        assert self.own_batches is not None
         images, labels = self.train.take(self.own_batches.next())
         images = self.preparation.train(images, self.streams["transform"])
         augmented = augment(images, tau, self.streams["transform"], flip=self.flip, fill=self.fill)
@@ -128,14 +130,14 @@ class Plain:
             "val_batches": self.val_batches.get_state(),
             "streams": rng.get_state(self.streams),
         }
-        if self.own_batches is not self.train_batches:
+        if self.own_batches is not None:
             state["own_batches"] = self.own_batches.get_state()
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.train_batches.set_state(state["train_batches"])
-        if self.own_batches is not self.train_batches:
+        if self.own_batches is not None:
             self.own_batches.set_state(state["own_batches"])
         self.val_batches.set_state(state["val_batches"])
         rng.set_state(self.streams, state["streams"])

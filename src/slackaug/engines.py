@@ -64,9 +64,9 @@ def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *ar
         return Plain(model, phi, *arguments)
     engine: Plain = Fast(model, phi, *arguments, precision=precision())
     before = engine.get_state()
-    step = search.n_retrain
+    step = 0
     try:
-        for step in {0, search.n_retrain}:
+        for step in (0, search.n_retrain):
             engine.execute(slack.take_step, slack.start(phi, engine)._replace(step=step), search)
     except NotCaptured as error:
         fall_back(error)
@@ -79,10 +79,12 @@ def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *ar
 
 
 def too_large(engine: Plain, search: SearchConfig, step: int) -> "OutOfMemory":
-    if search.train_batch is not None and step < search.n_retrain:
-        n = engine.own_batches.batch
-        return OutOfMemory(f"batches of {n} images", "search.train_batch", n)
+    """By the larger part of the step that did not fit."""
     n = engine.train_batches.batch
+    if engine.own_batches is not None:
+        n_own = engine.own_batches.batch
+        if step < search.n_retrain or n_own > search.n_composites * n:
+            return OutOfMemory(f"batches of {n_own} images", "search.train_batch", n_own)
     return OutOfMemory(f"{search.n_composites} x {n} images", "search.batch", n)
 
 

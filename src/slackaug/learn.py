@@ -250,7 +250,7 @@ def timed(step: Callable[[], object]) -> float:
                 raise
             raise ValueError(
                 "with a batch of one image, this network's batch-norm has a single value to normalise; give batches of "
-                "at least 2: pretrain.batch and search.batch, or evaluate.batch"
+                "at least 2: pretrain.batch, search.batch and search.train_batch, or evaluate.batch"
             ) from None
         if torch.cuda.is_available():
             torch.cuda.synchronize()

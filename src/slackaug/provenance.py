@@ -1,6 +1,7 @@
-"""Which code a result comes from: the commit, where this package is a checkout or was installed from one."""
+"""Which code a result comes from: the commit, where slackaug runs from a checkout or was installed from one."""
 
 import json
+import os
 import subprocess
 from functools import cache
 from importlib import metadata
@@ -12,33 +13,39 @@ SECONDS = 5.0  # that git may take
 
 @cache
 def commit() -> str | None:
-    """With "+" where the code has been changed since; None for a release, which its version names."""
-    return of_checkout(PACKAGE) or of_installation()
+    """With "+" where the code may have been changed since; None for a copy of the code, as `pip install .` makes it."""
+    return of_checkout(PACKAGE) or of_installation(PACKAGE)
 
 
 def of_checkout(package: Path) -> str | None:
     """Only where the package itself is under version control: an environment may lie in another project's folder."""
     if git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    head, changes = git(package, "rev-parse", "--short=12", "HEAD"), git(package, "status", "--porcelain", "--", ".")
-    return None if head is None else head + ("+" if changes else "")
+    head = git(package, "rev-parse", "--short=12", "HEAD")
+    is_unchanged = git(package, "status", "--porcelain", "--untracked-files=normal", "--", ".") == ""
+    return None if head is None else head + ("" if is_unchanged else "+")
 
 
 def git(folder: Path, *arguments: str) -> str | None:
     """What it answers; None where there is no git, no repository, or no answer."""
-    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
+    command = ["git", "--no-optional-locks", "-c", "safe.directory=*", "-C", str(folder), *arguments]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # of a hook
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL, env=environment
+        )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def of_installation() -> str | None:
-    """As pip notes it down for `pip install git+URL`."""
+def of_installation(package: Path) -> str | None:
+    """As pip notes it down for `pip install git+URL`, if this is the code that it installed."""
     try:
-        noted = metadata.distribution("slackaug").read_text("direct_url.json")
-        found = json.loads(noted or "{}")["vcs_info"]["commit_id"]
+        found = metadata.distribution("slackaug")
+        if Path(str(found.locate_file("slackaug"))).resolve() != package.resolve():
+            return None
+        noted = json.loads(found.read_text("direct_url.json") or "{}")["vcs_info"]["commit_id"]
     except (metadata.PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
         return None
-    return found[:12] if isinstance(found, str) else None
+    return noted[:12] if isinstance(noted, str) else None

@@ -23,9 +23,9 @@ class SearchConfig:
     n_rounds: int = 10  # rounds; the policy of the last one is the result
     n_retrain: int = 1000  # steps of a round in which only the network (theta) moves
     n_unrolled: int = 400  # steps of a round in which the policy (phi) moves too
-    n_composites: int = 8  # composites drawn in each step (A), each applied to the same images
-    batch: int = 128  # training images of a step (B)
-    train_batch: int | None = None  # images the network learns from, each under its own composite; null: those of tau_a
+    n_composites: int = 8  # composites drawn in a step (A), each applied to the same images
+    batch: int = 128  # training images that each of them is applied to (B)
+    train_batch: int | None = None  # images to learn from, each under its own composite; null: those under composites
     val_batch: int | None = None  # validation images of a step in which the policy moves; null: as many as search.batch
     model_lr: float = 0.4  # rate of the network (eta), cosine to zero over a round; with calibrate, the first tried
     policy_lr: float = 1.0  # rate of the policy (alpha); no effect with kl_budget
@@ -34,7 +34,7 @@ class SearchConfig:
     calibrate: bool = False  # the rate of the network is found by trials after pre-training, from model_lr on
     weight_decay: float = 2e-4  # weight decay, of all parameters of the network
     momentum: float = 0.9  # momentum of the network and, without kl_budget, of the policy
-    clip: float | None = 5.0  # highest norm of each composite's gradient (g_a); null: any
+    clip: float | None = 5.0  # highest norm of each composite's gradient (g_a), and of train_batch's; null: any
     val_clip: float | None = 5.0  # highest norm of each tensor of the validation gradient (v); null: any
     mu_divisor: float = 40.0  # divisor of mu's gradient; no effect with kl_budget or without learn_mu
     cold_start: bool = True  # each round starts from the pre-trained network (theta_0); no effect with one round
@@ -47,7 +47,7 @@ class SearchConfig:
         for name in ("n_rounds", "n_unrolled", "n_composites", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"search.{name} must be at least 1, got {getattr(self, name)}")
-        for name, null in (("val_batch", "search.batch"), ("train_batch", "those of the composites")):
+        for name, null in (("val_batch", "search.batch"), ("train_batch", "the images under composites")):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"search.{name} must be at least 1, or null for {null}, got {getattr(self, name)}")
         for name in ("n_retrain", "policy_lr", "kl_weight", "weight_decay", "momentum"):
@@ -141,7 +141,7 @@ class State(NamedTuple):
 class Report(NamedTuple):
     """What a step saw."""
 
-    train_loss: Tensor  # mean over the composites
+    train_loss: Tensor  # mean over what theta learns from
     val_loss: Tensor | None  # in unrolled steps
     weight: Tensor | None  # (A,), w_a, in unrolled steps
     tau: Composites  # a fast engine keeps it until its next step
@@ -171,7 +171,7 @@ def search(state: State, engine: Engine, config: SearchConfig) -> Iterator[tuple
 
 def take_step(state: State, engine: Engine, config: SearchConfig) -> tuple[State, Report]:
     learns_apart, is_unrolled = config.train_batch is not None, state.step >= config.n_retrain
-    if learns_apart:  # from a batch like those of pre-training and evaluation; composites are for rewards alone
+    if learns_apart:  # from a batch like those of pre-training and evaluation; the composites of 10 are for it alone
         tau = engine.draw_each(state.phi)
         g, loss = engine.train_gradient(tau)  # (P,)
         g = hypergrad.clip(g, config.clip)

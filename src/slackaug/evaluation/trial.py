@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import save as to_safetensors
 from torch import nn
 
-from .. import __version__, baselines, engines, models, rng, settings
+from .. import __version__, baselines, engines, models, provenance, rng, settings
 from .. import weights as start
 from ..checkpoints import Checkpoints
 from ..data import Dataset, Split
@@ -149,6 +149,7 @@ def run(trial: Trial, report: Report) -> None:
     """Train on all of the training images, test the last epoch, and write the result."""
     use_threads(trial.device, trial.threads)
     use_gpu(trial.device)
+    provenance.commit()  # of the code as it is now, and not when the training ends
     method, data = method_and_data(trial)
     train, test = splits(trial, data)
     fit = begin(trial, method, data, train)
@@ -267,6 +268,7 @@ def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: f
         "seconds": round(seconds, 3),
         "images_per_second": round(n_images / max(seconds, 1e-9), 1),
         "way": engines.way(fit),
+        "commit": provenance.commit(),
     }
     write_atomically(trial.result_file, json.dumps(result).encode())
     shutil.rmtree(trial.checkpoint_folder, ignore_errors=True)

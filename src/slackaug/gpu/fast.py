@@ -240,12 +240,12 @@ class Fast(Plain):
 
     def draw_noise(self, state: State, config: SearchConfig, is_unrolled: bool) -> dict[str, Tensor]:
         """All that chance and the schedule decide about a step, on the CPU and in the order of the plain way."""
-        learns_apart, k = config.train_batch is not None, len(state.phi.pi)
+        k = len(state.phi.pi)
         drawn = {"lr": torch.tensor(slack.model_lr(state.step, config), dtype=torch.float64)}
-        if learns_apart:
+        if self.own_batches is not None:
             own = self.draw_batch(self.own_batches, k)
             drawn |= {f"own_{name}": value for name, value in own.items()}
-        if is_unrolled or not learns_apart:
+        if is_unrolled or self.own_batches is None:
             drawn |= self.draw_batch(self.train_batches, k, config.n_composites)
         if is_unrolled:
             drawn["val_index"] = self.val_batches.next()
@@ -277,11 +277,11 @@ class Fast(Plain):
     def scheduled(self, name: str, value: float) -> float | Tensor:
         return self.drawn[name]
 
-    def draw(self, phi: Policy, n: int, prefix: str = "") -> Composites:
-        return phi.transport(self.drawn[f"{prefix}uniform"], self.drawn[f"{prefix}normal"])
+    def draw(self, phi: Policy, n: int) -> Composites:
+        return phi.transport(self.drawn["uniform"], self.drawn["normal"])
 
     def draw_each(self, phi: Policy) -> Composites:
-        return self.draw(phi, self.own_batches.batch, "own_")
+        return phi.transport(self.drawn["own_uniform"], self.drawn["own_normal"])
 
     def train_images(self, prefix: str = "") -> Batch:
         images, labels = self.train.take(self.drawn[f"{prefix}index"], self.drawn.get(f"{prefix}images"))
