@@ -186,7 +186,10 @@ def test_a_batch_too_small_for_the_network_is_one_message(command, tiny_npz, tmp
     settings = {"pretrain__batch": 1, "search__batch": 1}
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--model", "resnet18", **settings))
     assert done.returncode == 2
-    assert "give batches of at least 2: pretrain.batch, search.batch and search.train_batch, or evaluate.batch" in done.stderr
+    assert (
+        "give batches of at least 2: pretrain.batch, search.batch and search.train_batch, or evaluate.batch"
+        in done.stderr
+    )
     assert not (tmp_path / "run").exists()
 
 

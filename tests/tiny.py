@@ -17,8 +17,11 @@ from slackaug.progress import Display
 
 SETTINGS = {
     "pretrain": {"epochs": 2, "batch": 4},  # 6 steps
-    "search": {"n_rounds": 2, "n_retrain": 3, "n_unrolled": 3, "n_composites": 2, "batch": 4, "calibrate": "false"},
-}
+    "search": {
+        "n_rounds": 2, "n_retrain": 3, "n_unrolled": 3, "n_composites": 2, "batch": 4, "train_batch": 5,
+        "calibrate": "false",
+    },
+}  # fmt: skip
 N_CLASSES = 3
 Moment = tuple[str, int, int]  # stage, round and step; or "replace", the number of a write, 0
 

@@ -25,7 +25,7 @@ class Progress(NamedTuple):
     round: int  # from 1; 0 before the rounds
     step: int  # done in this stage of this round
     n_steps: int
-    done: float  # share of the whole search, by steps
+    done: float  # share of the whole search, by images
     train_loss: Tensor
     val_loss: Tensor | None
     phi: Policy
