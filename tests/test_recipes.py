@@ -172,6 +172,14 @@ def test_what_tunes_itself_depends_on_the_number_of_images_alone(name, n):
     assert found.n_unrolled == min(max(2 * per_epoch, bounds[2]), bounds[3])
 
 
+@pytest.mark.parametrize(("n", "train_batch"), [(200, None), (2_558, None), (2_560, 64), (100_000, 64)])
+def test_the_network_of_quick_learns_apart_unless_images_are_few(n, train_batch):
+    """A round goes over 1,280 images seven times at most."""
+    base = dataset(n=40, size=8)
+    many = Split(base.train.images[:1].expand(n, -1, -1, -1), base.train.labels[:1].expand(n))
+    assert recipes.quick(replace(base, train=many)).search.train_batch == train_batch
+
+
 def test_the_budget_of_ten_rounds_is_the_speed_of_the_paper_s_search():
     """0.0030 to 0.0056 nats a position and round, mean 0.0041; single positions 0.0015 to 0.0098."""
     found = json.loads((RESULTS / "cifar10_wrn-40-2_paper_0" / "rounds.json").read_text())

@@ -13,7 +13,7 @@ import torch
 from safetensors import safe_open
 
 import tiny
-from slackaug import models
+from slackaug import models, provenance
 from slackaug.checkpoints import Checkpoints
 from slackaug.engine import Normalise
 from slackaug.evaluation import scoring, trial
@@ -96,9 +96,10 @@ def test_the_result_has_all_that_was_measured(whole):
     found = json.loads(whole.result_file.read_bytes())
     assert list(found) == [
         "key", "name", "seed", "loss", "accuracy", "top5", "per_class", "balanced_accuracy", "imbalance", "ece",
-        "seconds", "images_per_second", "way",
+        "seconds", "images_per_second", "way", "commit",
     ]  # fmt: skip
     assert (found["key"], found["name"], found["seed"], found["top5"]) == (whole.key, "uniform", 0, None)
+    assert found["commit"] == provenance.commit()
     assert found["accuracy"] == pytest.approx(np.mean(found["per_class"]))  # as many images of each class
     assert (found["balanced_accuracy"], found["imbalance"]) == (pytest.approx(found["accuracy"]), 1.0)
     assert found["images_per_second"] == pytest.approx(N_STEPS * 4 / found["seconds"], rel=0.01)
