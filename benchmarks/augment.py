@@ -14,7 +14,6 @@ import multiprocessing
 import os
 import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from functools import cache, partial
@@ -22,7 +21,7 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
-from slackaug import Policy, __version__, pil, rng
+from slackaug import Policy, __version__, pil, provenance, rng
 from slackaug.spaces import Parameters, Stage, branch_free, draw, grouped, paint_for
 
 Job = list[tuple[Callable, tuple]]  # what Pillow does to one image
@@ -240,11 +239,10 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--repeats", type=int, default=8)
     options = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     where = (
         torch.cuda.get_device_name() if options.device == "cuda" else f"{platform.processor()}, {os.cpu_count()} cores"
     )
-    print(f"slackaug {__version__} at {commit or 'an unknown commit'}, torch {torch.__version__}, {where}")
+    print(f"slackaug {__version__} at {provenance.commit() or 'an unknown commit'}, torch {torch.__version__}, {where}")
     if options.device == "cpu":
         cpu_rows(Policy.uniform("cifar"), 32, 1024, options.repeats)
         return

@@ -14,7 +14,6 @@ import json
 import math
 import multiprocessing
 import os
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +22,7 @@ from typing import NamedTuple
 
 import torch
 
-from slackaug import Policy, learn, recipes
+from slackaug import Policy, learn, provenance, recipes
 from slackaug.data import load
 from slackaug.evaluation.intervals import Interval, interval
 from slackaug.learner import Learner
@@ -138,8 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     variants = [v for v in CHANGES if (v == "quick") != options.collapse]
     jobs = [(p.source, seed, v) for seed in range(options.seeds) for p in PROBLEMS for v in variants]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    print(f"commit {commit or 'unknown'}, torch {torch.__version__}, {options.processes} processes\n")
+    print(f"commit {provenance.commit() or 'unknown'}, torch {torch.__version__}, {options.processes} processes\n")
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
         results = pool.map(job, jobs, chunksize=1)
     if options.out:

@@ -16,7 +16,6 @@ import argparse
 import os
 import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from slackaug import __version__, models, rng, slack
+from slackaug import __version__, models, provenance, rng, slack
 from slackaug.data import Split
 from slackaug.engine import Plain
 from slackaug.policy import Policy
@@ -124,10 +123,7 @@ def main() -> None:
     parser.add_argument("--profile", type=int, default=0, metavar="ROWS", help="also print the costliest operators")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=Path(__file__).parent
-    ).stdout.strip()
-    print(f"slackaug {__version__} at {commit or 'an unknown commit'}, torch {torch.__version__}")
+    print(f"slackaug {__version__} at {provenance.commit() or 'an unknown commit'}, torch {torch.__version__}")
     print(f"{hardware()}, {options.threads} threads; {SIZE} pixels, A = {A}, {options.repeats} repeats\n")
     print("| network | B | step, ms | its 8 + 1 passes, ms | bare passes, ms | step / passes (quartiles) "
           f"| at most {DEMAND} | step / bare |\n|---|---|---|---|---|---|---|---|")  # fmt: skip

@@ -32,6 +32,16 @@ class Normalise(nn.Module):
         return images * self.scale - self.shift
 
 
+def one_pass(
+    model: nn.Module, normalise: Normalise, images: Tensor, labels: Tensor, stream: Generator
+) -> tuple[Tensor, Tensor]:
+    """The gradient (P,) of the loss in train mode, and the loss; `stream` is what the model draws from."""
+    model.train()
+    with rng.as_default(stream):
+        loss = cross_entropy(model(normalise(images)), labels)
+    return hypergrad.gradient(loss, model), loss.detach()
+
+
 def alone(gradient: Tensor) -> Tensor:
     """The average over the models of an ensemble of one."""
     return gradient
@@ -96,31 +106,23 @@ class Plain:
             flip=self.flip,
             fill=self.fill,
         )
-        self.model.train()
-        gradients, losses = [], []
-        for part in augmented.split(n_images):  # batch-norm sees one composite at a time
-            with rng.as_default(self.streams["model"]):
-                loss = cross_entropy(self.model(self.normalise(part)), labels)
-            gradients.append(hypergrad.gradient(loss, self.model))
-            losses.append(loss.detach())
-        return torch.stack(gradients), torch.stack(losses)
+        passes = [self.one_pass(part, labels) for part in augmented.split(n_images)]  # batch-norm sees one at a time
+        return torch.stack([g for g, _ in passes]), torch.stack([loss for _, loss in passes])
 
     def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
         assert self.own_batches is not None
         images, labels = self.train.take(self.own_batches.next())
         images = self.preparation.train(images, self.streams["transform"])
         augmented = augment(images, tau, self.streams["transform"], flip=self.flip, fill=self.fill)
-        self.model.train()
-        with rng.as_default(self.streams["model"]):
-            loss = cross_entropy(self.model(self.normalise(augmented)), labels)
-        return hypergrad.gradient(loss, self.model), loss.detach()
+        return self.one_pass(augmented, labels)
 
     def val_gradient(self) -> tuple[Tensor, Tensor]:
         images, labels = self.val.take(self.val_batches.next())
-        self.model.train()
-        with hypergrad.unchanged_buffers(self.model), rng.as_default(self.streams["model"]):
-            loss = cross_entropy(self.model(self.normalise(self.preparation.test(images))), labels)
-            return hypergrad.gradient(loss, self.model), loss.detach()
+        with hypergrad.unchanged_buffers(self.model):
+            return self.one_pass(self.preparation.test(images), labels)
+
+    def one_pass(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return one_pass(self.model, self.normalise, images, labels, self.streams["model"])
 
     def get_state(self) -> dict[str, Any]:
         """What decides all passes to come, beside theta_0."""

@@ -64,9 +64,8 @@ def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *ar
         return Plain(model, phi, *arguments)
     engine: Plain = Fast(model, phi, *arguments, precision=precision())
     before = engine.get_state()
-    step = 0
     try:
-        for step in (0, search.n_retrain):
+        for step in dict.fromkeys((0, search.n_retrain)):  # one where nothing is re-trained
             engine.execute(slack.take_step, slack.start(phi, engine)._replace(step=step), search)
     except NotCaptured as error:
         fall_back(error)

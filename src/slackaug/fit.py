@@ -9,13 +9,12 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from . import hypergrad, rng
 from .baselines import Method
 from .data import Batches, Split
-from .engine import Normalise
+from .engine import Normalise, one_pass
 from .policy import Policy
 from .prepare import AS_STORED, Preparation
 from .spaces import Composites, Parameters, draw, execute
@@ -139,10 +138,7 @@ class Fit:
 
     def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """(P,), and the loss."""
-        self.model.train()
-        with rng.as_default(self.streams["model"]):
-            loss = cross_entropy(self.model(self.normalise(images)), labels)
-        return hypergrad.gradient(loss, self.model), loss.detach()
+        return one_pass(self.model, self.normalise, images, labels, self.streams["model"])
 
     def get_state(self) -> dict[str, Any]:
         return {
