@@ -28,6 +28,7 @@ from scipy import stats
 import slackaug
 import tiny
 from slackaug import api, cli, learn, models, runs, settings
+from slackaug.data import load
 from slackaug.evaluation import trial
 from slackaug.exits import Stopped
 from slackaug.policy import Policy
@@ -35,6 +36,7 @@ from slackaug.recipes import DataConfig
 from slackaug.studies import plan as study_plan
 from slackaug.studies import results as study_results
 from slackaug.studies import searches as study_searches
+from slackaug.studies import study
 from slackaug.studies.recipes import STUDIES
 from slackaug.studies.searches import Search, search_ensemble
 from test_published import subpolicies
@@ -177,6 +179,14 @@ def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command,
     (steps,) = [line for line in lines if line.startswith("each search: 2 rounds of 3 + 3 steps, 5 images under ")]
     budget = config["search"]["kl_budget"]
     assert f"a round moves the policy by a KL divergence of {budget:g} per position" in steps
+
+
+@pytest.mark.parametrize(("recipe", "row"), [("paper", " (the row of cifar100)"), ("cifar10-wrn-40-2-unrolled", "")])
+def test_it_says_which_row_of_the_paper_was_chosen_by_name_and_no_other(recipe, row, tiny_npz):
+    dataset = load(str(tiny_npz))
+    chosen = study_plan.Study(recipe=recipe, search=STUDIES[recipe]().run_config(dataset))
+    first, *_ = study.search_lines(chosen, dataset)
+    assert first.endswith(f"preset paper{row}")
 
 
 @pytest.mark.parametrize("is_other", [False, True])

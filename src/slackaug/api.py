@@ -179,10 +179,10 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
         work.say(line)
 
 
-def basis(config: RunConfig, dataset: Dataset) -> str:
-    """What a search chooses from, with which network, and where its other settings are from."""
+def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True) -> str:
+    """What a search chooses from, with which network, and where its other settings are from: `paper` goes by name."""
     without = f" without {', '.join(config.exclude)}" if config.exclude else ""
-    row = f" (the row of {recipes.paper_row(dataset)})" if config.preset == "paper" else ""
+    row = f" (the row of {recipes.paper_row(dataset)})" if config.preset == "paper" and by_name else ""
     return f"space {config.space}{without}, network {config.model}, preset {config.preset}{row}"
 
 

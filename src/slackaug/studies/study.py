@@ -165,7 +165,8 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
 def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
     """What a search of its own would say first, but for what is said of the trainings."""
     search = chosen.search
-    found = [api.basis(search, dataset), *api.choices(search, dataset)]
+    is_own = chosen.recipe == search.preset  # else the recipe says which row of the paper it is
+    found = [api.basis(search, dataset, by_name=is_own), *api.choices(search, dataset)]
     if search.weights is not None and chosen.protocol().weights is None:  # which are not for another network
         found.append(trials.start_text(search.model, search.weights, dataset))
     return found
