@@ -253,3 +253,9 @@ def test_defaults_are_the_cifar10_row_and_plain_momentum_in_pre_training():
     assert config.search == SearchConfig() == recipes.cifar10().search
     assert config.pretrain.nesterov is False
     assert config.evaluate.nesterov is True
+
+
+@pytest.mark.parametrize(("has_gpu", "preset"), [(False, "quick"), (True, "fast")])
+def test_the_default_is_what_proved_itself_on_such_a_machine(has_gpu, preset, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    assert recipes.default_preset() == preset

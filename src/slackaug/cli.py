@@ -30,7 +30,7 @@ PolicyArgument = Annotated[
     ),
 ]
 PresetOption = Annotated[
-    str | None, typer.Option(help="quick (the default without a GPU), standard (with one), fast or paper.")
+    str | None, typer.Option(help="quick (the default without a GPU), fast (with one), standard or paper.")
 ]
 ModelOption = Annotated[str | None, typer.Option(help="small, resnet18, wrn-40-2, timm:NAME, module:callable, ...")]
 ConfigOption = Annotated[str | None, typer.Option(help="YAML file with settings, such as a run's config.yaml.")]
