@@ -4,16 +4,18 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import slackaug
 import test_messages
 from slackaug import checking as check
-from slackaug import cli, learn
+from slackaug import cli, learn, models, recipes
 from slackaug import costs as costing
 from slackaug.data import DataError, files, load, packages
 from slackaug.data import survey as surveys
@@ -346,6 +348,20 @@ def test_the_cost_on_a_cpu_goes_with_images(flops, pets, monkeypatch):
     search = (5 * (40 * 16 * 12 + 60 * 17 * 12) + 3 * 40 * 16 * 12) / 1000
     pretraining = 500 * 12 / 1000
     assert costs["quick"] == pytest.approx(search + pretraining, rel=0.1)
+
+
+def test_images_that_the_network_learns_apart_from_are_part_of_a_measured_step(monkeypatch):
+    dataset, asked = load("digits"), []
+    config = recipes.quick(dataset)
+    config = replace(config, search=replace(config.search, train_batch=64))
+    network = models.build(config.model, dataset.n_classes, dataset.image_size, torch.Generator())
+    per_image = 3 * models.flops(network, dataset.image_size)
+    monkeypatch.setattr(costing, "STEP_FLOPS", per_image * (16 * 4 + 16))  # a quarter of 16 x 16 and of 64
+    monkeypatch.setattr(
+        learn, "step_seconds", lambda small, *_: asked.append(small.search) or learn.StepSeconds(1, 0.0, 0.0, 0.0)
+    )
+    costing.seconds(config, dataset, "cpu")
+    assert [(search.batch, search.train_batch) for search in asked] == [(4, 16)]
 
 
 def test_the_cost_is_that_of_what_is_left_to_train_on(tmp_path):
