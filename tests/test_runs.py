@@ -22,7 +22,7 @@ import torch
 
 import tiny
 from disks import Failing, flip_a_bit
-from slackaug import runs
+from slackaug import provenance, runs
 from slackaug.checkpoints import read
 from slackaug.report import live
 from slackaug.runs import Run, RunError
@@ -79,17 +79,21 @@ def test_resumed_with_other_threads_says_that_bits_may_differ(command, tiny_npz,
     [
         ({}, None),
         ({"gpu": "NVIDIA H200"}, "began with GPU NVIDIA H200 and goes on with no GPU"),
+        ({"commit": "0123456789ab"}, "began with commit 0123456789ab and goes on with commit abcdef012345+, so that"),
+        ({"commit": None}, "began with no known commit and goes on with commit abcdef012345+"),
         ({"torch": "2.11.0", "threads": 64}, "began with torch 2.11.0, 64 threads and goes on with torch"),
+        ({"torch": None}, "began with torch None and goes on with torch"),
         ([1], None),
         ("{", None),
     ],
 )
 def test_what_has_changed_since_a_run_began(env, said, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert runs.other_rounding(tmp_path) is None
+    monkeypatch.setattr(provenance, "commit", lambda: "abcdef012345+")
+    assert runs.what_changed(tmp_path) is None
     document = runs.environment() | env if isinstance(env, dict) else env
     (tmp_path / "env.json").write_text(document if isinstance(document, str) else json.dumps(document))
-    found = runs.other_rounding(tmp_path)
+    found = runs.what_changed(tmp_path)
     assert found is None if said is None else said in found
 
 

@@ -15,7 +15,7 @@ from .learner import Learner
 from .policy import Policy
 from .progress import duration
 from .recipes import DataConfig, RunConfig
-from .runs import POLICY, START_ANEW, Run, RunError, other_rounding
+from .runs import POLICY, START_ANEW, Run, RunError, what_changed
 
 TELLING = 0.1  # share of a search after which its seconds tell of the rest; before, much is compiling and calibration
 
@@ -95,7 +95,7 @@ def restore(work: Work, run: Run | None, learner: Learner) -> float:
     if not is_finished:
         left = f"; about {duration(seconds * (1 - share) / share)} left" if share > TELLING else ""
         work.say(f"going on after {share:.0%} of the search{left}")
-        changed = None if run is None else other_rounding(work.folder)
+        changed = None if run is None else what_changed(work.folder)
         if changed is not None:
             work.say(changed)
     return seconds

@@ -41,7 +41,8 @@ BEFORE_A_RUN = {
     temporary_name("config.yaml"),
 }  # left by a process that dies before there is a run
 LOGS = ("search.log", "metrics.jsonl")
-ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
+DECISIVE = {"commit": "commit {}", "torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # for the last bits
+UNKNOWN = {"commit": "no known commit", "gpu": "no GPU"}
 START_ANEW = "start anew with --overwrite, or choose another -o"
 
 
@@ -279,18 +280,18 @@ def environment() -> dict[str, Any]:
     }
 
 
-def other_rounding(folder: Path) -> str | None:
+def what_changed(folder: Path) -> str | None:
     """How this process differs from the one that began a run, where that can change the last bits of its numbers."""
     try:
         before = json.loads((folder / "env.json").read_bytes())
     except (OSError, ValueError, RecursionError):  # it is for people: a run goes on without it
         return None
     now = environment()
-    names = [name for name in ROUNDING if isinstance(before, dict) and name in before and before[name] != now[name]]
+    names = [name for name in DECISIVE if isinstance(before, dict) and name in before and before[name] != now[name]]
     if not names:
         return None
     began, goes_on = (
-        ", ".join("no GPU" if one[name] is None else ROUNDING[name].format(one[name]) for name in names)
+        ", ".join((DECISIVE if one[name] is not None else DECISIVE | UNKNOWN)[name].format(one[name]) for name in names)
         for one in (before, now)
     )
-    return f"this run began with {began} and goes on with {goes_on}: sums are rounded otherwise, so bits may differ"
+    return f"this run began with {began} and goes on with {goes_on}, so that the last bits of its numbers may differ"
