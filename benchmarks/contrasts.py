@@ -1,24 +1,25 @@
-"""A search without unrolled steps: what is each transformation worth to whole re-trainings from theta_0?
+"""A search without unrolled steps: what is each transformation worth to short re-trainings from theta_0?
 
-    PYTHONPATH=src python benchmarks/contrasts.py DATA --out FOLDER --preset fast [--seeds 0 1 2 3] [--rounds 3]
+    PYTHONPATH=src python benchmarks/contrasts.py DATA --out FOLDER --preset fast [--seeds 0 1 2 3] [--rounds 3] [--mu]
 
 Line 10 of Algorithm 1 asks what one step of theta does to the validation loss. Here every transformation takes part in
-half of a round's re-trainings, and in the other half it does not; where mu is learned, its bound is raised in half of
-those, and lowered in the others. Which does what in which is the design of an orthogonal experiment: with 32 pairs of
-re-trainings, the effects of 31 things are found as exactly as if each had all 32 pairs to itself. The two of a pair are
-each other's opposites and have all draws in common. A round then moves the policy along these effects by its KL budget,
-as a search does. FOLDER gets policy_SEED.json, for `slackaug evaluate`, and contrasts.json.
+half of a round's re-trainings; with --mu, its bound is raised in half of them, and lowered in the others. Which does
+what in which is an orthogonal design, so that the effects of all are found from the same few re-trainings: 20 pairs for
+17 transformations, 32 pairs where they have 13 bounds. The two of a pair are each other's opposites and have all draws
+in common. By least squares their losses become the gradient, and the policy moves along it by the round's KL budget, as
+in a search. FOLDER gets policy_SEED.json, for `slackaug evaluate`, and contrasts.json.
 
 Axes: n pairs, F factors, N transformations, K positions.
 """
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from torch.nn.functional import cross_entropy
 
 from slackaug import budget, engines, provenance, recipes, rng
 from slackaug.data import load
-from slackaug.fit import FitConfig
+from slackaug.fit import FitConfig, predict
 from slackaug.learner import Learner
 from slackaug.machine import default_device
 from slackaug.policy import MU_MAX, MU_MIN, Policy, magnitude_mask
@@ -36,7 +37,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MU_STEP = 0.25  # that a bound is raised and lowered by
 LEFT_OUT = 1e3  # nats below the others
-VAL_BATCH = 512
+CPU = torch.device("cpu")
 
 
 # --- the design -------------------------------------------------------------------------------------------------------
@@ -60,17 +61,31 @@ def orders() -> Iterator[int]:
 
 
 def design(n_transforms: int, n_factors: int, generator: np.random.Generator) -> Array:
-    """(n, F) of +1 and -1: orthogonal columns, in random order and with random signs.
+    """(n, F) of +1 and -1: orthogonal columns that sum to zero, in random order and with random signs.
 
     The first n_transforms say which half a transformation is in; no half is less than a quarter of them.
     """
-    whole = hadamard(next(order for order in orders() if order > n_factors))
+    whole, least = hadamard(next(order for order in orders() if order > n_factors)), max(1, n_transforms // 4)
     while True:
-        columns = generator.permutation(whole.shape[1])[:n_factors]
+        columns = 1 + generator.permutation(len(whole) - 1)[:n_factors]  # the first is constant
         found: Array = whole[:, columns] * generator.choice([-1.0, 1.0], n_factors)
         n_in = (found[:, :n_transforms] > 0).sum(1)
-        if min(n_in.min(), n_transforms - n_in.max()) >= n_transforms // 4:
+        if least <= n_in.min() and n_in.max() <= n_transforms - least:
             return found
+
+
+def sides(phi: Policy, row: Tensor) -> tuple[Policy, Policy]:
+    """By the signs (F,): transformations of one half and of the other, with bounds that are higher and lower."""
+    n_transforms = len(phi.space)
+    moved = torch.zeros(n_transforms, dtype=torch.float64)
+    if len(row) > n_transforms:
+        moved[magnitude_mask(phi.space, CPU)] = row[n_transforms:]
+
+    def side(sign: int) -> Policy:
+        pi = phi.pi - LEFT_OUT * (row[:n_transforms] != sign)
+        return replace(phi, pi=pi, mu=(phi.mu + sign * MU_STEP * moved).clamp(MU_MIN, MU_MAX))
+
+    return side(1), side(-1)
 
 
 # --- a round ----------------------------------------------------------------------------------------------------------
@@ -80,77 +95,58 @@ class Retraining:
     """From theta_0, again and again: one captured training for all policies of a search."""
 
     def __init__(self, learner: Learner, config: FitConfig):
-        for _ in learner.pretrain():
-            pass
-        self.learner, self.theta_0 = learner, {k: v.clone() for k, v in learner.model.state_dict().items()}
+        """theta_0 is what the learner's model has become."""
         data = learner.phi, learner.train, config, learner.streams("contrasts"), learner.preparation
-        self.fit = engines.make_fit("pretrain", learner.model, *data)
+        self.learner, self.fit = learner, engines.make_fit("pretrain", learner.model, *data)
+        self.first = self.fit.get_state()
 
     def loss(self, policy: Policy, *draws: str | int) -> float:
         """Of all validation images, after re-training with this policy; `draws` names the random streams."""
         fit, learner = self.fit, self.learner
-        learner.model.load_state_dict(self.theta_0)
-        fit.momentum.zero_()
-        fit.done, fit.policy = 0, policy
+        fit.set_state(self.first)
+        fit.policy = policy
         rng.set_state(fit.streams, rng.get_state(rng.streams(learner.config.seed, "contrasts", *draws)))
-        fit.batches.order = fit.batches.order[:0]  # a new epoch
         while fit.done < fit.n_steps:
             fit.step()
-        return self.val_loss()
-
-    @torch.no_grad()
-    def val_loss(self) -> float:
-        learner = self.learner
-        learner.model.eval()
-        total, labels = 0.0, learner.val.labels
-        for index in torch.arange(len(labels), device=labels.device).split(VAL_BATCH):
-            images, target = learner.val.take(index)
-            logits = learner.model(self.fit.normalise(learner.preparation.test(images)))
-            total += cross_entropy(logits.float(), target, reduction="sum").item()
-        return total / len(labels)
+        logits = predict(learner.model, fit.normalise, learner.val, preparation=learner.preparation)
+        found = cross_entropy(logits.float(), learner.val.labels).item()
+        if not math.isfinite(found):
+            raise SystemExit("the validation loss is no longer a number after a re-training; try a lower --lr")
+        return found
 
 
-class Sides(NamedTuple):
-    """A policy for each side of a pair, and how far apart their bounds are."""
-
-    policies: tuple[Policy, Policy]
-    mu_apart: Tensor  # (N,)
-
-
-def sides(phi: Policy, row: Tensor) -> Sides:
-    """By the signs (F,): transformations of one half and the other, and bounds that are higher and lower."""
-    n = len(phi.space)
-    moved = torch.zeros(n, dtype=torch.float64)
-    if len(row) > n:
-        moved[magnitude_mask(phi.space, torch.device("cpu"))] = row[n:]
-    found = []
-    for side in (1, -1):
-        pi = phi.pi - LEFT_OUT * (row[:n] != side)
-        found.append(replace(phi, pi=pi, mu=(phi.mu + side * MU_STEP * moved).clamp(MU_MIN, MU_MAX)))
-    return Sides((found[0], found[1]), (found[0].mu - found[1].mu).abs())
+def shares(policy: Policy) -> tuple[Tensor, Tensor]:
+    """How often each transformation is drawn (N,), and that times its bound (N,)."""
+    p = policy.probabilities.mean(0)
+    return p, p * policy.mu
 
 
 def gradients(
     phi: Policy, retraining: Retraining, round_number: int, *, learn_mu: bool
 ) -> tuple[Tensor, Tensor, list[list[float]]]:
-    """Of the validation loss by pi (K, N), a mean over positions, and by mu (N,); and the losses of all pairs."""
-    n, has_magnitude = len(phi.space), magnitude_mask(phi.space, torch.device("cpu"))
-    n_factors = n + int(has_magnitude.sum()) * learn_mu
+    """Of the validation loss by pi (K, N) and by mu (N,); and the losses of all pairs.
+
+    What a policy costs is taken to be sum_k p_k (a_k + b_k mu_k), with a and b by least squares over the pairs.
+    """
+    n_transforms, bounded = len(phi.space), magnitude_mask(phi.space, CPU) & learn_mu
     generator = np.random.default_rng((retraining.learner.config.seed, round_number))
-    grad_pi, grad_mu = torch.zeros(n, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
-    signs, losses = torch.from_numpy(design(n, n_factors, generator)), []
+    signs = torch.from_numpy(design(n_transforms, n_transforms + int(bounded.sum()), generator))
+    apart, losses = [], []
     for pair, row in enumerate(signs):
-        policies, mu_apart = sides(phi, row)
-        ends = [retraining.loss(policy, "round", round_number, "pair", pair) for policy in policies]
-        difference = ends[0] - ends[1]
-        grad_pi += row[:n] * difference / (2 * len(signs))
-        if learn_mu:
-            grad_mu[has_magnitude] += row[n:] * difference / mu_apart[has_magnitude] / len(signs)
-        losses.append(ends)
-    return grad_pi.expand_as(phi.pi) / len(phi.pi), grad_mu, losses
+        policies = sides(phi, row)
+        losses.append([retraining.loss(policy, "round", round_number, "pair", pair) for policy in policies])
+        (p, p_mu), (q, q_mu) = map(shares, policies)
+        apart.append(torch.cat([p - q, (p_mu - q_mu)[bounded]]))
+    first, second = torch.tensor(losses, dtype=torch.float64).T
+    found = torch.linalg.lstsq(torch.stack(apart), first - second, driver="gelsd").solution  # a and then b, (F,)
+    b = torch.zeros(n_transforms, dtype=torch.float64)
+    b[bounded] = found[n_transforms:]
+    cost, p = found[:n_transforms] + b * phi.mu, phi.probabilities
+    return p * (cost - (p * cost).sum(-1, keepdim=True)) / len(p), p.mean(0) * b, losses
 
 
 def search(arguments: argparse.Namespace, seed: int) -> tuple[Policy, dict[str, Any]]:
+    """The policy, and what each round has seen and done."""
     start = time.perf_counter()
     data = load(arguments.data)
     config = replace(recipes.preset(arguments.preset, data, arguments.model), seed=seed)
@@ -158,15 +154,17 @@ def search(arguments: argparse.Namespace, seed: int) -> tuple[Policy, dict[str, 
     retrain = FitConfig(
         epochs=arguments.epochs, batch=batch, lr=arguments.lr, nesterov=False, weight_decay=weight_decay
     )
-    retraining = Retraining(Learner(config, data, arguments.device), retrain)
-    phi, rounds = retraining.learner.phi, []
+    learner = Learner(config, data, arguments.device)
+    for _ in learner.pretrain():
+        pass
+    retraining, phi, rounds = Retraining(learner, retrain), learner.phi, []
     kl = recipes.kl_budget(arguments.rounds)
     print(f"seed {seed}: {retraining.fit.n_steps} steps a re-training; began after {time.perf_counter() - start:.0f} s")
     for number in range(1, arguments.rounds + 1):
         grad_pi, grad_mu, losses = gradients(phi, retraining, number, learn_mu=arguments.mu)
         phi = budget.move(phi, grad_pi, grad_mu, kl)
         worth = dict(zip(phi.space.names, (-1000 * grad_pi.sum(0)).tolist(), strict=True))
-        rounds.append({"losses": losses, "grad_pi": grad_pi[0].tolist(), "grad_mu": grad_mu.tolist(),
+        rounds.append({"losses": losses, "grad_pi": grad_pi.sum(0).tolist(), "grad_mu": grad_mu.tolist(),
                        "pi": phi.probabilities.mean(0).tolist(), "mu": phi.mu.tolist()})  # fmt: skip
         best = ", ".join(f"{name} {value:.1f}" for name, value in sorted(worth.items(), key=lambda item: -item[1]))
         print(

@@ -180,7 +180,10 @@ def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
 
 
 def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True) -> str:
-    """What a search chooses from, with which network, and where its other settings are from: `paper` goes by name."""
+    """What a search chooses from, with which network, and where its other settings are from.
+
+    `by_name`: it was the data's name that chose the row of `paper`.
+    """
     without = f" without {', '.join(config.exclude)}" if config.exclude else ""
     row = f" (the row of {recipes.paper_row(dataset)})" if config.preset == "paper" and by_name else ""
     return f"space {config.space}{without}, network {config.model}, preset {config.preset}{row}"

@@ -104,8 +104,8 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
     if device.startswith("cuda"):
         return learn.search_seconds(config, stand_in, device)
     model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
-    n_each = config.search.n_composites + (config.search.train_batch or 0) / config.search.batch
-    per_image = PASSES * n_each * models.flops(model, stand_in.image_size)  # that composites are applied to
+    n_passed = config.search.n_composites + (config.search.train_batch or 0) / config.search.batch
+    per_image = PASSES * n_passed * models.flops(model, stand_in.image_size)  # of search.batch, in a step
     n_half = len(stand_in.train.labels) // 2
     batch = min(config.search.batch, n_half, max(2, int(STEP_FLOPS / per_image)))
     few = min(config.pretrain.batch, batch * 2)

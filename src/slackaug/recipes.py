@@ -180,7 +180,7 @@ def standard(data: Dataset, model: str | None = None) -> RunConfig:
 
 
 def fast(data: Dataset, model: str | None = None) -> RunConfig:
-    """For a GPU and any data: `standard` in fewer and shorter rounds, for trainings of some 60 epochs."""
+    """For a GPU and any data: `standard` in fewer and shorter rounds, and trainings of 1,000 to 8,000 steps."""
     base, n_train = standard(data, model), len(data.train.labels)
     return replace(
         base,
@@ -298,7 +298,7 @@ PRESETS: dict[str, Callable[[Dataset, str | None], RunConfig]] = {
 
 
 def default_preset() -> str:
-    """With a GPU the one that has proved itself on several sets (docs/results.md)."""
+    """With a GPU the one that was measured on several sets (docs/results.md)."""
     return "fast" if torch.cuda.is_available() else "quick"
 
 

@@ -41,8 +41,8 @@ BEFORE_A_RUN = {
     temporary_name("config.yaml"),
 }  # left by a process that dies before there is a run
 LOGS = ("search.log", "metrics.jsonl")
-DECISIVE = {"commit": "commit {}", "torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # for the last bits
-UNKNOWN = {"commit": "no known commit", "gpu": "no GPU"}
+CODE = {"slackaug": "slackaug {}", "commit": "commit {}"}  # what decides about numbers as a whole
+ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
 START_ANEW = "start anew with --overwrite, or choose another -o"
 
 
@@ -281,17 +281,22 @@ def environment() -> dict[str, Any]:
 
 
 def what_changed(folder: Path) -> str | None:
-    """How this process differs from the one that began a run, where that can change the last bits of its numbers."""
+    """How this process differs from the one that began a run, where that can change its numbers."""
     try:
         before = json.loads((folder / "env.json").read_bytes())
     except (OSError, ValueError, RecursionError):  # it is for people: a run goes on without it
         return None
-    now = environment()
-    names = [name for name in DECISIVE if isinstance(before, dict) and name in before and before[name] != now[name]]
+    now, known = environment(), CODE | ROUNDING
+    names = [name for name in known if isinstance(before, dict) and name in before and before[name] != now[name]]
     if not names:
         return None
-    began, goes_on = (
-        ", ".join((DECISIVE if one[name] is not None else DECISIVE | UNKNOWN)[name].format(one[name]) for name in names)
-        for one in (before, now)
-    )
-    return f"this run began with {began} and goes on with {goes_on}, so that the last bits of its numbers may differ"
+
+    def told(one: dict[str, Any]) -> str:
+        each = (
+            "no " + known[name].format("").strip() if one[name] is None else known[name].format(one[name])
+            for name in names
+        )
+        return ", ".join(each)
+
+    what = "its numbers" if CODE.keys() & names else "the last bits of its numbers"
+    return f"this run began with {told(before)} and goes on with {told(now)}, so that {what} may differ"
