@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from slackaug import budget, engines, provenance, recipes, rng
-from slackaug.data import load
+from slackaug.data import Dataset, load
 from slackaug.fit import FitConfig, predict
 from slackaug.learner import Learner
 from slackaug.machine import default_device
@@ -145,10 +145,9 @@ def gradients(
     return p * (cost - (p * cost).sum(-1, keepdim=True)) / len(p), p.mean(0) * b, losses
 
 
-def search(arguments: argparse.Namespace, seed: int) -> tuple[Policy, dict[str, Any]]:
+def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Policy, dict[str, Any]]:
     """The policy, and what each round has seen and done."""
     start = time.perf_counter()
-    data = load(arguments.data)
     config = replace(recipes.preset(arguments.preset, data, arguments.model), seed=seed)
     batch, weight_decay = arguments.batch or config.evaluate.batch, config.pretrain.weight_decay
     retrain = FitConfig(
@@ -193,16 +192,12 @@ def main() -> None:
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    found = []
+    data, said, found = load(arguments.data), vars(arguments) | {"commit": provenance.commit()}, []
     for seed in arguments.seeds:
-        phi, log = search(arguments, seed)
+        phi, log = search(arguments, data, seed)
         phi.save(arguments.out / f"policy_{seed}.json")
         found.append(log)
-        said = {
-            **{k: str(v) if isinstance(v, Path) else v for k, v in vars(arguments).items()},
-            "commit": provenance.commit(),
-        }
-        text = json.dumps({"settings": said, "searches": found}, indent=1)
+        text = json.dumps({"settings": said, "searches": found}, indent=1, default=str)
         (arguments.out / "contrasts.json").write_text(text)
 
 
