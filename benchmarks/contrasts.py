@@ -65,6 +65,8 @@ def design(n_transforms: int, n_factors: int, generator: np.random.Generator) ->
 
     The first n_transforms say which half a transformation is in; no half is less than a quarter of them.
     """
+    if n_transforms < 4:
+        raise SystemExit(f"halves of {n_transforms} transformations: no design has these; expected 4 or more")
     whole, least = hadamard(next(order for order in orders() if order > n_factors)), max(1, n_transforms // 4)
     while True:
         columns = 1 + generator.permutation(len(whole) - 1)[:n_factors]  # the first is constant
@@ -157,7 +159,7 @@ def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Pol
     for _ in learner.pretrain():
         pass
     retraining, phi, rounds = Retraining(learner, retrain), learner.phi, []
-    kl = recipes.kl_budget(arguments.rounds)
+    kl = arguments.distance / arguments.rounds**2  # as recipes.kl_budget
     print(f"seed {seed}: {retraining.fit.n_steps} steps a re-training; began after {time.perf_counter() - start:.0f} s")
     for number in range(1, arguments.rounds + 1):
         grad_pi, grad_mu, losses = gradients(phi, retraining, number, learn_mu=arguments.mu)
@@ -185,6 +187,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=8, help="of a re-training")
     parser.add_argument("--batch", type=int, help="of a re-training; that of evaluations, unless given")
     parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--distance", type=float, default=recipes.DISTANCE, help="nats from uniform, if all agree")
     parser.add_argument("--mu", action="store_true", help="learn the bounds of magnitudes, too")
     parser.add_argument("--device", default=default_device())
     parser.add_argument("--threads", type=int)
