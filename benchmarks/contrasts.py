@@ -37,6 +37,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MU_STEP = 0.25  # that a bound is raised and lowered by
 LEFT_OUT = 1e3  # nats below the others
+TRIES = 10_000  # of columns and signs; for 5 to 20 transformations a few are enough, with bounds and without
 CPU = torch.device("cpu")
 
 
@@ -65,15 +66,14 @@ def design(n_transforms: int, n_factors: int, generator: np.random.Generator) ->
 
     The first n_transforms say which half a transformation is in; no half is less than a quarter of them.
     """
-    if n_transforms < 4:
-        raise SystemExit(f"halves of {n_transforms} transformations: no design has these; expected 4 or more")
     whole, least = hadamard(next(order for order in orders() if order > n_factors)), max(1, n_transforms // 4)
-    while True:
+    for _ in range(TRIES):
         columns = 1 + generator.permutation(len(whole) - 1)[:n_factors]  # the first is constant
         found: Array = whole[:, columns] * generator.choice([-1.0, 1.0], n_factors)
         n_in = (found[:, :n_transforms] > 0).sum(1)
         if least <= n_in.min() and n_in.max() <= n_transforms - least:
             return found
+    raise SystemExit(f"no design of {n_factors} factors was found that has halves of {n_transforms} transformations")
 
 
 def sides(phi: Policy, row: Tensor) -> tuple[Policy, Policy]:

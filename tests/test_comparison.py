@@ -239,15 +239,19 @@ def test_one_seed_has_no_interval_and_says_so(command, tiny_npz, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("learned", "epochs", "is_said"), [({"epochs": 2}, 4, False), ({"epochs": 2}, 5, True), ({}, 5, False)]
+    ("learned", "times", "is_said"),
+    [({"preset": "quick"}, 2, False), ({"preset": "quick"}, 3, True), ({"preset": ["?"]}, 3, False), ({}, 3, False)],
 )
-def test_a_policy_for_much_shorter_trainings_is_named(tiny_npz, tmp_path, learned, epochs, is_said):
-    """It may be worse than uniform there; a file need not say what it is for."""
+def test_a_policy_for_much_shorter_trainings_is_named(tiny_npz, tmp_path, monkeypatch, learned, times, is_said):
+    """It may be worse than uniform there; a file need not say how it was learned."""
+    usual = recipes.quick(load(str(tiny_npz))).evaluate.epochs
+    monkeypatch.setattr(comparison, "conduct", lambda work, trials, write: None)
     policy, said = replace(Policy.uniform("cifar"), learned=learned), Console(file=io.StringIO(), width=200)
-    changed = [f"evaluate.epochs={epochs}", *SETTINGS[1:]]
-    slackaug.evaluate(str(tiny_npz), [policy], seeds=1, out=tmp_path, set=changed, console=said)
-    expected = "policy 0 was learned for trainings of 2 epochs, and these have 5: policies for short trainings"
+    changed = [f"evaluate.epochs={times * usual}"]
+    slackaug.evaluate(str(tiny_npz), [policy], seeds=2, out=tmp_path, set=changed, console=said)
+    expected = f"policy 0 was learned by the preset quick, whose trainings would have {usual} epochs here, and these"
     assert (expected in said.file.getvalue()) is is_said
+    assert ("worse than uniform" in said.file.getvalue()) is is_said
 
 
 # --- given again ------------------------------------------------------------------------------------------------------

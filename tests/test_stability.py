@@ -135,7 +135,7 @@ def test_what_is_said_of_the_rounds():
 
 
 def test_a_consensus_is_the_nearest_to_all_and_has_their_mean_bounds():
-    policies = [replace(drawn(seed=seed), learned={"epochs": 60, "seed": seed}) for seed in range(3)]
+    policies = [drawn(seed=seed) for seed in range(3)]
     found = consensus(policies)
 
     def divergence(policy: Policy) -> float:
@@ -145,7 +145,7 @@ def test_a_consensus_is_the_nearest_to_all_and_has_their_mean_bounds():
         shift = 0.1 * torch.randn(found.pi.shape, generator=torch.Generator().manual_seed(seed), dtype=found.pi.dtype)
         assert divergence(replace(found, pi=found.pi + shift)) > divergence(found)
     np.testing.assert_allclose(found.mu.numpy(), np.mean([policy.mu.numpy() for policy in policies], 0))
-    assert found.learned == {"epochs": 60, "searches": 3}
+    assert found.learned["searches"] == 3
     Policy.from_dict(found.to_dict())
 
 

@@ -1,6 +1,7 @@
 """`slackaug study`: 2 searches x 2 evaluations, on tiny data, and on the digits locally and on Ray."""
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -27,9 +28,10 @@ from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import api, cli, learn, models, runs, settings
+from slackaug import api, cli, learn, models, recipes, runs, settings
+from slackaug.backends import get_backend
 from slackaug.data import load
-from slackaug.evaluation import trial
+from slackaug.evaluation import trial, trials
 from slackaug.exits import Stopped
 from slackaug.policy import Policy
 from slackaug.recipes import DataConfig
@@ -187,6 +189,19 @@ def test_it_says_which_row_of_the_paper_was_chosen_by_name_and_no_other(recipe, 
     chosen = study_plan.Study(recipe=recipe, search=STUDIES[recipe]().run_config(dataset))
     first, *_ = study.search_lines(chosen, dataset)
     assert first.endswith(f"preset paper{row}")
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_it_says_where_trainings_are_much_longer_than_those_of_the_preset(times, tiny_npz, tmp_path):
+    dataset = load(str(tiny_npz))
+    search = recipes.quick(dataset)
+    longer = replace(search, evaluate=replace(search.evaluate, epochs=times * search.evaluate.epochs))
+    chosen, said = study_plan.Study(recipe="quick", search=longer), Console(file=io.StringIO(), width=300)
+    here = get_backend("local", address=None, n_jobs=1, device="cpu", threads=1)
+    work = trials.Work(chosen.protocol(), tmp_path, None, "cpu", 1, here, said)
+    study.announce(work, dataset, chosen, is_new=False)
+    expected = "a policy of these searches was learned by the preset quick, whose trainings would have"
+    assert (expected in said.file.getvalue()) is (times == 3)
 
 
 @pytest.mark.parametrize("is_other", [False, True])

@@ -15,7 +15,6 @@ from . import calibrate, learn, runs
 from .calibrate import Calibration
 from .configuration import is_foreign
 from .data import Dataset
-from .data.options import counted
 from .ensemble import ALONE, Ensemble, Parted
 from .exits import Stopped, signals
 from .learn import Ending
@@ -140,9 +139,7 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
         if search.kl_budget is not None:
             advice = f"a lower search.kl_budget than {search.kl_budget:g}"
         work.say(f"the policy has collapsed to {share:.0%} of the highest entropy, which rarely helps: try {advice}")
-    meant_for = f"for trainings of about {counted(learner.config.evaluate.epochs, 'epoch', 'epochs')}"
-    look = shlex.join(["slackaug", "show", str(policy_file)])
-    work.say(f"the policy is {policy_file}, {meant_for}; look at it with: {look}")
+    work.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
     if (work.folder / "report.html").is_file():
         work.say(f"the report is {work.folder / 'report.html'}")
     return SearchResult(policy, work.folder)

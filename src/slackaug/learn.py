@@ -191,7 +191,6 @@ def save_policy(run: Run, learner: Learner, seconds: float) -> None:
         "seed": config.seed,
         "rounds": n_done,
         "seconds": round(seconds, 1),
-        "epochs": config.evaluate.epochs,  # of the trainings that it is for
     }
     if config.n_ranks > 1:
         learned["ranks"] = config.n_ranks

@@ -65,7 +65,7 @@ class RunConfig:
     n_ranks: int = 1  # models of an ensemble, each in a process of its own: as many as torchrun starts
     pretrain: FitConfig = field(default_factory=lambda: FitConfig(nesterov=False))  # training before the rounds
     search: SearchConfig = field(default_factory=SearchConfig)  # the rounds, in which the policy is learned
-    evaluate: FitConfig = field(default_factory=FitConfig)  # the trainings that compare policies and baselines
+    evaluate: FitConfig = field(default_factory=FitConfig)  # the trainings that compare policies; no search sees them
 
     def __post_init__(self) -> None:
         if self.space not in SPACES:

@@ -82,7 +82,7 @@ def consensus(policies: Sequence[Policy]) -> Policy:
         raise ValueError(f"expected one number of positions, got {[len(policy.pi) for policy in policies]}")
     log_pi = torch.stack([policy.pi.detach().log_softmax(-1) for policy in policies])  # (S, K, N)
     mu = torch.stack([policy.mu.detach() for policy in policies])  # (S, N)
-    learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model", "epochs")}
+    learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model")}
     learned["searches"] = len(policies)
     return replace(policies[0], pi=log_pi.mean(0).log_softmax(-1), mu=mu.mean(0), learned=learned)
 

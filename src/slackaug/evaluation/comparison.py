@@ -20,13 +20,12 @@ from ..recipes import DataConfig, RunConfig
 from ..report import live
 from ..runs import RunError
 from . import results, trial
-from .candidates import Candidate, PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
+from .candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
 from .results import Results
 from .trial import Protocol
-from .trials import Work, announce, check_candidates, choose, conduct, finished
+from .trials import Work, announce, check_candidates, choose, conduct, finished, warn_of_length
 
 MAX_SEEDS = 10_000
-MUCH_LONGER = 2  # times the epochs that a policy was learned for
 OF_A_SEARCH = dict.fromkeys(
     ("search", "pretrain", "balanced", "seed", "n_ranks"),
     "is a setting of a search, which a training does not have; those of a training are evaluate.*, space, exclude, "
@@ -101,8 +100,9 @@ def evaluate(
         remarks: dict[str, Any] = {"duplicates": n_duplicates}
         if seeds == 1:
             work.say("1 seed: there will be no intervals, and no verdict; give --seeds 2 or more")
-        for line in for_shorter_trainings(candidates, protocol.fit.epochs):
-            work.say(line)
+        for candidate in candidates:
+            if isinstance(candidate.augmentation, Policy):
+                warn_of_length(work, dataset, candidate.name, candidate.augmentation.learned.get("preset"))
         if grid:
             best, remarks["randaugment_grid"] = choose(work, grid)
             candidates = with_choice(candidates, best)
@@ -128,19 +128,6 @@ def evaluate(
         if live.attempt(folder.parent, dataset if is_its_own else None, work.say):
             work.say(f"the report is {folder.parent / 'report.html'}")
     return final
-
-
-def for_shorter_trainings(candidates: Sequence[Candidate], epochs: int) -> list[str]:
-    """What helps in short trainings may cost accuracy in long ones (docs/results.md), and is not known from a file."""
-    found = []
-    for name, policy, *_ in candidates:
-        learned_for = policy.learned.get("epochs") if isinstance(policy, Policy) else None
-        if isinstance(learned_for, int) and epochs > MUCH_LONGER * learned_for:
-            found.append(
-                f"{name} was learned for trainings of {learned_for} epochs, and these have {epochs}: policies for "
-                "short trainings have been worse than uniform in long ones, so have uniform among the baselines"
-            )
-    return found
 
 
 def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig, model: str) -> Protocol:

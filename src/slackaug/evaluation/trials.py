@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from .. import models, rng, runs, weights
+from .. import models, recipes, rng, runs, weights
 from ..backends import Backend, Job
 from ..data import Dataset, count_duplicates
 from ..exits import Stopped
@@ -18,6 +18,8 @@ from ..spaces import get_space
 from . import trial
 from .candidates import Candidate
 from .trial import Protocol, Trial
+
+MUCH_LONGER = 2  # times the epochs of the trainings that a preset has for its policies
 
 
 class Work(NamedTuple):
@@ -107,6 +109,18 @@ def announce(work: Work, dataset: Dataset) -> int:
             "better than they are"
         )
     return n_duplicates
+
+
+def warn_of_length(work: Work, dataset: Dataset, name: str, preset: object) -> None:
+    """A search does not know how long trainings will be: in long ones, policies of `fast` were worse than uniform."""
+    if not isinstance(preset, str) or preset not in recipes.PRESETS:
+        return
+    usual, epochs = recipes.preset(preset, dataset, work.protocol.model).evaluate.epochs, work.protocol.fit.epochs
+    if epochs > MUCH_LONGER * usual:
+        work.say(
+            f"{name} was learned by the preset {preset}, whose trainings would have {usual} epochs here, and these "
+            f"have {epochs}: in much longer trainings such policies have been worse than uniform, so compare with that"
+        )
 
 
 def start_text(model: str, path: str, dataset: Dataset) -> str:

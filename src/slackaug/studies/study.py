@@ -152,6 +152,8 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
     work.say(f"study {chosen.recipe}: {searched}{n} trainings")
     for line in search_lines(chosen, dataset) if chosen.n_search else ():
         work.say(f"each search: {line}")
+    if chosen.n_search:
+        trials.warn_of_length(work, dataset, "a policy of these searches", chosen.search.preset)
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
         search = learn.search_seconds(chosen.search, dataset, work.device)
         training = trial.seconds_of(work.trial(from_name("uniform"), 0))
