@@ -33,12 +33,13 @@ from slackaug.backends import get_backend
 from slackaug.data import load
 from slackaug.evaluation import trial, trials
 from slackaug.exits import Stopped
+from slackaug.fit import FitConfig
 from slackaug.policy import Policy
 from slackaug.recipes import DataConfig
+from slackaug.studies import paper_tables, study
 from slackaug.studies import plan as study_plan
 from slackaug.studies import results as study_results
 from slackaug.studies import searches as study_searches
-from slackaug.studies import study
 from slackaug.studies.recipes import STUDIES
 from slackaug.studies.searches import Search, search_ensemble
 from test_published import subpolicies
@@ -253,8 +254,34 @@ def test_a_network_that_has_learned_nothing_is_remarked_upon(command, tiny_npz, 
     assert "the network has hardly learned these classes" in " ".join(done.stdout.split())
 
 
+def pretend_the_papers(monkeypatch, path: Path) -> None:
+    """This data has as many training images as the paper's CIFAR-10."""
+    monkeypatch.setitem(paper_tables.N_IMAGES, "cifar10", len(load(str(path)).train.labels))
+
+
+@pytest.mark.parametrize("is_other_data", [False, True])
+def test_the_papers_numbers_are_not_for_other_data_or_other_trainings(
+    is_other_data, command, tiny_npz, tmp_path, monkeypatch
+):
+    if not is_other_data:
+        pretend_the_papers(monkeypatch, tiny_npz)
+    more = ["--model", "small", "--searches", 0, "--evaluations", 1, "--baselines", "uniform"]
+    found = command(*words(tiny_npz, tmp_path / "study", *more, recipe="cifar10-wrn-40-2"))
+    assert found.returncode == 0, found.stderr
+    n_images = len(load(str(tiny_npz)).train.labels)
+    reason = f"{n_images} training images, where it has 50,000"
+    reason = reason if is_other_data else "trainings of 1 epochs, where it has 200"
+    assert f"the paper's figures are left out: {reason}" in found.stdout.splitlines()
+    assert "gap" not in found.stdout
+    (row,) = json.loads((tmp_path / "study" / "study.json").read_text())["rows"]
+    assert row["paper"] == []
+
+
 def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_path, monkeypatch):
-    recipe = replace(STUDIES["digits"](), paper=("cifar10", "wrn-40-2"), row="slack", baselines=("uniform", "none"))
+    pretend_the_papers(monkeypatch, tiny_npz)
+    search = replace(recipes.quick(load(str(tiny_npz))), evaluate=FitConfig(epochs=1))
+    paper = {"paper": ("cifar10", "wrn-40-2"), "row": "slack"}
+    recipe = replace(STUDIES["digits"](), search=search, baselines=("uniform", "none"), **paper)
     monkeypatch.setitem(STUDIES, "with-figures", lambda: recipe)
     found = command(*words(tiny_npz, tmp_path / "study", recipe="with-figures"))
     assert found.returncode == 0, found.stderr
@@ -311,7 +338,9 @@ def test_no_baseline(tiny_npz, tmp_path):
 
 
 def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, monkeypatch):
-    recipe = replace(STUDIES["cifar10-wrn-40-2-magnitudes"](), search="quick", policies=("fast-aa",))
+    pretend_the_papers(monkeypatch, tiny_npz)
+    search = replace(recipes.quick(load(str(tiny_npz))), evaluate=FitConfig(epochs=1))
+    recipe = replace(STUDIES["cifar10-wrn-40-2-magnitudes"](), search=search, policies=("fast-aa",))
     monkeypatch.setitem(STUDIES, "with-policies", lambda: recipe)
     found = command(*words(tiny_npz, tmp_path / "study", recipe="with-policies"))
     assert found.returncode == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import configuration, resuming, settings
-from ..data import DataError
+from ..data import DataError, Dataset
 from ..evaluation import candidates, trial
 from ..evaluation.candidates import Candidate
 from ..evaluation.trial import Protocol
@@ -20,7 +20,8 @@ from ..progress import Reading
 from ..recipes import BLANK, DataConfig, RunConfig
 from ..runs import STUDY, RunError
 from . import recipes as study_recipes
-from .paper_tables import FIGURES, UNIFORM_AGAIN, Figure, published_row
+from .paper_tables import FIGURES, N_IMAGES, UNIFORM_AGAIN, Figure, published_row
+from .recipes import StudyConfig
 
 LEARNED = "slack"
 DECIDED = {
@@ -85,6 +86,17 @@ class Study:
         return next((model for model in (self.search.model, self.model) if configuration.is_foreign(model)), None)
 
 
+def unlike_the_paper(config: StudyConfig, dataset: Dataset, search: RunConfig) -> str | None:
+    """Why the figures of the recipe's row say nothing about this data and these trainings."""
+    if config.paper is None:
+        return None
+    expected, n_images = N_IMAGES.get(config.paper[0]), len(dataset.train.labels)
+    if expected is not None and n_images != expected:
+        return f"{n_images:,} training images, where it has {expected:,}"
+    epochs, own = search.evaluate.epochs, config.run_config(dataset).evaluate.epochs
+    return None if epochs == own else f"trainings of {epochs} epochs, where it has {own}"
+
+
 def configure(
     recipe: str,
     place: str | None,
@@ -109,6 +121,7 @@ def configure(
     search = configuration.changed(config.run_config(dataset, model), [assigned, options])
     configuration.refuse_without_effect(search, assigned)
     search = replace(search, data=where)
+    is_as_in_the_paper = unlike_the_paper(config, dataset, search) is None
     start_policy(search, dataset)  # an unknown transformation in `exclude` is found here, not later
     chosen = Study(
         recipe=recipe,
@@ -120,8 +133,8 @@ def configure(
         n_eval=config.n_eval,
         baselines=config.baselines,
         magnitudes="both" if len(config.magnitudes) > 1 else "own",
-        paper=config.paper or (),
-        row=config.row,
+        paper=(config.paper or ()) if is_as_in_the_paper else (),
+        row=config.row if is_as_in_the_paper else None,
     )
     chosen = settings.update(chosen, given)
     chosen = replace(chosen, policies=tuple(map(wherever_given, chosen.policies)))

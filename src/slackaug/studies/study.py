@@ -26,7 +26,7 @@ from ..runs import RunError
 from ..stability import consensus
 from . import recipes as study_recipes
 from . import results as study_results
-from .plan import Study, configure, fixed_candidates, found_again, read_study
+from .plan import Study, configure, fixed_candidates, found_again, read_study, unlike_the_paper
 from .results import StudyResults, learned_name
 from .searches import search_all, searches
 
@@ -152,6 +152,9 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
     work.say(f"study {chosen.recipe}: {searched}{n} trainings")
     for line in search_lines(chosen, dataset) if chosen.n_search else ():
         work.say(f"each search: {line}")
+    reason = unlike_the_paper(study_recipes.study(chosen.recipe), dataset, chosen.search)
+    if reason is not None and not chosen.paper:
+        work.say(f"the paper's figures are left out: {reason}")
     if chosen.n_search:
         trials.warn_of_length(work, dataset, "a policy of these searches", chosen.search.preset)
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
