@@ -1,6 +1,7 @@
 """The commands as a user types them."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,19 @@ def test_version_does_not_wait_for_torch():
     script += "assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"slackaug {slackaug.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, cli.SPINS), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")],
+)
+def test_threads_are_patient_unless_told_otherwise(given, expected):
+    """The command says so before torch is loaded, which reads it once."""
+    script = "import os, sys; from slackaug import cli; cli.app = lambda: print(os.getenv('GOMP_SPINCOUNT')); "
+    script += "assert 'torch' not in sys.modules; cli.main()"
+    free = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=free | given)
+    assert (done.returncode, done.stdout.strip()) == (0, expected)
 
 
 def test_runs_as_a_module():

@@ -19,6 +19,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+SPINS = (
+    "4000"  # turns that threads wait before they sleep; by default so many that busy cores starve (benchmarks/busy.py)
+)
 DATA_HELP = (
     "A folder of class folders (with or without train/ and test/), FILE.npz, FILE.csv, digits, shapes, "
     "torchvision:NAME, hf:NAME, imagenet100:ROOT, domainnet:ROOT/DOMAIN or module:callable."
@@ -491,6 +494,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows question marks
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # torch, which reads it, is not loaded yet
     if follows():
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # rank 0 says what is wrong with the line
     try:
