@@ -1,6 +1,6 @@
 """How fast a network trains on the CPU while other programs have some of its cores, with and without patient threads.
 
-    PYTHONPATH=src python benchmarks/busy.py [--seconds 8] [--repeats 3]
+    PYTHONPATH=src python benchmarks/busy.py [--spins 4000 ...] [--seconds 8] [--repeats 3]
 
 Threads of a step wait for the slowest at every operation. By default libgomp has them wait at full speed for
 milliseconds, on the very cores that the slowest needs. The command sets GOMP_SPINCOUNT (cli.py), so that they soon
@@ -47,6 +47,7 @@ def rate(spins: str | None, seconds: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--spins", nargs="+", default=[SPINS], help="GOMP_SPINCOUNT; 0: asleep at once")
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
@@ -56,16 +57,18 @@ def main() -> None:
         return
     n_cores = os.cpu_count() or 1
     print(f"{n_cores} cores; steps a second, median of {arguments.repeats}\n")
-    print(f"| busy cores | libgomp's own | GOMP_SPINCOUNT={SPINS} | ratio |\n|---|---|---|---|")
+    choices = [None, *arguments.spins]
+    headers = ["busy cores", "libgomp's own", *(f"GOMP_SPINCOUNT={spins}" for spins in arguments.spins)]
+    print(f"| {' | '.join(headers)} |\n{'|---' * len(headers)}|")
     for n_busy in range(n_cores + 1):
         others = [subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) for _ in range(n_busy)]
-        try:
-            pairs = [(rate(None, arguments.seconds), rate(SPINS, arguments.seconds)) for _ in range(arguments.repeats)]
+        try:  # all in turn, so that a noisy machine slows them alike
+            found = [[rate(spins, arguments.seconds) for spins in choices] for _ in range(arguments.repeats)]
         finally:
             for other in others:
                 other.kill()
-        before, after = (statistics.median(side) for side in zip(*pairs, strict=True))
-        print(f"| {n_busy} | {before:.1f} | {after:.1f} | {after / before:.2f} |", flush=True)
+        medians = [statistics.median(each) for each in zip(*found, strict=True)]
+        print(f"| {n_busy} | {' | '.join(f'{median:.1f}' for median in medians)} |", flush=True)
 
 
 if __name__ == "__main__":

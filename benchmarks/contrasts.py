@@ -159,7 +159,7 @@ def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Pol
     for _ in learner.pretrain():
         pass
     retraining, phi, rounds = Retraining(learner, retrain), learner.phi, []
-    kl = arguments.distance / arguments.rounds**2  # as recipes.kl_budget
+    kl = recipes.kl_budget(arguments.rounds, arguments.distance)
     print(f"seed {seed}: {retraining.fit.n_steps} steps a re-training; began after {time.perf_counter() - start:.0f} s")
     for number in range(1, arguments.rounds + 1):
         grad_pi, grad_mu, losses = gradients(phi, retraining, number, learn_mu=arguments.mu)

@@ -36,7 +36,9 @@ def test_the_orders_are_those_of_primes():
     assert [next(found) for _ in range(7)] == [4, 8, 12, 20, 24, 32, 44]
 
 
-@pytest.mark.parametrize(("n_transforms", "n_factors", "n_pairs"), [(17, 17, 20), (17, 30, 32), (20, 36, 44)])
+@pytest.mark.parametrize(
+    ("n_transforms", "n_factors", "n_pairs"), [(17, 17, 20), (17, 30, 32), (20, 36, 44), (4, 7, 8)]
+)
 def test_no_half_is_small_and_no_side_is_always_first(n_transforms, n_factors, n_pairs):
     found = design(n_transforms, n_factors, np.random.default_rng(0))
     assert found.shape == (n_pairs, n_factors)

@@ -19,9 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-SPINS = (
-    "4000"  # turns that threads wait before they sleep; by default so many that busy cores starve (benchmarks/busy.py)
-)
+# Turns that threads wait before they sleep. By default they are so many that busy cores starve (benchmarks/busy.py).
+SPINS = "4000"
 DATA_HELP = (
     "A folder of class folders (with or without train/ and test/), FILE.npz, FILE.csv, digits, shapes, "
     "torchvision:NAME, hf:NAME, imagenet100:ROOT, domainnet:ROOT/DOMAIN or module:callable."

@@ -96,9 +96,9 @@ def epochs_for(n_steps: int, n_images: int, batch: int) -> int:
 DISTANCE = 0.4  # nats from uniform, per position, for a policy that goes one way in every round: the paper's speed
 
 
-def kl_budget(n_rounds: int) -> float:
-    """Of a round. KL grows with the square of the distance; the paper's ten rounds come to 0.004 each."""
-    return DISTANCE / n_rounds**2
+def kl_budget(n_rounds: int, distance: float = DISTANCE) -> float:
+    """Of a round. KL grows with the square of the rounds that go one way; the paper's ten come to 0.004 each."""
+    return distance / n_rounds**2
 
 
 PAPER_COMPOSITES = 8

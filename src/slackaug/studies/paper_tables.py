@@ -39,7 +39,7 @@ def published_row(policy: str, magnitudes: str = "original") -> str:
 WRN_40_2, WRN_28_10 = "wrn-40-2", "wrn-28-10"
 CIFAR = (("cifar10", WRN_40_2), ("cifar10", WRN_28_10), ("cifar100", WRN_40_2), ("cifar100", WRN_28_10))
 N_IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "domainnet-real": 50_000, "domainnet-quickdraw": 50_000}  # to train
-DOMAINS = ("real", "quickdraw", "infograph", "sketch", "painting", "clipart", "average")  # real and quickdraw: 50,000
+DOMAINS = ("real", "quickdraw", "infograph", "sketch", "painting", "clipart", "average")
 
 TABLES = {
     "sota": Table(

@@ -21,7 +21,6 @@ from ..recipes import BLANK, DataConfig, RunConfig
 from ..runs import STUDY, RunError
 from . import recipes as study_recipes
 from .paper_tables import FIGURES, N_IMAGES, UNIFORM_AGAIN, Figure, published_row
-from .recipes import StudyConfig
 
 LEARNED = "slack"
 DECIDED = {
@@ -86,7 +85,7 @@ class Study:
         return next((model for model in (self.search.model, self.model) if configuration.is_foreign(model)), None)
 
 
-def unlike_the_paper(config: StudyConfig, dataset: Dataset, search: RunConfig) -> str | None:
+def unlike_the_paper(config: study_recipes.StudyConfig, dataset: Dataset, search: RunConfig) -> str | None:
     """Why the figures of the recipe's row say nothing about this data and these trainings."""
     if config.paper is None:
         return None
