@@ -116,6 +116,10 @@ def test_a_uniform_policy_is_where_a_search_starts():
     ours, theirs = drawn(method("uniform"), 50), drawn(Policy.uniform("cifar"), 50)
     assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
     assert method("uniform", space="domainnet").space.names == spaces.SPACES["domainnet"].names
+    for number in (1, 2, 5):
+        ours, theirs = drawn(method(f"uniform-{number}"), 50), drawn(Policy.uniform("cifar", n_composed=number), 50)
+        assert ours.op.shape == (50, number)
+        assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
     rest = set(spaces.SPACES["cifar"].names) - {"Invert", "Solarize"}
     assert set(method("uniform-no-invert-solarize").space.names) == rest
 
@@ -422,6 +426,10 @@ def test_published_files(path, dataset):
     [
         ("trivialaugment-wyde", "unknown baseline 'trivialaugment-wyde'; did you mean 'trivialaugment-wide'"),
         ("randaugment-2", "did you mean 'randaugment'"),
+        ("uniform-0", "expected uniform-K with K from 1 to 16 transformations"),
+        ("uniform-17", "expected uniform-K with K from 1 to 16 transformations"),
+        ("uniform-2-9", "unknown baseline 'uniform-2-9'"),
+        ("randaugment-2", "unknown baseline 'randaugment-2'"),
         ("randaugment-0-9", "N from 1 to 16 transformations at level M from 0 to 30"),
         ("randaugment-2-31", "N from 1 to 16 transformations at level M from 0 to 30"),
         ("", "unknown baseline ''; known: none, default"),

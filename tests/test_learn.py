@@ -99,7 +99,8 @@ def test_metrics(finished):
         stages += [("re-training" if step <= 3 else "policy", number, step, 6) for step in range(1, 7)]
     assert [(row["stage"], row["round"], row["step"]) for row in found] == [stage[:3] for stage in stages]
     for row in found:
-        assert row.keys() == (KEYS | POLICY_KEYS if row["stage"] == "policy" else KEYS)
+        more = {"policy": POLICY_KEYS, "pre-training": {"n_composed"}}
+        assert row.keys() == KEYS | more.get(row["stage"], set())
         assert math.isfinite(row["train_loss"])
     last, policy = found[-1], slackaug.Policy.load(finished / "policy.json")
     torch.testing.assert_close(torch.tensor(last["pi"]).double(), policy.probabilities, atol=1e-6, rtol=0)

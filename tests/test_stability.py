@@ -163,11 +163,19 @@ def test_a_consensus_has_less_of_the_chance_of_each():
     assert stability(halves).pi > stability(noisy).pi + 0.1
 
 
-def test_a_consensus_wants_one_space_and_one_number_of_positions():
+def test_a_consensus_wants_one_space():
     with pytest.raises(ValueError, match="expected policies of one space"):
         consensus([drawn("cifar"), drawn("domainnet")])
-    with pytest.raises(ValueError, match=r"expected one number of positions, got \[1, 4\]"):
-        consensus([drawn(n_composed=1), drawn(n_composed=4)])
+
+
+@pytest.mark.parametrize(("numbers", "expected"), [((1, 4), 1), ((2, 1, 2), 2), ((3, 2, 3, 2), 2), ((5, 3, 3), 3)])
+def test_a_consensus_has_as_many_positions_as_most(numbers, expected):
+    policies = [drawn(n_composed=number, seed=seed) for seed, number in enumerate(numbers)]
+    found = consensus(policies)
+    assert found.pi.shape == (expected, len(found.space))
+    rows = [p.probabilities if len(p.pi) == expected else p.probabilities.mean(0, keepdim=True) for p in policies]
+    mean = torch.stack([row.log().expand(expected, -1) for row in rows]).mean(0)
+    torch.testing.assert_close(found.probabilities, mean.softmax(-1))
 
 
 def test_the_number_of_positions_may_differ():

@@ -192,6 +192,8 @@ def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True) -> str:
 def choices(config: RunConfig, dataset: Dataset) -> list[str]:
     """How a search goes about it, in lines."""
     found = [describe(config.search, *map(len, dataset.half_indices(config.seed)))]
+    if config.n_composed is None:
+        found.append("how many transformations a composite has is found by pre-training with 3, and with fewer or more")
     if config.balanced:
         found.append("the validation loss counts all classes alike (--balanced)")
     if config.n_ranks > 1:

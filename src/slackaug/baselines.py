@@ -128,10 +128,10 @@ def none(size: Size, space: Space) -> Parts:
     return (Policy.uniform(Space("none", (TRANSFORMS["Identity"],)), n_composed=1),)
 
 
-def uniform(size: Size, space: Space, exclude: tuple[str, ...] = ()) -> Parts:
+def uniform(size: Size, space: Space, exclude: tuple[str, ...] = (), n_composed: int = 3) -> Parts:
     """Where SLACK's search starts."""
     present = [name for name in exclude if name in space.names]  # a search may have left it out already
-    return (Policy.uniform(space.exclude(*present) if present else space),)
+    return (Policy.uniform(space.exclude(*present) if present else space, n_composed=n_composed),)
 
 
 def fourteen(name: str, shear: float, shift: tuple[float, float], degrees: float, bits: int, enhance: float) -> Space:
@@ -197,14 +197,14 @@ METHODS: dict[str, Definition] = {
     "domainbed": Definition(domainbed, domainbed_crop),
     "autoaugment": Definition(learned_by_autoaugment, usual),
 }
-FORMS = ["randaugment-N-M", "file:PATH"]
+FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
 
 
 # --- from a name to a method ------------------------------------------------------------------------------------------
 
 
 def baseline(name: str, data: Dataset, *, space: str | Space, flip: bool, uniform_magnitudes: bool = False) -> Method:
-    """A method of METHODS, randaugment-N-M, or file:PATH with a policy in any format that is known.
+    """A method of METHODS, uniform-K, randaugment-N-M, or file:PATH with a policy in any format that is known.
 
     `space` is SLACK's, for the uniform ones. `flip=False` switches off every mirror flip; True leaves a policy of SLACK
     as its file says.
@@ -256,18 +256,23 @@ def assemble(
 
 
 def define(name: str) -> Definition:
-    numbers = re.fullmatch(r"randaugment-(\d{1,3})-(\d{1,3})", name, re.ASCII)
-    if numbers is None:
-        if name not in METHODS:
-            raise ValueError(unknown("baseline", name, [*METHODS, *FORMS]))
+    if name in METHODS:
         return METHODS[name]
-    n_ops, level = int(numbers[1]), int(numbers[2])
+    numbers = re.fullmatch(r"(uniform|randaugment)-(\d{1,3})(?:-(\d{1,3}))?", name, re.ASCII)
+    if numbers is None or (numbers[1] == "uniform") != (numbers[3] is None):
+        raise ValueError(unknown("baseline", name, [*METHODS, *FORMS]))
+    base, n_ops = METHODS[numbers[1]], int(numbers[2])
+    if numbers[3] is None:
+        if not 1 <= n_ops <= MAX_COMPOSED:
+            raise ValueError(f"{name}: expected uniform-K with K from 1 to {MAX_COMPOSED} transformations")
+        return base._replace(parts=partial(uniform, n_composed=n_ops))
+    level = int(numbers[3])
     if not 1 <= n_ops <= MAX_COMPOSED or level > TOP_LEVEL:
         raise ValueError(
             f"{name}: expected randaugment-N-M with N from 1 to {MAX_COMPOSED} transformations at level M from 0 to "
             f"{TOP_LEVEL}"
         )
-    return METHODS["randaugment"]._replace(parts=partial(randaugment, n_ops=n_ops, level=level))
+    return base._replace(parts=partial(randaugment, n_ops=n_ops, level=level))
 
 
 def margin(name: str, size: int) -> bool | None:

@@ -164,10 +164,15 @@ def val_loss(
     return total / n
 
 
+def mixed(n: int, seed: int) -> Tensor:
+    """Indices below n in random order, as many as count."""
+    return torch.randperm(n, generator=rng.generator(seed, "validation batches"))[:N_IMAGES]
+
+
 def mixed_batches(n: int, batch: int, seed: int) -> tuple[Tensor, ...]:
     """Indices below n, as many as count; of equal size and in random order, since each batch has its own batch-norm
     statistics: folders come class by class, and a batch of one class would be nothing that the model has seen."""
-    order = torch.randperm(n, generator=rng.generator(seed, "validation batches"))[:N_IMAGES]
+    order = mixed(n, seed)
     batch = min(batch, len(order))
     batches: tuple[Tensor, ...] = order[: len(order) - len(order) % batch].split(batch)
     return batches

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from . import calibrate, learn, runs
+from . import calibrate, composing, learn, runs
 from .calibrate import Calibration
+from .composing import Composing
 from .configuration import is_foreign
 from .data import Dataset
 from .ensemble import ALONE, Ensemble, Parted
@@ -94,6 +95,11 @@ def writing(work: Work, config: RunConfig) -> AbstractContextManager[None]:
 
 
 def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:
+    def on_composed(found: Composing) -> None:
+        work.say(found.describe())
+        if run is not None:
+            run.write(composing.FILE, found.to_text())
+
     def on_calibrated(found: Calibration) -> None:
         work.say(found.describe())
         stored, config = found.to_json(), learner.config
@@ -107,7 +113,7 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
         if run is not None:
             run.write(calibrate.FILE, json.dumps(stored, indent=1))
 
-    learner.on_calibrated = on_calibrated
+    learner.on_composed, learner.on_calibrated = on_composed, on_calibrated
     policy_file = work.folder / runs.POLICY
     to_go_on = f"To go on: {work.resume_command(learner.config)}"
     try:

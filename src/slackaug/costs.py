@@ -119,4 +119,4 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
     small = replace(config, pretrain=replace(config.pretrain, batch=few), search=search)
     each = learn.step_seconds(small, stand_in, device)
     each = each._replace(retraining=share * each.retraining, policy=share * each.policy)
-    return learn.whole_seconds(each, config.search)
+    return learn.whole_seconds(each, config)

@@ -53,3 +53,8 @@ def range_text(transform: Transform, mu: float) -> str:
     start, end = transform.span
     reached = start + (end - start) * min(max(mu, 0.0), 1.0)
     return f"{start:.3g} to {strength_text(transform, reached)}"
+
+
+def number_text(n_composed: int) -> str:
+    """How many transformations an image goes through."""
+    return f"{n_composed} transformation{'s' * (n_composed != 1)}"

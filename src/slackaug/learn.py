@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import slack
+from . import composing, slack
 from .calibrate import N_USUAL
 from .data import Dataset
 from .learner import Learner, Progress
@@ -172,6 +172,8 @@ def record(run: Run, progress: Progress) -> None:
         "step": progress.step,
         "train_loss": progress.train_loss.item(),
     }
+    if not progress.round:
+        metrics["n_composed"] = len(progress.phi.pi)  # of which several may be tried
     if progress.val_loss is not None:
         metrics["val_loss"] = progress.val_loss.item()
         metrics["entropy"] = progress.phi.entropy().tolist()
@@ -212,10 +214,13 @@ def search_seconds(
     config: RunConfig, data: Dataset, device: str, engine_name: str = "fast", n_pretrainings: int = 1
 ) -> float:
     """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
-    return whole_seconds(step_seconds(config, data, device, engine_name), config.search, n_pretrainings)
+    return whole_seconds(step_seconds(config, data, device, engine_name), config, n_pretrainings)
 
 
-def whole_seconds(each: StepSeconds, search: slack.SearchConfig, n_pretrainings: int = 1) -> float:
+def whole_seconds(each: StepSeconds, config: RunConfig, n_pretrainings: int = 1) -> float:
+    search = config.search
+    if config.n_composed is None:
+        n_pretrainings *= composing.N_USUAL
     per_round = search.n_retrain * each.retraining + search.n_unrolled * each.policy
     trials = N_USUAL * search.n_retrain * each.retraining if search.calibrate else 0.0
     return n_pretrainings * each.n_pretraining * each.pretraining + trials + search.n_rounds * per_round

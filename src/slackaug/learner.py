@@ -6,16 +6,20 @@ from typing import Any, NamedTuple
 
 from torch import Generator, Tensor
 
-from . import calibrate, engines, models, prepare, rng, slack, weights
+from . import calibrate, composing, engines, models, prepare, rng, slack, weights
 from .calibrate import Calibration, Trial
+from .composing import Composing
 from .data import Dataset, Split, splits
 from .data.rows import repeated
 from .engine import Plain, alone
 from .ensemble import ALONE, Ensemble
+from .fit import Fit, predict
 from .policy import Policy
 from .recipes import RunConfig
 from .slack import SearchConfig
 from .spaces import get_space
+
+Weights = dict[str, Tensor]  # of a model, and its buffers, by name
 
 
 class Progress(NamedTuple):
@@ -36,7 +40,8 @@ def start_policy(config: RunConfig, data: Dataset) -> Policy:
     if config.exclude:
         space = space.exclude(*config.exclude)
     flip = data.flip if config.flip is None else config.flip
-    phi = Policy.uniform(space, flip=flip, mean=data.mean, std=data.std)
+    n_composed = config.n_composed or composing.PAPER
+    phi = Policy.uniform(space, n_composed=n_composed, flip=flip, mean=data.mean, std=data.std)
     return replace(phi, dataset=data.fingerprint)
 
 
@@ -52,7 +57,8 @@ class Learner:
         engine: str = "fast",
     ):
         self.config, self.ensemble, self.engine_name = config, ensemble, engine
-        self.on_calibrated: Callable[[Calibration], None] = lambda _: None  # for who wants to be told
+        self.on_composed: Callable[[Composing], None] = lambda _: None  # for who wants to be told
+        self.on_calibrated: Callable[[Calibration], None] = lambda _: None
         self.calibration: Calibration | None = None
         self.n_tried = 0  # steps of its trials
         train, val = data.halves(config.seed)
@@ -67,10 +73,10 @@ class Learner:
         self.remarks = [] if config.weights is None else [weights.load(self.model, config.weights)]
         self.model.to(device)
         self.preparation = prepare.window(data.image_size)
-        streams = self.streams("pre-training")
-        self.fit = engines.make_fit(
-            "pretrain", self.model, self.phi, self.train, config.pretrain, streams, self.preparation
-        )
+        self.fit = self.make_fit()
+        self.composing = Composing({}) if config.n_composed is None else None  # trials that are done
+        self.first = self.weights() if config.n_composed is None else None  # what each trial starts from
+        self.best: Weights | None = None  # of the best trial
         self.pretrained: dict[str, Any] | None = None  # the state of `fit`, while trials move the model
         self.engine: Plain | None = None  # from the end of pre-training on, which settles theta_0
         self.state: slack.State | None = None
@@ -80,6 +86,13 @@ class Learner:
         """As it is settled: with the rate that was found by trial, where it was to be."""
         search = self.config.search
         return search if self.calibration is None else replace(search, model_lr=self.calibration.model_lr)
+
+    def make_fit(self) -> Fit:
+        """Pre-training from its start on, with the policy phi."""
+        streams = self.streams("pre-training")
+        return engines.make_fit(
+            "pretrain", self.model, self.phi, self.train, self.config.pretrain, streams, self.preparation
+        )
 
     def make_engine(self) -> Plain:
         """theta_0 is what the model has become."""
@@ -97,10 +110,53 @@ class Learner:
         return rng.streams(self.config.seed, stage, *self.ensemble.purpose())
 
     def pretrain(self) -> Iterator[Progress]:
-        n = self.fit.n_steps
-        while self.fit.done < n:
-            loss = self.fit.step()
-            yield Progress("pre-training", 0, self.fit.done, n, self.share_done(), loss, None, self.phi)
+        while True:
+            n = self.fit.n_steps
+            while self.fit.done < n:
+                loss = self.fit.step()
+                yield Progress("pre-training", 0, self.fit.done, n, self.share_done(), loss, None, self.phi)
+            if self.is_composed:
+                return
+            self.judge_composed()
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether the number of transformations in a composite is settled."""
+        return self.composing is None or self.composing.next_number() is None
+
+    def judge_composed(self) -> None:
+        """Compare this pre-training with those before it; then go to the next one, or back to the best one."""
+        assert self.composing is not None
+        assert self.first is not None
+        number = len(self.phi.pi)
+        self.composing = Composing(self.composing.losses | {number: self.tempered_loss()})
+        if self.composing.best == number:
+            self.best = self.weights()
+        following = self.composing.next_number()
+        if following is not None:
+            self.compose(following, self.first)
+            self.fit = self.make_fit()
+            return
+        assert self.best is not None
+        self.compose(self.composing.best, self.best)
+        self.first = self.best = None
+        self.on_composed(self.composing)
+
+    def compose(self, number: int, start: "Weights") -> None:
+        """A uniform policy with so many transformations in a composite, and a network with these weights."""
+        self.phi = replace(self.phi, pi=self.phi.pi.new_zeros(number, len(self.phi.space)))
+        self.model.load_state_dict(start)
+
+    def weights(self) -> "Weights":
+        return {name: value.clone() for name, value in self.model.state_dict().items()}
+
+    def tempered_loss(self) -> float:
+        """Of validation images, as trainings are tested."""
+        val = self.val
+        if len(val.labels) > calibrate.N_IMAGES:
+            val = val.subset(calibrate.mixed(len(val.labels), self.config.seed).to(val.labels.device))
+        logits = predict(self.model, self.fit.normalise, val, preparation=self.preparation)
+        return self.ensemble.average(composing.tempered_loss(logits, val.labels)).item()
 
     @property
     def needs_calibration(self) -> bool:
@@ -166,8 +222,14 @@ class Learner:
         done += 0 if self.state is None else self.state.round * a_round
         trials = calibrate.N_USUAL * search.n_retrain if search.calibrate else 0
         tried = trials if self.state is not None else min(self.n_tried, trials)
-        total = self.fit.n_steps * self.fit.batches.batch + trials * retraining + search.n_rounds * a_round
-        return (self.fit.done * self.fit.batches.batch + tried * retraining + done) / total
+        n_pretrainings = composing.N_USUAL if self.config.n_composed is None else 1
+        pretraining, batch = n_pretrainings * self.fit.n_steps, self.fit.batches.batch
+        pretrained = pretraining
+        if self.fit.done < self.fit.n_steps or not self.is_composed:
+            earlier = 0 if self.composing is None else len(self.composing.losses)
+            pretrained = min(earlier * self.fit.n_steps + self.fit.done, pretraining)
+        total = pretraining * batch + trials * retraining + search.n_rounds * a_round
+        return (pretrained * batch + tried * retraining + done) / total
 
     @property
     def theta(self) -> Tensor:
@@ -180,7 +242,12 @@ class Learner:
     def get_state(self) -> dict[str, Any]:
         """A calibration that is left begins anew: it is as if pre-training had just ended."""
         if self.engine is None or self.state is None:
-            return {"stage": "pre-training", "fit": self.pretrained or self.fit.get_state()}
+            state = {"stage": "pre-training", "fit": self.pretrained or self.fit.get_state()}
+            if self.composing is None:
+                return state
+            losses = [[number, loss] for number, loss in self.composing.losses.items()]
+            begun = {"n_composed": len(self.phi.pi), "losses": losses, "first": self.first, "best": self.best}
+            return state | {name: value for name, value in begun.items() if value is not None}
         return {
             "stage": "search",
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
@@ -191,10 +258,16 @@ class Learner:
 
     def set_state(self, saved: dict[str, Any]) -> None:
         if saved["stage"] == "pre-training":
+            if self.composing is not None:
+                self.composing = Composing(dict(saved["losses"]))
+                self.first, self.best = saved.get("first"), saved.get("best")
+                self.compose(saved["n_composed"], saved["fit"]["model"])
+                self.fit = self.make_fit()
             self.fit.set_state(saved["fit"])
             return
+        self.composing = None  # it is settled
+        self.compose(len(saved["search"]["pi"]), saved["theta_0"])
         self.fit.done = self.fit.n_steps
-        self.model.load_state_dict(saved["theta_0"])
         if saved.get("calibration") is not None:
             self.calibration = Calibration.from_dict(saved["calibration"])
         self.engine = None  # theta_0 is another

@@ -263,7 +263,7 @@ def render(policy: Policy, title: str, images: Sequence[Path], seed: int = 0) ->
         raise PreviewError(f"expected 1 to {MAX_IMAGES} images, got {len(images)}")
     flips = "with" if policy.flip else "without"
     n_composed, n = policy.pi.shape
-    subtitle = f"{n_composed} transformations an image out of {n}, {flips} mirror flips; seed {seed}"
+    subtitle = f"{describe.number_text(n_composed)} an image out of {n}, {flips} mirror flips; seed {seed}"
     blocks = []
     for i, (path, (image, size)) in enumerate(zip(images, read_images(images), strict=True)):
         blocks.append(rows(policy, image, path.name, size, rng.generator(seed, "preview", i)))

@@ -11,6 +11,7 @@ from .data import Dataset, load
 from .data.options import Progress
 from .fit import FitConfig
 from .models import MODELS
+from .policy import MAX_COMPOSED
 from .prepare import SMALL_IMAGE
 from .schema import unknown
 from .slack import SearchConfig
@@ -59,6 +60,7 @@ class RunConfig:
     weights_digest: str | None = None  # of that file's content, written by the search; another file is refused
     space: str  # the transformations that a policy chooses from (--ops)
     exclude: tuple[str, ...] = ()  # transformations to leave out of the space (--exclude)
+    n_composed: int | None = 3  # transformations of a composite (K); null: found by trial, before the rounds
     flip: bool | None = None  # mirror flips are on (--flip, --no-flip); null: as the data source says
     balanced: bool = False  # the validation loss counts all classes alike, however many images they have (--balanced)
     seed: int = 0  # seed of the split, the networks, the batches and the draws (--seed)
@@ -74,6 +76,8 @@ class RunConfig:
             raise ValueError(f"model: expected a name, such as {', '.join(MODELS)}")
         if self.n_ranks < 1:
             raise ValueError(f"n_ranks must be at least 1, got {self.n_ranks}")
+        if self.n_composed is not None and not 1 <= self.n_composed <= MAX_COMPOSED:
+            raise ValueError(f"n_composed must be from 1 to {MAX_COMPOSED}, or null, got {self.n_composed}")
 
 
 BLANK = RunConfig(preset="", model="small", space="cifar")  # for a file that has all settings
@@ -147,6 +151,7 @@ def quick(data: Dataset, model: str | None = None) -> RunConfig:
         preset="quick",
         model=model or "small",
         space=default_space(data),
+        n_composed=None,
         pretrain=FitConfig(epochs=epochs_within(28, 500, 5_000, n_train // 2, 32), batch=32, nesterov=False),
         search=replace(search, train_batch=64 if 64 * search.n_steps <= PAPER_EPOCHS * (n_train // 2) else None),
         evaluate=FitConfig(epochs=epochs_within(5, 1_000, 5_000, n_train, 64), batch=64),
@@ -173,6 +178,7 @@ def standard(data: Dataset, model: str | None = None) -> RunConfig:
         preset="standard",
         model=model or default_model(data),
         space=default_space(data),
+        n_composed=None,
         pretrain=replace(fit, nesterov=False),
         search=self_tuned(n_train // 2, 32, 32, 512, n_rounds=10, retrain=range(100, 1000), unrolled=range(100, 200)),
         evaluate=FitConfig(epochs=epochs_within(200, 2_000, 80_000, n_train, 128)),

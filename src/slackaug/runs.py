@@ -30,8 +30,8 @@ SEARCHES = "search.yaml"  # of a study: the settings that all of its searches sh
 TRIALS = "preparation-trials.json"  # of --try-margin, until the run begins
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
-    "calibration.json", "preparation.json", TRIALS, "report.html", "eval/results.json", "eval/results.csv",
-    "tensorboard/events.*",
+    "composing.json", "calibration.json", "preparation.json", TRIALS, "report.html", "eval/results.json",
+    "eval/results.csv", "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
 BEFORE_A_RUN = {
@@ -253,7 +253,7 @@ def tensorboard(folder: Path, names: list[str], n_steps: int) -> Callable[[dict[
 
     def log(metrics: dict[str, Any]) -> None:
         step = max(metrics["round"] - 1, 0) * n_steps + metrics["step"]
-        stage = "search" if metrics["round"] else "pre-training"
+        stage = "search" if metrics["round"] else f"pre-training, K = {metrics['n_composed']}"
         scalars = {f"{stage}/{key}": metrics[key] for key in ("train_loss", "val_loss") if key in metrics}
         if "pi" in metrics:
             scalars["search/entropy"] = sum(metrics["entropy"]) / len(metrics["entropy"])

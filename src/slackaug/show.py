@@ -55,7 +55,7 @@ def policy_table(name: str, policy: Policy) -> Table:
     table.add_column("transformation")
     table.add_column("probability", justify="right")
     table.add_column("", min_width=12)
-    table.add_column(f"positions 1 to {len(policy.pi)}", justify="right")
+    table.add_column(f"positions 1 to {len(policy.pi)}" if len(policy.pi) > 1 else "position 1", justify="right")
     table.add_column("strength")
     for n in mean.argsort(descending=True, stable=True).tolist():
         transform = policy.space.transforms[n]
@@ -69,7 +69,7 @@ def policy_remarks(policy: Policy) -> str:
     highest = math.log(len(policy.space))
     entropy = policy.entropy().mean().item() / highest if highest > 0 else 1.0
     flips = "with" if policy.flip else "without"
-    remarks = f"{len(policy.pi)} transformations an image out of {len(policy.space)}, {flips} mirror flips; "
+    remarks = f"{describe.number_text(len(policy.pi))} an image out of {len(policy.space)}, {flips} mirror flips; "
     remarks += f"entropy {entropy:.1%} of uniform"
     history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}
     return remarks + "".join(f"\n{key[:40]}: {schema.describe(value)}" for key, value in history.items())
@@ -113,7 +113,7 @@ def agreement(a: Policy, b: Policy) -> str:
     """How alike two policies over the same space are."""
     found = stability([a, b])
     return (
-        f"KL(A || B) = {a.kl(b).item():.4f} nats over {len(a.pi)} positions\n"
+        f"KL(A || B) = {a.kl(b).item():.4f} nats over {len(a.pi)} position{'s' * (len(a.pi) != 1)}\n"
         f"correlation of the probabilities: {correlation(found.pi)}; "
         f"without Invert and Solarize: {correlation(found.pi_rest)}\n"
         f"correlation of the magnitude bounds: {correlation(found.mu)}"

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
+from statistics import mode
 from typing import NamedTuple
 
 import torch
@@ -75,16 +76,22 @@ def consensus(policies: Sequence[Policy]) -> Policy:
     """One policy for several searches of the same data, with less of the chance that was in each.
 
     Its probabilities are the geometric mean of theirs, position by position: of all distributions the one with the
-    least mean divergence KL(it || each). Its mu is the mean of theirs.
+    least mean divergence KL(it || each). Its mu is the mean of theirs. It has as many positions as most of them, the
+    fewer where that is even; of a policy with another number, each position is taken to be the mean of its own.
     """
     common_space(policies)
-    if len({len(policy.pi) for policy in policies}) > 1:
-        raise ValueError(f"expected one number of positions, got {[len(policy.pi) for policy in policies]}")
-    log_pi = torch.stack([policy.pi.detach().log_softmax(-1) for policy in policies])  # (S, K, N)
+    n_positions = mode(sorted(len(policy.pi) for policy in policies))
+    log_pi = torch.stack([in_positions(policy, n_positions) for policy in policies])  # (S, K, N)
     mu = torch.stack([policy.mu.detach() for policy in policies])  # (S, N)
     learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model")}
     learned["searches"] = len(policies)
     return replace(policies[0], pi=log_pi.mean(0).log_softmax(-1), mu=mu.mean(0), learned=learned)
+
+
+def in_positions(policy: Policy, n: int) -> Tensor:
+    """log pi, (n, N)."""
+    log_pi = policy.pi.detach().log_softmax(-1)  # (K, N)
+    return log_pi if len(log_pi) == n else policy.probabilities.detach().mean(0).log().expand(n, -1)
 
 
 def common_space(policies: Sequence[Policy]) -> Space:

@@ -54,7 +54,9 @@ def docstring(policy: Policy, to: str, usage: str) -> str:
     tensors = " on tensors; on PIL images all are exact" if to == "torchvision" else ""
     n_composed, n = policy.pi.shape
     flips = "with" if policy.flip else "without"
-    title = f"An augmentation policy (SLACK): {n_composed} transformations an image out of {n}, {flips} mirror flips."
+    title = (
+        f"An augmentation policy (SLACK): {describe.number_text(n_composed)} an image out of {n}, {flips} mirror flips."
+    )
     return (
         f'"""{title}\n\n'
         f"{usage}\n\n"

@@ -26,6 +26,7 @@ class Step(NamedTuple):
     round: int  # from 1; 0 in pre-training
     step: int  # of the pre-training or of the round
     train_loss: float
+    n_composed: int | None = None  # in pre-training, of which there is one for each number that was tried
     val_loss: float | None = None  # this and the rest: in the stage "policy" only
     entropy: list[float] | None = None  # (K,) nats
     pi: list[list[float]] | None = None  # (K, N) probabilities
@@ -105,6 +106,7 @@ def read(run: Path | str) -> History:
     policies = runs.read_policies(run)
     start = start_policy(config, policies)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
+    steps = without_other_trials(steps, len(start.pi) if policies else None)
     policy = policies[-1] if policies else Policy.load(run / "policy.json") if (run / "policy.json").is_file() else None
     rounds = policies[: config.search.n_rounds]
     return History(run, config, start, steps, rounds, policy, read_rate(run), read_remark(run))
@@ -158,6 +160,13 @@ def read_steps(path: Path, start: Policy) -> list[Step]:
     return steps if last is None or last is steps[-1] else [*steps, last]
 
 
+def without_other_trials(steps: list[Step], n_composed: int | None) -> list[Step]:
+    """Without the pre-trainings that the search did not go on with; as long as that is open, the newest one counts."""
+    if n_composed is None:
+        n_composed = steps[-1].n_composed if steps else None
+    return [step for step in steps if step.round or n_composed is None or step.n_composed in (None, n_composed)]
+
+
 def is_planned(step: Step, config: recipes.RunConfig) -> bool:
     """Whether a search has such a step: an axis to the round 10^18 has no end."""
     search = config.search
@@ -174,6 +183,7 @@ def read_step(line: str, start: Policy) -> Step | None:
             round=int(found["round"]),
             step=int(found["step"]),
             train_loss=finite(found["train_loss"]),
+            n_composed=int(found["n_composed"]) if "n_composed" in found else None,
         )
         if "pi" not in found:
             return step

@@ -136,8 +136,10 @@ def anchor_text(past: History) -> str:
     budget = past.config.search.kl_budget
     if budget is None:
         return start + "the anchor that a KL penalty holds the round close to."
-    way = f"the anchor. A round goes a set way from it: a KL divergence of {budget:.3g} nats a position."
-    return start + way + ("" if past.rate is None else f" The rate of re-training, {past.rate:g}, was found by trial.")
+    text = f"{start}the anchor. A round goes a set way from it: a KL divergence of {budget:.3g} nats a position."
+    if past.config.n_composed is None and past.policy is not None:
+        text += f" How many transformations an image goes through, {len(past.policy.pi)}, was found by trial."
+    return text if past.rate is None else f"{text} The rate of re-training, {past.rate:g}, was found by trial."
 
 
 def shares_text(policy: Policy, chosen: list[int]) -> list[tuple[str, str]]:

@@ -1,0 +1,70 @@
+"""How many transformations a composite has (K), found by trial.
+
+The paper composes three for every dataset. How much augmentation is right depends on the data, the network and the
+length of the training, and a search that starts from too much spends its rounds on having less of it. So the network is
+pre-trained with several numbers, each from the same start and with a uniform policy, and the one that does best on
+validation images is gone on with: that is how the paper chooses the preparation of images. Pre-training lasts as long
+as trainings do, so that who trains for longer has more composed.
+"""
+
+import json
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+FILE = "composing.json"  # of a run
+PAPER = 3
+LADDER = (1, 2, 3, 5, 8)  # numbers that are tried: the paper's first, then downwards, and upwards if that is worse
+N_USUAL = 3  # trials, for estimates of time
+N_HALVINGS = 40
+SCALES = (-5.0, 5.0)  # logarithms between which the best scale of logits is looked for
+
+
+class Composing(NamedTuple):
+    losses: dict[int, float]  # by K: of validation images after pre-training, at the best temperature
+
+    def next_number(self) -> int | None:
+        """What to try next: one step away from the best, down and then up; none when both of its sides are worse."""
+        if not self.losses:
+            return PAPER
+        at = LADDER.index(self.best)
+        sides = [LADDER[i] for i in (at - 1, at + 1) if 0 <= i < len(LADDER)]
+        return next((number for number in sides if number not in self.losses), None)
+
+    @property
+    def best(self) -> int:
+        """The lowest loss; of equals the smaller number. A loss that is not a number is the highest."""
+        return min(sorted(self.losses), key=lambda k: math.inf if math.isnan(self.losses[k]) else self.losses[k])
+
+    def describe(self) -> str:
+        found = ", ".join(f"{self.losses[number]:.3f} with {number}" for number in sorted(self.losses))
+        return f"transformations in a composite: {self.best} (validation loss after pre-training: {found})"
+
+    def to_json(self) -> dict[str, Any]:
+        """For people."""
+        finite = {number: loss if math.isfinite(loss) else None for number, loss in sorted(self.losses.items())}
+        trials = [{"n_composed": number, "val_loss_after_pretraining": loss} for number, loss in finite.items()]
+        return {"n_composed": self.best, "trials": trials}
+
+    def to_text(self) -> str:
+        return json.dumps(self.to_json(), indent=1)
+
+
+def tempered_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy of logits (B, C) at the scale that suits these labels (B,) best.
+
+    Much augmentation leaves a network less sure than it could be, and little leaves it too sure. That changes the loss,
+    but no answer, so that the plain loss would choose by it.
+    """
+    logits = logits.double()
+    right = logits.gather(1, labels[:, None]).squeeze(1)
+    low, high = logits.new_tensor(SCALES)
+    for _ in range(N_HALVINGS):  # the loss is convex in the scale
+        middle = (low + high) / 2
+        probabilities = (middle.exp() * logits).softmax(1)
+        is_above = ((probabilities * logits).sum(1) - right).mean() > 0  # the derivative by the scale
+        low, high = torch.where(is_above, low, middle), torch.where(is_above, middle, high)
+    return cross_entropy(low.exp() * logits, labels)

@@ -1,0 +1,215 @@
+"""How many transformations a composite has: which numbers are tried, which is taken, and that nothing else depends on
+the trials."""
+
+import copy
+import json
+import math
+import signal
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import cross_entropy
+
+import slackaug
+import tiny
+from slackaug import composing, learn, recipes, settings
+from slackaug.composing import LADDER, Composing, tempered_loss
+from slackaug.data import load
+from slackaug.learner import Learner
+from slackaug.recipes import RunConfig
+from slackaug.report import history
+
+pytestmark = pytest.mark.usefixtures("quick_search")
+
+
+def outcome(losses: dict[int, float]) -> Composing:
+    """What is tried, and taken, where pre-training with these numbers has these losses."""
+    found = Composing({})
+    while (number := found.next_number()) is not None:
+        assert number not in found.losses
+        found = Composing(found.losses | {number: losses[number]})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("losses", "tried", "taken"),
+    [
+        ({3: 1.0, 2: 1.1, 5: 1.2}, [3, 2, 5], 3),
+        ({3: 1.0, 2: 0.9, 1: 1.2}, [3, 2, 1], 2),
+        ({3: 1.0, 2: 0.9, 1: 0.8}, [3, 2, 1], 1),
+        ({3: 1.0, 2: 1.1, 5: 0.9, 8: 0.95}, [3, 2, 5, 8], 5),
+        ({3: 1.0, 2: 1.1, 5: 0.9, 8: 0.8}, [3, 2, 5, 8], 8),
+        ({3: 1.0, 2: 1.0, 1: 1.0}, [3, 2, 1], 1),
+        ({3: math.nan, 2: 2.0, 1: 3.0}, [3, 2, 1], 2),
+        ({3: 1.0, 2: math.nan, 5: math.inf}, [3, 2, 5], 3),
+        (dict.fromkeys(LADDER, math.nan), [3, 2, 1], 1),
+    ],
+)
+def test_numbers(losses, tried, taken):
+    found = outcome(losses)
+    assert (list(found.losses), found.best) == (tried, taken)
+    assert f"transformations in a composite: {taken} " in found.describe()
+    assert found.to_json()["n_composed"] == taken
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+@given(scale=st.floats(0.02, 50), seed=st.integers(0, 99))
+def test_the_loss_does_not_depend_on_how_sure_a_network_is(scale, seed):
+    generator = torch.Generator().manual_seed(seed)
+    logits, labels = torch.randn(60, 4, generator=generator), torch.randint(4, (60,), generator=generator)
+    logits[torch.arange(60), labels] += 1  # right more often than not, or the best scale would be none at all
+    found = tempered_loss(logits, labels).item()
+    assert tempered_loss(scale * logits, labels).item() == pytest.approx(found, rel=1e-6)
+    tried = [cross_entropy(s * logits.double(), labels).item() for s in torch.logspace(-2, 2, 200).tolist()]
+    assert found <= min(tried) + 1e-12
+    assert found == pytest.approx(min(tried), rel=1e-3)
+
+
+def test_the_loss_of_a_network_that_is_always_right_is_near_zero():
+    labels = torch.arange(5)
+    assert 0 <= tempered_loss(torch.eye(5), labels).item() < 1e-6
+
+
+# --- in a search ------------------------------------------------------------------------------------------------------
+
+
+def config_of(data, **changes) -> RunConfig:
+    config = recipes.quick(data)
+    for text in tiny.assignments(**({"n_composed": "null"} | changes)):
+        config = settings.update(config, settings.parse_assignment(text))
+    return config
+
+
+def losses_by_number(monkeypatch: pytest.MonkeyPatch, losses: dict[int, float]) -> None:
+    monkeypatch.setattr(Learner, "tempered_loss", lambda self: losses[len(self.phi.pi)])
+
+
+@pytest.mark.parametrize(
+    ("losses", "number"),
+    [({3: 1.0, 2: 2.0, 5: 2.0}, 3), ({3: 1.0, 2: 0.5, 1: 2.0}, 2), ({3: 1.0, 2: 2.0, 5: 0.5, 8: 0.2}, 8)],
+)
+def test_a_search_after_trials_is_the_search_with_that_number(losses, number, tiny_npz, monkeypatch):
+    data = load(str(tiny_npz))
+    losses_by_number(monkeypatch, losses)
+    found, given = Learner(config_of(data), data), Learner(config_of(data, n_composed=number), data)
+    for learner in (found, given):
+        for _ in learn.work(learner):
+            pass
+    assert found.state is not None
+    assert given.state is not None
+    assert found.state.phi.pi.shape == (number, 17)
+    assert torch.equal(found.state.phi.pi, given.state.phi.pi)
+    assert torch.equal(found.state.phi.mu, given.state.phi.mu)
+
+
+def test_the_loss_is_that_of_validation_images_as_they_are(tiny_npz):
+    data = load(str(tiny_npz))
+    learner = Learner(config_of(data), data)
+    learner.fit.step()
+    before = learner.weights()
+    found = learner.tempered_loss()
+    learner.model.eval()
+    with torch.no_grad():
+        logits = learner.model(learner.fit.normalise(learner.preparation.test(learner.val.images)))
+    assert found == pytest.approx(tempered_loss(logits, learner.val.labels).item())
+    assert all(torch.equal(value, learner.weights()[name]) for name, value in before.items())
+
+
+def test_of_many_validation_images_some_are_looked_at(tiny_npz, monkeypatch):
+    data = load(str(tiny_npz))
+    learner = Learner(config_of(data), data)
+    monkeypatch.setattr("slackaug.calibrate.N_IMAGES", 5)
+    seen = []
+    monkeypatch.setattr(composing, "tempered_loss", lambda _, labels: seen.append(len(labels)) or torch.tensor(1.0))
+    learner.tempered_loss()
+    assert seen == [5]
+
+
+@pytest.mark.parametrize("losses", [{3: 1.0, 2: 0.5, 1: 2.0}, {3: 1.0, 2: 2.0, 5: 3.0}])
+def test_any_moment_of_the_trials_can_be_taken_up_again(losses, tiny_npz, monkeypatch):
+    data = load(str(tiny_npz))
+    losses_by_number(monkeypatch, losses)
+    whole = Learner(config_of(data), data)
+    states = [copy.deepcopy(whole.get_state()) for _ in whole.pretrain()]
+    states.append(copy.deepcopy(whole.get_state()))  # settled; what an interrupted calibration leaves, too
+    assert len(states) == 3 * 6 + 1
+    for state in states[3:]:
+        again = Learner(config_of(data, seed=0), data)
+        again.set_state(state)
+        for _ in again.pretrain():
+            pass
+        assert again.is_composed
+        assert again.phi.pi.shape == whole.phi.pi.shape
+        assert torch.equal(again.make_engine().theta, whole.make_engine().theta)
+
+
+def test_progress_counts_the_trials(tiny_npz, monkeypatch):
+    data = load(str(tiny_npz))
+    for losses in ({3: 1.0, 2: 0.5, 1: 2.0}, {3: 1.0, 2: 2.0, 5: 0.5, 8: 0.2}):
+        losses_by_number(monkeypatch, losses)
+        seen = [(progress.stage, progress.done) for progress in learn.work(Learner(config_of(data), data))]
+        shares = [done for _, done in seen]
+        assert shares == sorted(shares)
+        assert shares[-1] == pytest.approx(1)
+        assert sum(stage == "pre-training" for stage, _ in seen) == 6 * len(losses)
+
+
+@pytest.mark.parametrize("moment", [("pre-training", 0, 4), ("policy", 1, 5)])
+def test_a_killed_search_ends_with_the_same_bits(moment, tiny_npz, tmp_path):
+    words = tiny.arguments(tiny_npz, tmp_path / "whole", n_composed="null")
+    assert tiny.run_until(words, tmp_path / "log", ("never", 0, 0)) == 0
+    words = tiny.arguments(tiny_npz, tmp_path / "cut", n_composed="null")
+    assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
+    assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "cut"), tmp_path / "log", ("never", 0, 0)) == 0
+    assert tiny.outcome(tmp_path / "cut") == tiny.outcome(tmp_path / "whole")
+    for name in ("composing.json", "policy.json"):
+        assert (tmp_path / "cut" / name).is_file()
+    assert (tmp_path / "cut" / "composing.json").read_text() == (tmp_path / "whole" / "composing.json").read_text()
+
+
+def test_it_is_said_stored_and_shown(tiny_npz, tmp_path, command, monkeypatch):
+    losses_by_number(monkeypatch, {3: 1.0, 2: 0.5, 1: 2.0})
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null"))
+    assert done.returncode == 0
+    said = " ".join(done.stdout.split())
+    assert "how many transformations a composite has is found by pre-training with 3, and with fewer or more" in said
+    assert "in a composite: 2 (validation loss after pre-training: 2.000 with 1, 0.500 with 2, 1.000 with 3)" in said
+    stored = json.loads((tmp_path / "run" / "composing.json").read_text())
+    assert stored["n_composed"] == 2
+    assert [trial["n_composed"] for trial in stored["trials"]] == [1, 2, 3]
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["n_composed"] for row in rows if not row["round"]] == [3] * 6 + [2] * 6 + [1] * 6
+    past = history.read(tmp_path / "run")
+    assert [step.n_composed for step in past.steps if not step.round] == [2] * 6
+    assert len(slackaug.Policy.load(tmp_path / "run" / "policy.json").pi) == 2
+
+
+def test_while_it_is_open_the_newest_trial_is_shown():
+    steps = [history.Step("pre-training", 0, step, 1.0, number) for number in (3, 2) for step in (1, 2)]
+    assert history.without_other_trials(steps, None) == steps[2:]
+    assert history.without_other_trials(steps, 3) == steps[:2]
+    assert history.without_other_trials([], None) == []
+    old = [step._replace(n_composed=None) for step in steps]  # of a run from before there were trials
+    assert history.without_other_trials(old, 3) == old
+
+
+def test_a_number_may_be_given(tiny_npz, tmp_path, command):
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed=2))
+    assert done.returncode == 0
+    assert not (tmp_path / "run" / "composing.json").exists()
+    assert len(slackaug.Policy.load(tmp_path / "run" / "policy.json").pi) == 2
+    for wrong in (0, 17, "'two'"):
+        done = command(*tiny.arguments(tiny_npz, tmp_path / "wrong", n_composed=wrong))
+        assert done.returncode == 2
+        assert "n_composed" in done.stderr
+        assert not (tmp_path / "wrong").exists()
+
+
+def test_its_cost_is_counted(tiny_npz):
+    each = learn.StepSeconds(n_pretraining=10, pretraining=1.0, retraining=0.0, policy=0.0)
+    data = load(str(tiny_npz))
+    assert learn.whole_seconds(each, config_of(data, n_composed=3)) == 10
+    assert learn.whole_seconds(each, config_of(data)) == 10 * composing.N_USUAL
+    assert learn.whole_seconds(each, config_of(data), n_pretrainings=3) == 30 * composing.N_USUAL
