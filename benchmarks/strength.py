@@ -11,13 +11,8 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from slackaug.policy import MU_MAX, MU_MIN, Policy
-
-
-def at_strength(phi: Policy, strength: float) -> Policy:
-    start = Policy.uniform(phi.space)
-    mu = (start.mu + strength * (phi.mu - start.mu)).clamp(MU_MIN, MU_MAX)
-    return replace(phi, pi=strength * phi.pi, mu=mu, learned=phi.learned | {"strength": strength})
+from slackaug.confirm import at_strength
+from slackaug.policy import Policy
 
 
 def main() -> None:
@@ -30,7 +25,7 @@ def main() -> None:
     phi = Policy.load(given.policy)
     for strength in given.strengths:
         changed, path = at_strength(phi, strength), given.out / f"strength_{strength:g}.json"
-        changed.save(path)
+        replace(changed, learned=phi.learned | {"strength": strength}).save(path)
         print(f"{path}: entropy {changed.entropy().mean().item():.3f} nats")
 
 

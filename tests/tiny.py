@@ -60,7 +60,7 @@ def network() -> nn.Module:
 def assignments(**changes: Any) -> list[str]:
     """`search__n_rounds=5` as a setting, on top of SETTINGS."""
     flat = {f"{part}.{name}": value for part, values in SETTINGS.items() for name, value in values.items()}
-    flat = {"n_composed": 3} | flat
+    flat = {"n_composed": 3, "confirm": "false"} | flat
     flat |= {name.replace("__", "."): value for name, value in changes.items()}
     return [f"{name}={value}" for name, value in flat.items()]
 

@@ -194,6 +194,8 @@ def choices(config: RunConfig, dataset: Dataset) -> list[str]:
     found = [describe(config.search, *map(len, dataset.half_indices(config.seed)))]
     if config.n_composed is None:
         found.append("how many transformations a composite has is found by pre-training with 3, and with fewer or more")
+    if config.confirm:
+        found.append("after the rounds a whole training decides whether the policy is better than uniform, and is kept")
     if config.balanced:
         found.append("the validation loss counts all classes alike (--balanced)")
     if config.n_ranks > 1:

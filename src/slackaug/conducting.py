@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from . import calibrate, composing, learn, runs
+from . import calibrate, composing, confirm, learn, runs
 from .calibrate import Calibration
 from .composing import Composing
 from .configuration import is_foreign
+from .confirm import Confirmation
 from .data import Dataset
 from .ensemble import ALONE, Ensemble, Parted
 from .exits import Stopped, signals
@@ -113,7 +114,12 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
         if run is not None:
             run.write(calibrate.FILE, json.dumps(stored, indent=1))
 
-    learner.on_composed, learner.on_calibrated = on_composed, on_calibrated
+    def on_confirmed(found: Confirmation) -> None:
+        work.say(found.describe())
+        if run is not None:
+            run.write(confirm.FILE, found.to_text())
+
+    learner.on_composed, learner.on_calibrated, learner.on_confirmed = on_composed, on_calibrated, on_confirmed
     policy_file = work.folder / runs.POLICY
     to_go_on = f"To go on: {work.resume_command(learner.config)}"
     try:

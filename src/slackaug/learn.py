@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import composing, slack
+from . import composing, confirm, slack
 from .calibrate import N_USUAL
 from .data import Dataset
 from .learner import Learner, Progress
@@ -20,6 +20,7 @@ from .runs import POLICY, Run
 
 CHECKPOINT_SECONDS = 120.0
 METRICS_EVERY = 10  # steps
+TRIALS = ("calibration", "confirmation")  # stages that may diverge, and leave no metrics
 AT_A_TIME, MOST_AT_A_TIME = 0.1, 20  # seconds and steps that are timed together
 
 
@@ -89,7 +90,7 @@ def execute(
         if arriving is not None:
             seen, arriving = arriving.get(), None
             check_finite(learner, run, seen, [seen.train_loss, seen.val_loss, seen.phi.pi, seen.phi.mu])
-            if run is not None and seen.stage != "calibration":  # which would be there twice after an interruption
+            if run is not None and seen.stage not in TRIALS:  # which would be there twice after an interruption
                 record(run, seen)
 
     def save(progress: Progress) -> None:
@@ -99,6 +100,8 @@ def execute(
         if run is not None and states is not None:
             if progress.round and progress.step == progress.n_steps:
                 save_policy(run, learner, clock())  # first: a checkpoint that ends a search says that it is there
+            elif learner.is_finished:
+                save_result(run, learner, clock())
             run.save_checkpoint(pack(states) | {"seconds": clock()})
             if progress.step == progress.n_steps and not learner.is_finished:
                 for follow in run.followers:
@@ -132,7 +135,10 @@ def work(learner: Learner) -> Iterator[Progress]:
         if learner.needs_calibration:
             yield from learner.calibrate()
         learner.begin_search()
-    yield from learner.search()
+    if not learner.is_searched:
+        yield from learner.search()
+    if learner.confirmation is not None:
+        yield from learner.confirm()
 
 
 def pack(states: list[dict[str, Any]]) -> dict[str, Any]:
@@ -147,7 +153,7 @@ def unpack(saved: dict[str, Any]) -> list[dict[str, Any]]:
 
 def check_finite(learner: Learner, run: Run | None, progress: Progress, values: list[Tensor | None]) -> None:
     """The losses and the policy, and of what is about to be saved the model; on any rank. Trials may diverge."""
-    if progress.stage == "calibration":
+    if progress.stage in TRIALS:
         return
     is_finite = all(value is None or torch.isfinite(value).all().item() for value in values)
     if not any(learner.ensemble.agree(not is_finite)):
@@ -184,7 +190,20 @@ def record(run: Run, progress: Progress) -> None:
 
 
 def save_policy(run: Run, learner: Learner, seconds: float) -> None:
-    """The policy of the round that just ended, as policy.json and among the rounds."""
+    """The policy of the round that just ended, among the rounds and as policy.json."""
+    assert learner.state is not None
+    n_done = learner.state.round
+    run.write(f"policies/round_{n_done:02d}.json", replace(learner.learned, learned=about(learner, seconds)).dumps())
+    save_result(run, learner, seconds)
+
+
+def save_result(run: Run, learner: Learner, seconds: float) -> None:
+    """policy.json: after the confirmation, what is left of the last round's."""
+    run.write(POLICY, replace(learner.result, learned=about(learner, seconds)).dumps())
+
+
+def about(learner: Learner, seconds: float) -> dict[str, Any]:
+    """How a policy was learned."""
     assert learner.state is not None
     config, n_done = learner.config, learner.state.round
     learned = {
@@ -196,9 +215,9 @@ def save_policy(run: Run, learner: Learner, seconds: float) -> None:
     }
     if config.n_ranks > 1:
         learned["ranks"] = config.n_ranks
-    text = replace(learner.state.phi, learned=learned).dumps()
-    run.write(f"policies/round_{n_done:02d}.json", text)
-    run.write(POLICY, text)
+    if learner.confirmation is not None and learner.is_finished:
+        learned["strength"] = learner.confirmation.strength
+    return learned
 
 
 class StepSeconds(NamedTuple):
@@ -221,6 +240,8 @@ def whole_seconds(each: StepSeconds, config: RunConfig, n_pretrainings: int = 1)
     search = config.search
     if config.n_composed is None:
         n_pretrainings *= composing.N_USUAL
+    if config.confirm:
+        n_pretrainings += confirm.N_USUAL
     per_round = search.n_retrain * each.retraining + search.n_unrolled * each.policy
     trials = N_USUAL * search.n_retrain * each.retraining if search.calibrate else 0.0
     return n_pretrainings * each.n_pretraining * each.pretraining + trials + search.n_rounds * per_round

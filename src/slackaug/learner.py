@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import torch
 from torch import Generator, Tensor
 
-from . import calibrate, composing, engines, models, prepare, rng, slack, weights
+from . import calibrate, composing, confirm, engines, models, prepare, rng, slack, weights
 from .calibrate import Calibration, Trial
 from .composing import Composing
+from .confirm import Confirmation
 from .data import Dataset, Split, splits
 from .data.rows import repeated
 from .engine import Plain, alone
@@ -25,8 +27,8 @@ Weights = dict[str, Tensor]  # of a model, and its buffers, by name
 class Progress(NamedTuple):
     """Where a search stands after a step."""
 
-    stage: str  # "pre-training", "calibration", "re-training" or "policy"
-    round: int  # from 1; 0 before the rounds
+    stage: str  # "pre-training", "calibration", "re-training", "policy" or "confirmation"
+    round: int  # from 1; 0 before the rounds and after them
     step: int  # done in this stage of this round
     n_steps: int
     done: float  # share of the whole search, by images
@@ -59,6 +61,7 @@ class Learner:
         self.config, self.ensemble, self.engine_name = config, ensemble, engine
         self.on_composed: Callable[[Composing], None] = lambda _: None  # for who wants to be told
         self.on_calibrated: Callable[[Calibration], None] = lambda _: None
+        self.on_confirmed: Callable[[Confirmation], None] = lambda _: None
         self.calibration: Calibration | None = None
         self.n_tried = 0  # steps of its trials
         train, val = data.halves(config.seed)
@@ -73,10 +76,12 @@ class Learner:
         self.remarks = [] if config.weights is None else [weights.load(self.model, config.weights)]
         self.model.to(device)
         self.preparation = prepare.window(data.image_size)
-        self.fit = self.make_fit()
+        self.fit = self.make_fit(self.phi)
         self.composing = Composing({}) if config.n_composed is None else None  # trials that are done
-        self.first = self.weights() if config.n_composed is None else None  # what each trial starts from
+        self.first = self.weights() if config.n_composed is None or config.confirm else None  # where trainings start
         self.best: Weights | None = None  # of the best trial
+        self.confirmation: Confirmation | None = None  # from the end of pre-training on
+        self.trained: float | None = None  # the strength of the policy that `fit` confirms, when rounds are over
         self.pretrained: dict[str, Any] | None = None  # the state of `fit`, while trials move the model
         self.engine: Plain | None = None  # from the end of pre-training on, which settles theta_0
         self.state: slack.State | None = None
@@ -87,11 +92,11 @@ class Learner:
         search = self.config.search
         return search if self.calibration is None else replace(search, model_lr=self.calibration.model_lr)
 
-    def make_fit(self) -> Fit:
-        """Pre-training from its start on, with the policy phi."""
+    def make_fit(self, phi: Policy) -> Fit:
+        """Pre-training from its start on, with a policy."""
         streams = self.streams("pre-training")
         return engines.make_fit(
-            "pretrain", self.model, self.phi, self.train, self.config.pretrain, streams, self.preparation
+            "pretrain", self.model, phi, self.train, self.config.pretrain, streams, self.preparation
         )
 
     def make_engine(self) -> Plain:
@@ -111,13 +116,18 @@ class Learner:
 
     def pretrain(self) -> Iterator[Progress]:
         while True:
-            n = self.fit.n_steps
-            while self.fit.done < n:
-                loss = self.fit.step()
-                yield Progress("pre-training", 0, self.fit.done, n, self.share_done(), loss, None, self.phi)
+            yield from self.train_on("pre-training", self.phi)
             if self.is_composed:
-                return
+                break
             self.judge_composed()
+        if self.config.confirm and self.confirmation is None:
+            self.confirmation = Confirmation(self.tempered_loss(), {})
+
+    def train_on(self, stage: str, phi: Policy) -> Iterator[Progress]:
+        n = self.fit.n_steps
+        while self.fit.done < n:
+            loss = self.fit.step()
+            yield Progress(stage, 0, self.fit.done, n, self.share_done(), loss, None, phi)
 
     @property
     def is_composed(self) -> bool:
@@ -135,17 +145,20 @@ class Learner:
         following = self.composing.next_number()
         if following is not None:
             self.compose(following, self.first)
-            self.fit = self.make_fit()
+            self.fit = self.make_fit(self.phi)
             return
         assert self.best is not None
         self.compose(self.composing.best, self.best)
-        self.first = self.best = None
+        self.best = None
         self.on_composed(self.composing)
 
     def compose(self, number: int, start: "Weights") -> None:
         """A uniform policy with so many transformations in a composite, and a network with these weights."""
-        self.phi = replace(self.phi, pi=self.phi.pi.new_zeros(number, len(self.phi.space)))
+        self.phi = self.composed(number)
         self.model.load_state_dict(start)
+
+    def composed(self, number: int) -> Policy:
+        return replace(self.phi, pi=self.phi.pi.new_zeros(number, len(self.phi.space)))
 
     def weights(self) -> "Weights":
         return {name: value.clone() for name, value in self.model.state_dict().items()}
@@ -209,6 +222,37 @@ class Learner:
                 state.phi,
             )
 
+    def confirm(self) -> Iterator[Progress]:
+        """Whole trainings with what was learned, until it is settled how much of it is kept."""
+        assert self.confirmation is not None
+        assert self.first is not None
+        while (strength := self.confirmation.next_strength()) is not None:
+            tried = confirm.at_strength(self.learned, strength)
+            if self.trained != strength:
+                self.engine = None  # its work is done; the model is another's now
+                self.model.load_state_dict(self.first)
+                self.fit, self.trained = self.make_fit(tried), strength
+            yield from self.train_on("confirmation", tried)
+            losses = self.confirmation.losses | {strength: self.tempered_loss()}
+            self.confirmation = self.confirmation._replace(losses=losses)
+        self.on_confirmed(self.confirmation)
+        n = self.fit.n_steps
+        yield Progress("confirmation", 0, n, n, 1.0, torch.zeros(()), None, self.result)
+
+    @property
+    def learned(self) -> Policy:
+        """What the rounds have come to, on the CPU."""
+        assert self.state is not None
+        phi = self.state.phi
+        return replace(phi, pi=phi.pi.cpu(), mu=phi.mu.cpu())
+
+    @property
+    def result(self) -> Policy:
+        """What is left of it after the confirmation."""
+        if self.confirmation is None or not self.is_finished:
+            return self.learned
+        return confirm.at_strength(self.learned, self.confirmation.strength)
+
     def share_done(self) -> float:
         """By images that pass through the model."""
         search, n_train = self.config.search, len(self.train.labels)
@@ -222,51 +266,81 @@ class Learner:
         done += 0 if self.state is None else self.state.round * a_round
         trials = calibrate.N_USUAL * search.n_retrain if search.calibrate else 0
         tried = trials if self.state is not None else min(self.n_tried, trials)
-        n_pretrainings = composing.N_USUAL if self.config.n_composed is None else 1
-        pretraining, batch = n_pretrainings * self.fit.n_steps, self.fit.batches.batch
-        pretrained = pretraining
-        if self.fit.done < self.fit.n_steps or not self.is_composed:
+        n, batch = self.fit.n_steps, self.fit.batches.batch
+        pretraining = pretrained = n * (composing.N_USUAL if self.config.n_composed is None else 1)
+        if self.state is None and (self.fit.done < n or not self.is_composed):
             earlier = 0 if self.composing is None else len(self.composing.losses)
-            pretrained = min(earlier * self.fit.n_steps + self.fit.done, pretraining)
-        total = pretraining * batch + trials * retraining + search.n_rounds * a_round
-        return (pretrained * batch + tried * retraining + done) / total
+            pretrained = min(earlier * n + self.fit.done, pretraining)
+        confirming = n * confirm.N_USUAL if self.config.confirm else 0
+        confirmed = 0
+        if self.is_searched and self.confirmation is not None and self.trained is not None:
+            confirmed = min(len(self.confirmation.losses) * n + self.fit.done, confirming)
+        total = (pretraining + confirming) * batch + trials * retraining + search.n_rounds * a_round
+        return ((pretrained + confirmed) * batch + tried * retraining + done) / total
 
     @property
     def theta(self) -> Tensor:
         return self.fit.theta if self.engine is None else self.engine.theta
 
     @property
-    def is_finished(self) -> bool:
+    def is_searched(self) -> bool:
+        """Whether all rounds are over."""
         return self.state is not None and self.state.round >= self.config.search.n_rounds
+
+    @property
+    def is_finished(self) -> bool:
+        is_confirmed = self.confirmation is None or self.confirmation.next_strength() is None
+        return self.is_searched and is_confirmed
 
     def get_state(self) -> dict[str, Any]:
         """A calibration that is left begins anew: it is as if pre-training had just ended."""
-        if self.engine is None or self.state is None:
-            state = {"stage": "pre-training", "fit": self.pretrained or self.fit.get_state()}
-            if self.composing is None:
-                return state
-            losses = [[number, loss] for number, loss in self.composing.losses.items()]
-            begun = {"n_composed": len(self.phi.pi), "losses": losses, "first": self.first, "best": self.best}
-            return state | {name: value for name, value in begun.items() if value is not None}
-        return {
+        state: dict[str, Any] = {} if self.first is None else {"first": self.first}
+        if self.state is None:
+            return state | self.state_of_pretraining()
+        state["search"] = slack.to_tensors(self.state)
+        if self.confirmation is not None:
+            uniform, losses = self.confirmation
+            state["confirmation"] = {"uniform": uniform, "losses": [list(item) for item in losses.items()]}
+        if self.engine is None:
+            return state | {"stage": "confirmation", "trained": self.trained, "fit": self.fit.get_state()}
+        return state | {
             "stage": "search",
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
             "theta_0": self.engine.theta_0,
-            "search": slack.to_tensors(self.state),
             "engine": self.engine.get_state(),
         }
 
+    def state_of_pretraining(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"stage": "pre-training", "fit": self.pretrained or self.fit.get_state()}
+        if self.best is not None:
+            state["best"] = self.best
+        if self.composing is not None:
+            losses = [list(item) for item in self.composing.losses.items()]
+            state["composing"] = {"n_composed": len(self.phi.pi), "losses": losses}
+        return state
+
     def set_state(self, saved: dict[str, Any]) -> None:
+        self.first = saved.get("first")
         if saved["stage"] == "pre-training":
+            self.best = saved.get("best")
             if self.composing is not None:
-                self.composing = Composing(dict(saved["losses"]))
-                self.first, self.best = saved.get("first"), saved.get("best")
-                self.compose(saved["n_composed"], saved["fit"]["model"])
-                self.fit = self.make_fit()
+                self.composing = Composing(dict(saved["composing"]["losses"]))
+                self.compose(saved["composing"]["n_composed"], saved["fit"]["model"])
+                self.fit = self.make_fit(self.phi)
             self.fit.set_state(saved["fit"])
             return
         self.composing = None  # it is settled
-        self.compose(len(saved["search"]["pi"]), saved["theta_0"])
+        self.phi = self.composed(len(saved["search"]["pi"]))
+        if "confirmation" in saved:
+            losses = dict(saved["confirmation"]["losses"])
+            self.confirmation = Confirmation(saved["confirmation"]["uniform"], losses)
+        state = slack.from_tensors(saved["search"], self.phi)
+        if saved["stage"] == "confirmation":
+            self.state, self.trained = state, saved["trained"]
+            self.fit = self.make_fit(confirm.at_strength(self.learned, self.trained))
+            self.fit.set_state(saved["fit"])
+            return
+        self.model.load_state_dict(saved["theta_0"])
         self.fit.done = self.fit.n_steps
         if saved.get("calibration") is not None:
             self.calibration = Calibration.from_dict(saved["calibration"])
@@ -274,7 +348,6 @@ class Learner:
         self.begin_search()
         assert self.engine is not None
         self.engine.set_state(saved["engine"])
-        state = slack.from_tensors(saved["search"], self.phi)
         self.state = state._replace(theta_momentum=state.theta_momentum.to(self.engine.theta.device))
 
 

@@ -67,6 +67,7 @@ class RunConfig:
     n_ranks: int = 1  # models of an ensemble, each in a process of its own: as many as torchrun starts
     pretrain: FitConfig = field(default_factory=lambda: FitConfig(nesterov=False))  # training before the rounds
     search: SearchConfig = field(default_factory=SearchConfig)  # the rounds, in which the policy is learned
+    confirm: bool = False  # after the rounds, a whole training decides whether the policy is better than uniform
     evaluate: FitConfig = field(default_factory=FitConfig)  # the trainings that compare policies; no search sees them
 
     def __post_init__(self) -> None:
@@ -154,16 +155,19 @@ def quick(data: Dataset, model: str | None = None) -> RunConfig:
         n_composed=None,
         pretrain=FitConfig(epochs=epochs_within(28, 500, 5_000, n_train // 2, 32), batch=32, nesterov=False),
         search=replace(search, train_batch=64 if 64 * search.n_steps <= PAPER_EPOCHS * (n_train // 2) else None),
+        confirm=True,
         evaluate=FitConfig(epochs=epochs_within(5, 1_000, 5_000, n_train, 64), batch=64),
     )
 
 
 def demo(data: Dataset, model: str | None = None) -> RunConfig:
-    """What `slackaug demo` does: `quick`, shorter still."""
+    """What `slackaug demo` does: `quick`, shorter still, and without trials around the rounds, which it is to show."""
     base, n_train = quick(data, model), len(data.train.labels)
     return replace(
         base,
         preset="demo",
+        n_composed=3,
+        confirm=False,
         pretrain=replace(base.pretrain, epochs=epochs_for(180, n_train // 2, base.pretrain.batch)),
         search=replace(base.search, n_rounds=3, n_retrain=20, n_unrolled=40, kl_budget=kl_budget(5)),
         evaluate=replace(base.evaluate, epochs=epochs_for(360, n_train, 32), batch=32),
@@ -181,6 +185,7 @@ def standard(data: Dataset, model: str | None = None) -> RunConfig:
         n_composed=None,
         pretrain=replace(fit, nesterov=False),
         search=self_tuned(n_train // 2, 32, 32, 512, n_rounds=10, retrain=range(100, 1000), unrolled=range(100, 200)),
+        confirm=True,
         evaluate=FitConfig(epochs=epochs_within(200, 2_000, 80_000, n_train, 128)),
     )
 

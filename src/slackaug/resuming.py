@@ -40,7 +40,7 @@ def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
             learner = Learner(start, dataset, work.device, work.ensemble, work.engine)
         seconds = restore(work, run, learner)
         if run is not None and learner.is_finished and not (work.folder / POLICY).is_file():  # somebody removed it
-            learn.save_policy(run, learner, seconds)
+            learn.save_result(run, learner, seconds)
         return conduct(work, run, learner, dataset, seconds)
 
 

@@ -30,8 +30,8 @@ SEARCHES = "search.yaml"  # of a study: the settings that all of its searches sh
 TRIALS = "preparation-trials.json"  # of --try-margin, until the run begins
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
-    "composing.json", "calibration.json", "preparation.json", TRIALS, "report.html", "eval/results.json",
-    "eval/results.csv", "tensorboard/events.*",
+    "composing.json", "calibration.json", "confirmation.json", "preparation.json", TRIALS, "report.html",
+    "eval/results.json", "eval/results.csv", "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
 BEFORE_A_RUN = {

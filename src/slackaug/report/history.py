@@ -41,7 +41,7 @@ class History(NamedTuple):
     start: Policy  # the uniform policy that it began with
     steps: list[Step]  # as recorded, every few steps
     policies: list[Policy]  # at the end of each finished round
-    policy: Policy | None  # of the last finished round; policy.json, where the files of the rounds are gone
+    policy: Policy | None  # policy.json: of the last finished round, and after a confirmation what is left of it
     rate: float | None  # of re-training, where it was found by trial
     remark: str  # on what pre-training had learned; empty where there is none
 
@@ -107,7 +107,7 @@ def read(run: Path | str) -> History:
     start = start_policy(config, policies)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
     steps = without_other_trials(steps, len(start.pi) if policies else None)
-    policy = policies[-1] if policies else Policy.load(run / "policy.json") if (run / "policy.json").is_file() else None
+    policy = Policy.load(run / "policy.json") if (run / "policy.json").is_file() else policies[-1] if policies else None
     rounds = policies[: config.search.n_rounds]
     return History(run, config, start, steps, rounds, policy, read_rate(run), read_remark(run))
 

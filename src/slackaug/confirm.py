@@ -1,0 +1,62 @@
+"""Whether what was learned is kept: the last word is that of a whole training.
+
+Line 10 of Algorithm 1 asks what one step of the network does to the validation loss. What lets a network learn fast in
+one step need not make it good in the end: policies come out weaker than is right for whole trainings, the more so the
+longer these are. So when the rounds are over, the network is trained once more as in pre-training, from the same start
+and with the same draws, but with the learned policy. If it does better on validation images than pre-training with the
+uniform policy did, the policy is kept; otherwise half of the way to it is tried, and then uniform is what is left.
+"""
+
+import json
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from .policy import MU_MAX, MU_MIN, MU_START, Policy
+
+FILE = "confirmation.json"  # of a run
+STRENGTHS = (1.0, 0.5)  # shares of the way from uniform that are tried, in this order
+MARGIN = 0.02  # of the loss, by which it must be lower: about what trainings differ by for their seed alone
+N_USUAL = 1  # trials, for estimates of time
+
+
+class Confirmation(NamedTuple):
+    uniform: float  # the validation loss, at the best temperature, after training with the uniform policy
+    losses: dict[float, float]  # and after training with the learned one, by the share of the way to it
+
+    def is_better(self, strength: float) -> bool:
+        """False, too, for a loss that is not a number."""
+        return self.losses[strength] < self.uniform * (1 - MARGIN)
+
+    def next_strength(self) -> float | None:
+        """What to try next; none when it is settled."""
+        if any(map(self.is_better, self.losses)):
+            return None
+        return next((strength for strength in STRENGTHS if strength not in self.losses), None)
+
+    @property
+    def strength(self) -> float:
+        """The share of the way that is kept; 0 is uniform."""
+        return next(filter(self.is_better, self.losses), 0.0)
+
+    def describe(self) -> str:
+        tried = ", ".join(f"{loss:.3f} with {WORDS[strength]}" for strength, loss in self.losses.items())
+        found = f"validation loss after whole trainings: {self.uniform:.3f} with the uniform policy, {tried}"
+        if not self.strength:
+            return f"{found}; what was learned is not better by {MARGIN:.0%}, so that the uniform policy is the result"
+        return f"{found}; {WORDS[self.strength]} is the result"
+
+    def to_text(self) -> str:
+        """For people."""
+        finite = {strength: loss if math.isfinite(loss) else None for strength, loss in self.losses.items()}
+        trials = [{"strength": strength, "val_loss": loss} for strength, loss in finite.items()]
+        return json.dumps({"strength": self.strength, "val_loss_of_uniform": self.uniform, "trials": trials}, indent=1)
+
+
+WORDS = {1.0: "the learned policy", 0.5: "half of the way to it"}
+
+
+def at_strength(phi: Policy, strength: float) -> Policy:
+    """The policy, taken a share of its way from uniform, or further: the logits times the strength, and mu likewise."""
+    mu = (MU_START + strength * (phi.mu - MU_START)).clamp(MU_MIN, MU_MAX)
+    return replace(phi, pi=strength * phi.pi.log_softmax(-1), mu=mu)

@@ -1,0 +1,180 @@
+"""Whether what was learned is kept: what is tried, what is the result, and that an interruption changes nothing."""
+
+import copy
+import json
+import math
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+
+import slackaug
+import tiny
+from slackaug import confirm, learn, recipes, settings
+from slackaug.confirm import Confirmation, at_strength
+from slackaug.data import load
+from slackaug.learner import Learner
+from slackaug.policy import MU_START, Policy
+from slackaug.report import history
+
+pytestmark = pytest.mark.usefixtures("quick_search")
+
+
+@pytest.mark.parametrize(
+    ("losses", "tried", "strength"),
+    [
+        ({1.0: 0.9}, [1.0], 1.0),
+        ({1.0: 0.979}, [1.0], 1.0),
+        ({1.0: 0.981, 0.5: 0.9}, [1.0, 0.5], 0.5),
+        ({1.0: 1.2, 0.5: 1.1}, [1.0, 0.5], 0.0),
+        ({1.0: math.nan, 0.5: math.inf}, [1.0, 0.5], 0.0),
+    ],
+)
+def test_what_is_kept(losses, tried, strength):
+    found = Confirmation(1.0, {})
+    while (following := found.next_strength()) is not None:
+        found = found._replace(losses=found.losses | {following: losses[following]})
+    assert (list(found.losses), found.strength) == (tried, strength)
+    assert json.loads(found.to_text())["strength"] == strength
+    assert ("the uniform policy is the result" in found.describe()) == (strength == 0)
+
+
+def test_strengths_lead_from_uniform_to_the_policy(generator):
+    pi = torch.randn(2, 17, generator=generator, dtype=torch.float64)
+    phi = replace(Policy.uniform("cifar"), pi=pi, mu=torch.linspace(0.3, 1, 17, dtype=torch.float64))
+    none, half, whole = (at_strength(phi, strength) for strength in (0.0, 0.5, 1.0))
+    torch.testing.assert_close(none.probabilities, torch.full((2, 17), 1 / 17, dtype=torch.float64))
+    assert (none.mu == MU_START).all()
+    torch.testing.assert_close(whole.probabilities, phi.probabilities)
+    torch.testing.assert_close(whole.mu, phi.mu)
+    distances = [policy.kl(none).item() for policy in (none, half, whole)]
+    assert distances == sorted(distances)
+    torch.testing.assert_close(half.mu, (none.mu + whole.mu) / 2)
+
+
+# --- in a search ------------------------------------------------------------------------------------------------------
+
+
+def config_of(data, **changes):
+    config = recipes.quick(data)
+    for text in tiny.assignments(**({"confirm": "true"} | changes)):
+        config = settings.update(config, settings.parse_assignment(text))
+    return config
+
+
+def losses_in_turn(monkeypatch: pytest.MonkeyPatch, uniform: float, *losses: float) -> None:
+    """Of pre-training, and then of each trial."""
+
+    def loss(learner: Learner) -> float:
+        return uniform if learner.state is None else losses[len(learner.confirmation.losses)]
+
+    monkeypatch.setattr(Learner, "tempered_loss", loss)
+
+
+@pytest.mark.parametrize(("losses", "strength"), [((0.5,), 1.0), ((1.0, 0.5), 0.5), ((1.0, 1.0), 0.0)])
+def test_the_result_is_what_is_left(losses, strength, tiny_npz, tmp_path, monkeypatch, command):
+    losses_in_turn(monkeypatch, 1.0, *losses)
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", confirm="true"))
+    assert done.returncode == 0
+    said = " ".join(done.stdout.split())
+    assert "after the rounds a whole training decides whether the policy is better than uniform, and is kept" in said
+    assert "validation loss after whole trainings: 1.000 with the uniform policy" in said
+    assert json.loads((tmp_path / "run" / "confirmation.json").read_text())["strength"] == strength
+    last = Policy.load(tmp_path / "run" / "policies" / "round_02.json")
+    result = Policy.load(tmp_path / "run" / "policy.json")
+    assert result.learned["strength"] == strength
+    assert "strength" not in last.learned
+    torch.testing.assert_close(result.probabilities, at_strength(last, strength).probabilities)
+    torch.testing.assert_close(result.mu, at_strength(last, strength).mu)
+    past = history.read(tmp_path / "run")
+    assert past.policy is not None
+    assert past.policy.learned["strength"] == strength
+    assert past.is_finished
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert {row["stage"] for row in rows} == {"pre-training", "re-training", "policy"}
+
+
+def test_the_rounds_do_not_depend_on_it(tiny_npz, finished, tmp_path):
+    slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(confirm="true"))
+    for name in ("round_01.json", "round_02.json"):
+        ours, theirs = (json.loads((run / "policies" / name).read_text()) for run in (tmp_path / "run", finished))
+        for document in (ours, theirs):
+            document["learned"].pop("seconds")
+        assert ours == theirs
+
+
+def test_a_trial_is_the_pre_training_with_the_policy(tiny_npz, monkeypatch):
+    data = load(str(tiny_npz))
+    losses_in_turn(monkeypatch, 1.0, 0.5)
+    learner = Learner(config_of(data), data)
+    for _ in learn.work(learner):
+        pass
+    again = Learner(config_of(data), data)
+    again.fit.policy = at_strength(learner.learned, 1.0)
+    while again.fit.done < again.fit.n_steps:
+        again.fit.step()
+    assert torch.equal(learner.fit.theta, again.fit.theta)
+
+
+def test_any_moment_can_be_taken_up_again(tiny_npz, monkeypatch):
+    data = load(str(tiny_npz))
+    losses_in_turn(monkeypatch, 1.0, 1.0, 0.5)
+    whole = Learner(config_of(data, n_composed="null"), data)
+    states = [(step.stage, copy.deepcopy(whole.get_state())) for step in learn.work(whole)]
+    kept = [state for stage, state in states if stage in ("policy", "confirmation")][::3]
+    assert sum(state["stage"] == "confirmation" for state in kept) >= 4
+    for state in [*kept, states[-1][1]]:
+        again = Learner(config_of(data, n_composed="null"), data)
+        again.set_state(state)
+        for _ in learn.work(again):
+            pass
+        assert again.is_finished
+        assert again.confirmation == whole.confirmation
+        assert torch.equal(again.result.pi, whole.result.pi)
+        assert torch.equal(again.fit.theta, whole.fit.theta)
+
+
+def test_progress_counts_it(tiny_npz, monkeypatch):
+    data = load(str(tiny_npz))
+    for losses in ((0.5,), (1.0, 1.0)):
+        losses_in_turn(monkeypatch, 1.0, *losses)
+        seen = [(progress.stage, progress.done) for progress in learn.work(Learner(config_of(data), data))]
+        shares = [done for _, done in seen]
+        assert shares == sorted(shares)
+        assert shares[-1] == pytest.approx(1)
+        searched = max(done for stage, done in seen if stage == "policy")
+        assert searched < 1
+        assert min(done for stage, done in seen if stage == "confirmation") > searched
+
+
+def test_a_killed_search_ends_with_the_same_bits(tiny_npz, tmp_path):
+    words = tiny.arguments(tiny_npz, tmp_path / "whole", confirm="true")
+    assert tiny.run_until(words, tmp_path / "log", ("never", 0, 0)) == 0
+    words = tiny.arguments(tiny_npz, tmp_path / "cut", confirm="true")
+    assert tiny.run_until(words, tmp_path / "log", ("confirmation", 0, 4)) == -signal.SIGKILL
+    assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "cut"), tmp_path / "log", ("never", 0, 0)) == 0
+    assert tiny.outcome(tmp_path / "cut") == tiny.outcome(tmp_path / "whole")
+    texts = [(tmp_path / name / "confirmation.json").read_text() for name in ("cut", "whole")]
+    assert texts[0] == texts[1]
+
+
+def test_a_trial_that_diverges_is_no_error(tiny_npz, tmp_path, monkeypatch):
+    train_on = Learner.train_on
+
+    def broken(self, stage, phi):
+        yield from train_on(self, stage, phi)
+        if stage == "confirmation":
+            self.fit.theta.fill_(math.nan)
+
+    monkeypatch.setattr(Learner, "train_on", broken)
+    slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(confirm="true"))
+    found = json.loads((tmp_path / "run" / "confirmation.json").read_text())
+    assert found["strength"] == 0
+    assert [trial["val_loss"] for trial in found["trials"]] == [None, None]
+
+
+def test_its_cost_is_counted(tiny_npz):
+    each = learn.StepSeconds(n_pretraining=10, pretraining=1.0, retraining=0.0, policy=0.0)
+    data = load(str(tiny_npz))
+    assert learn.whole_seconds(each, config_of(data)) == 10 * (1 + confirm.N_USUAL)
