@@ -5,6 +5,7 @@ import copy
 import json
 import math
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from slackaug import composing, learn, recipes, settings
 from slackaug.composing import LADDER, Composing, tempered_loss
 from slackaug.data import load
 from slackaug.learner import Learner
+from slackaug.policy import Policy
 from slackaug.recipes import RunConfig
 from slackaug.report import history
 
@@ -38,19 +40,21 @@ def outcome(losses: dict[int, float]) -> Composing:
     [
         ({3: 1.0, 2: 1.1, 5: 1.2}, [3, 2, 5], 3),
         ({3: 1.0, 2: 0.9, 1: 1.2}, [3, 2, 1], 2),
-        ({3: 1.0, 2: 0.9, 1: 0.8}, [3, 2, 1], 1),
+        ({3: 1.0, 2: 0.9, 1: 0.8, 0: 0.85}, [3, 2, 1, 0], 1),
+        ({3: 1.0, 2: 0.9, 1: 0.8, 0: 0.7}, [3, 2, 1, 0], 0),
         ({3: 1.0, 2: 1.1, 5: 0.9, 8: 0.95}, [3, 2, 5, 8], 5),
         ({3: 1.0, 2: 1.1, 5: 0.9, 8: 0.8}, [3, 2, 5, 8], 8),
-        ({3: 1.0, 2: 1.0, 1: 1.0}, [3, 2, 1], 1),
+        (dict.fromkeys(LADDER, 1.0), [3, 2, 1, 0], 0),
         ({3: math.nan, 2: 2.0, 1: 3.0}, [3, 2, 1], 2),
         ({3: 1.0, 2: math.nan, 5: math.inf}, [3, 2, 5], 3),
-        (dict.fromkeys(LADDER, math.nan), [3, 2, 1], 1),
+        (dict.fromkeys(LADDER, math.nan), [3, 2, 1, 0], 0),
     ],
 )
 def test_numbers(losses, tried, taken):
     found = outcome(losses)
     assert (list(found.losses), found.best) == (tried, taken)
-    assert f"transformations in a composite: {taken} " in found.describe()
+    assert f"transformations in a composite: {max(taken, 1)} " in found.describe()
+    assert ("images as they are do best here" in found.describe()) == (taken == 0)
     assert found.to_json()["n_composed"] == taken
     json.dumps(found.to_json(), allow_nan=False)
 
@@ -213,3 +217,75 @@ def test_its_cost_is_counted(tiny_npz):
     assert learn.whole_seconds(each, config_of(data, n_composed=3)) == 10
     assert learn.whole_seconds(each, config_of(data)) == 10 * composing.N_USUAL
     assert learn.whole_seconds(each, config_of(data), n_pretrainings=3) == 30 * composing.N_USUAL
+
+
+# --- images as they are -----------------------------------------------------------------------------------------------
+
+AS_THEY_ARE = {3: 1.0, 2: 0.9, 1: 0.8, 0: 0.7}
+
+
+def test_none_are_composed_by_identity_alone(images, generator):
+    phi = composing.untouched(Policy.uniform("cifar"))
+    assert composing.number_of(phi) == 0
+    assert set(phi.sample(200, generator).op.flatten().tolist()) == {phi.space.index("Identity")}
+    assert torch.equal(slackaug.SlackAugment(replace(phi, flip=False))(images), images)
+    again = Policy.from_dict(phi.to_dict())
+    assert composing.number_of(again) == 0
+    for number in (1, 2):
+        assert composing.number_of(Policy.uniform("cifar", n_composed=number)) == number
+    assert composing.number_of(Policy.uniform(Policy.uniform("cifar").space.exclude("Identity"))) == 3
+
+
+def test_rounds_then_start_from_one(tiny_npz, monkeypatch):
+    data = load(str(tiny_npz))
+    monkeypatch.setattr(Learner, "tempered_loss", lambda self: AS_THEY_ARE[composing.number_of(self.phi)])
+    found, given = Learner(config_of(data), data), Learner(config_of(data, n_composed=1), data)
+    for learner in (found, given):
+        for _ in learn.work(learner):
+            pass
+    assert found.state is not None
+    assert given.state is not None
+    assert torch.equal(found.state.phi.pi, given.state.phi.pi)
+    assert found.state.phi.pi.shape == (1, 17)
+
+
+@pytest.mark.parametrize(("loss", "strength"), [(0.6, 1.0), (0.75, 0.0)])
+def test_a_policy_has_to_do_better_than_images_as_they_are(loss, strength, tiny_npz, tmp_path, monkeypatch, command):
+    def found(learner: Learner) -> float:
+        return loss if learner.state is not None else AS_THEY_ARE[composing.number_of(learner.phi)]
+
+    monkeypatch.setattr(Learner, "tempered_loss", found)
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null", confirm="true"))
+    assert done.returncode == 0
+    said = " ".join(done.stdout.split())
+    assert "images as they are do best here, so that a policy has to do better" in said
+    assert "validation loss after whole trainings: 0.700 with images as they are" in said
+    assert ("to leave images as they are is the result" in said) == (strength == 0)
+    assert "collapsed" not in said
+    result = Policy.load(tmp_path / "run" / "policy.json")
+    assert composing.number_of(result) == (1 if strength else 0)
+    assert result.learned["strength"] == strength
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["n_composed"] for row in rows if not row["round"]][::6] == [3, 2, 1, 0]
+    assert [step.n_composed for step in history.read(tmp_path / "run").steps if not step.round] == [1] * 6
+
+
+def test_without_identity_at_least_one_is_composed(tiny_npz):
+    data = load(str(tiny_npz))
+    learner = Learner(replace(config_of(data), exclude=("Identity",)), data)
+    assert learner.composing is not None
+    assert learner.composing._replace(losses={3: 1.0, 2: 0.9, 1: 0.8}).next_number() is None
+
+
+def test_a_trial_without_any_can_be_taken_up_again(tiny_npz, monkeypatch):
+    data = load(str(tiny_npz))
+    monkeypatch.setattr(Learner, "tempered_loss", lambda self: AS_THEY_ARE[composing.number_of(self.phi)])
+    whole = Learner(config_of(data, confirm="true"), data)
+    states = [copy.deepcopy(whole.get_state()) for _ in whole.pretrain()]
+    again = Learner(config_of(data, confirm="true"), data)
+    again.set_state(states[-2])
+    for _ in again.pretrain():
+        pass
+    assert again.composing == whole.composing
+    assert again.confirmation == whole.confirmation
+    assert torch.equal(again.make_engine().theta, whole.make_engine().theta)

@@ -195,7 +195,7 @@ def choices(config: RunConfig, dataset: Dataset) -> list[str]:
     if config.n_composed is None:
         found.append("how many transformations a composite has is found by pre-training with 3, and with fewer or more")
     if config.confirm:
-        found.append("after the rounds a whole training decides whether the policy is better than uniform, and is kept")
+        found.append("after the rounds a whole training decides whether the policy is better than where it started")
     if config.balanced:
         found.append("the validation loss counts all classes alike (--balanced)")
     if config.n_ranks > 1:

@@ -4,20 +4,26 @@ The paper composes three for every dataset. How much augmentation is right depen
 length of the training, and a search that starts from too much spends its rounds on having less of it. So the network is
 pre-trained with several numbers, each from the same start and with a uniform policy, and the one that does best on
 validation images is gone on with: that is how the paper chooses the preparation of images. Pre-training lasts as long
-as trainings do, so that who trains for longer has more composed.
+as trainings do, so that who trains for longer has more composed. None at all is a number, too: in short trainings
+images as they are may be best. Rounds then start from one, and have to do better than that (`confirm`).
 """
 
 import json
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from .policy import MU_START, Policy
+
 FILE = "composing.json"  # of a run
 PAPER = 3
-LADDER = (1, 2, 3, 5, 8)  # numbers that are tried: the paper's first, then downwards, and upwards if that is worse
+LADDER = (0, 1, 2, 3, 5, 8)  # numbers that are tried: the paper's first, then downwards, and upwards if that is worse
+IDENTITY = "Identity"
+NEVER = -690.0  # a logit whose probability is zero to all purposes
 N_USUAL = 3  # trials, for estimates of time
 N_HALVINGS = 40
 SCALES = (-5.0, 5.0)  # logarithms between which the best scale of logits is looked for
@@ -25,6 +31,7 @@ SCALES = (-5.0, 5.0)  # logarithms between which the best scale of logits is loo
 
 class Composing(NamedTuple):
     losses: dict[int, float]  # by K: of validation images after pre-training, at the best temperature
+    least: int = 0  # that can be tried: 1 where the space has no Identity
 
     def next_number(self) -> int | None:
         """What to try next: one step away from the best, down and then up; none when both of its sides are worse."""
@@ -32,16 +39,22 @@ class Composing(NamedTuple):
             return PAPER
         at = LADDER.index(self.best)
         sides = [LADDER[i] for i in (at - 1, at + 1) if 0 <= i < len(LADDER)]
-        return next((number for number in sides if number not in self.losses), None)
+        return next((number for number in sides if number >= self.least and number not in self.losses), None)
 
     @property
     def best(self) -> int:
         """The lowest loss; of equals the smaller number. A loss that is not a number is the highest."""
         return min(sorted(self.losses), key=lambda k: math.inf if math.isnan(self.losses[k]) else self.losses[k])
 
+    @property
+    def n_positions(self) -> int:
+        """What rounds start from."""
+        return max(self.best, 1)
+
     def describe(self) -> str:
-        found = ", ".join(f"{self.losses[number]:.3f} with {number}" for number in sorted(self.losses))
-        return f"transformations in a composite: {self.best} (validation loss after pre-training: {found})"
+        found = ", ".join(f"{self.losses[number]:.3f} with {number or 'none'}" for number in sorted(self.losses))
+        text = f"transformations in a composite: {self.n_positions} (validation loss after pre-training: {found})"
+        return text if self.best else f"{text}; images as they are do best here, so that a policy has to do better"
 
     def to_json(self) -> dict[str, Any]:
         """For people."""
@@ -51,6 +64,20 @@ class Composing(NamedTuple):
 
     def to_text(self) -> str:
         return json.dumps(self.to_json(), indent=1)
+
+
+def untouched(phi: Policy) -> Policy:
+    """The policy that leaves images as they are, but for mirror flips."""
+    pi = phi.pi.new_full((1, len(phi.space)), NEVER)
+    pi[:, phi.space.index(IDENTITY)] = 0
+    return replace(phi, pi=pi, mu=torch.full_like(phi.mu, MU_START))
+
+
+def number_of(phi: Policy) -> int:
+    """How many transformations it composes; none where it leaves images as they are."""
+    if IDENTITY in phi.space.names and (phi.probabilities[:, phi.space.index(IDENTITY)] == 1).all():
+        return 0
+    return len(phi.pi)
 
 
 def tempered_loss(logits: Tensor, labels: Tensor) -> Tensor:

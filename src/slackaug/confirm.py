@@ -3,8 +3,9 @@
 Line 10 of Algorithm 1 asks what one step of the network does to the validation loss. What lets a network learn fast in
 one step need not make it good in the end: policies come out weaker than is right for whole trainings, the more so the
 longer these are. So when the rounds are over, the network is trained once more as in pre-training, from the same start
-and with the same draws, but with the learned policy. If it does better on validation images than pre-training with the
-uniform policy did, the policy is kept; otherwise half of the way to it is tried, and then uniform is what is left.
+and with the same draws, but with the learned policy. If it does better on validation images than the best pre-training
+did, with a uniform policy or with images as they are, the policy is kept; otherwise half of the way to it is tried, and
+then what that pre-training had is the result.
 """
 
 import json
@@ -12,6 +13,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+from .composing import untouched
 from .policy import MU_MAX, MU_MIN, MU_START, Policy
 
 FILE = "confirmation.json"  # of a run
@@ -21,12 +23,13 @@ N_USUAL = 1  # trials, for estimates of time
 
 
 class Confirmation(NamedTuple):
-    uniform: float  # the validation loss, at the best temperature, after training with the uniform policy
-    losses: dict[float, float]  # and after training with the learned one, by the share of the way to it
+    before: float  # the validation loss, at the best temperature, after the best pre-training
+    losses: dict[float, float]  # and after training with the learned policy, by the share of the way to it
+    as_they_are: bool = False  # that pre-training had images as they are, and no uniform policy
 
     def is_better(self, strength: float) -> bool:
         """False, too, for a loss that is not a number."""
-        return self.losses[strength] < self.uniform * (1 - MARGIN)
+        return self.losses[strength] < self.before * (1 - MARGIN)
 
     def next_strength(self) -> float | None:
         """What to try next; none when it is settled."""
@@ -36,21 +39,28 @@ class Confirmation(NamedTuple):
 
     @property
     def strength(self) -> float:
-        """The share of the way that is kept; 0 is uniform."""
+        """The share of the way that is kept; with 0 nothing is."""
         return next(filter(self.is_better, self.losses), 0.0)
 
     def describe(self) -> str:
         tried = ", ".join(f"{loss:.3f} with {WORDS[strength]}" for strength, loss in self.losses.items())
-        found = f"validation loss after whole trainings: {self.uniform:.3f} with the uniform policy, {tried}"
-        if not self.strength:
-            return f"{found}; what was learned is not better by {MARGIN:.0%}, so that the uniform policy is the result"
-        return f"{found}; {WORDS[self.strength]} is the result"
+        start = "images as they are" if self.as_they_are else "the uniform policy"
+        found = f"validation loss after whole trainings: {self.before:.3f} with {start}, {tried}"
+        if self.strength:
+            return f"{found}; {WORDS[self.strength]} is the result"
+        result = "to leave images as they are" if self.as_they_are else start
+        return f"{found}; what was learned is not better by {MARGIN:.0%}, so that {result} is the result"
 
     def to_text(self) -> str:
         """For people."""
         finite = {strength: loss if math.isfinite(loss) else None for strength, loss in self.losses.items()}
         trials = [{"strength": strength, "val_loss": loss} for strength, loss in finite.items()]
-        return json.dumps({"strength": self.strength, "val_loss_of_uniform": self.uniform, "trials": trials}, indent=1)
+        start = {"images_as_they_are": self.as_they_are, "val_loss_before": self.before}
+        return json.dumps({"strength": self.strength, **start, "trials": trials}, indent=1)
+
+    def kept(self, phi: Policy) -> Policy:
+        """What is left of a policy."""
+        return untouched(phi) if self.as_they_are and not self.strength else at_strength(phi, self.strength)
 
 
 WORDS = {1.0: "the learned policy", 0.5: "half of the way to it"}

@@ -179,7 +179,7 @@ def record(run: Run, progress: Progress) -> None:
         "train_loss": progress.train_loss.item(),
     }
     if not progress.round:
-        metrics["n_composed"] = len(progress.phi.pi)  # of which several may be tried
+        metrics["n_composed"] = composing.number_of(progress.phi)  # of which several may be tried
     if progress.val_loss is not None:
         metrics["val_loss"] = progress.val_loss.item()
         metrics["entropy"] = progress.phi.entropy().tolist()

@@ -77,9 +77,10 @@ class Learner:
         self.model.to(device)
         self.preparation = prepare.window(data.image_size)
         self.fit = self.make_fit(self.phi)
-        self.composing = Composing({}) if config.n_composed is None else None  # trials that are done
+        least = 0 if composing.IDENTITY in self.phi.space.names else 1
+        self.composing = Composing({}, least) if config.n_composed is None else None  # trials that are done
         self.first = self.weights() if config.n_composed is None or config.confirm else None  # where trainings start
-        self.best: Weights | None = None  # of the best trial
+        self.best: Weights | None = None  # of the best trial that composed anything
         self.confirmation: Confirmation | None = None  # from the end of pre-training on
         self.trained: float | None = None  # the strength of the policy that `fit` confirms, when rounds are over
         self.pretrained: dict[str, Any] | None = None  # the state of `fit`, while trials move the model
@@ -122,6 +123,8 @@ class Learner:
             self.judge_composed()
         if self.config.confirm and self.confirmation is None:
             self.confirmation = Confirmation(self.tempered_loss(), {})
+            if self.composing is not None and not self.composing.best:
+                self.confirmation = Confirmation(self.composing.losses[0], {}, as_they_are=True)
 
     def train_on(self, stage: str, phi: Policy) -> Iterator[Progress]:
         n = self.fit.n_steps
@@ -138,9 +141,10 @@ class Learner:
         """Compare this pre-training with those before it; then go to the next one, or back to the best one."""
         assert self.composing is not None
         assert self.first is not None
-        number = len(self.phi.pi)
-        self.composing = Composing(self.composing.losses | {number: self.tempered_loss()})
-        if self.composing.best == number:
+        number = composing.number_of(self.phi)
+        losses = self.composing.losses | {number: self.tempered_loss()}
+        self.composing = self.composing._replace(losses=losses)
+        if self.composing.n_positions == number:
             self.best = self.weights()
         following = self.composing.next_number()
         if following is not None:
@@ -148,7 +152,7 @@ class Learner:
             self.fit = self.make_fit(self.phi)
             return
         assert self.best is not None
-        self.compose(self.composing.best, self.best)
+        self.compose(self.composing.n_positions, self.best)
         self.best = None
         self.on_composed(self.composing)
 
@@ -158,6 +162,8 @@ class Learner:
         self.model.load_state_dict(start)
 
     def composed(self, number: int) -> Policy:
+        if not number:
+            return composing.untouched(self.phi)
         return replace(self.phi, pi=self.phi.pi.new_zeros(number, len(self.phi.space)))
 
     def weights(self) -> "Weights":
@@ -251,7 +257,7 @@ class Learner:
         """What is left of it after the confirmation."""
         if self.confirmation is None or not self.is_finished:
             return self.learned
-        return confirm.at_strength(self.learned, self.confirmation.strength)
+        return self.confirmation.kept(self.learned)
 
     def share_done(self) -> float:
         """By images that pass through the model."""
@@ -299,8 +305,8 @@ class Learner:
             return state | self.state_of_pretraining()
         state["search"] = slack.to_tensors(self.state)
         if self.confirmation is not None:
-            uniform, losses = self.confirmation
-            state["confirmation"] = {"uniform": uniform, "losses": [list(item) for item in losses.items()]}
+            losses = [list(item) for item in self.confirmation.losses.items()]
+            state["confirmation"] = self.confirmation._asdict() | {"losses": losses}
         if self.engine is None:
             return state | {"stage": "confirmation", "trained": self.trained, "fit": self.fit.get_state()}
         return state | {
@@ -316,7 +322,7 @@ class Learner:
             state["best"] = self.best
         if self.composing is not None:
             losses = [list(item) for item in self.composing.losses.items()]
-            state["composing"] = {"n_composed": len(self.phi.pi), "losses": losses}
+            state["composing"] = {"n_composed": composing.number_of(self.phi), "losses": losses}
         return state
 
     def set_state(self, saved: dict[str, Any]) -> None:
@@ -324,7 +330,7 @@ class Learner:
         if saved["stage"] == "pre-training":
             self.best = saved.get("best")
             if self.composing is not None:
-                self.composing = Composing(dict(saved["composing"]["losses"]))
+                self.composing = self.composing._replace(losses=dict(saved["composing"]["losses"]))
                 self.compose(saved["composing"]["n_composed"], saved["fit"]["model"])
                 self.fit = self.make_fit(self.phi)
             self.fit.set_state(saved["fit"])
@@ -332,8 +338,8 @@ class Learner:
         self.composing = None  # it is settled
         self.phi = self.composed(len(saved["search"]["pi"]))
         if "confirmation" in saved:
-            losses = dict(saved["confirmation"]["losses"])
-            self.confirmation = Confirmation(saved["confirmation"]["uniform"], losses)
+            stored = saved["confirmation"]
+            self.confirmation = Confirmation(**stored | {"losses": dict(stored["losses"])})
         state = slack.from_tensors(saved["search"], self.phi)
         if saved["stage"] == "confirmation":
             self.state, self.trained = state, saved["trained"]
