@@ -125,7 +125,7 @@ def test_of_many_validation_images_some_are_looked_at(tiny_npz, monkeypatch):
     data = load(str(tiny_npz))
     learner = Learner(config_of(data), data)
     monkeypatch.setattr("slackaug.calibrate.N_IMAGES", 5)
-    seen = []
+    seen: list[int] = []
     monkeypatch.setattr(composing, "tempered_loss", lambda _, labels: seen.append(len(labels)) or torch.tensor(1.0))
     learner.tempered_loss()
     assert seen == [5]
@@ -216,7 +216,7 @@ def test_its_cost_is_counted(tiny_npz):
     data = load(str(tiny_npz))
     assert learn.whole_seconds(each, config_of(data, n_composed=3)) == 10
     assert learn.whole_seconds(each, config_of(data)) == 10 * composing.N_USUAL
-    assert learn.whole_seconds(each, config_of(data), n_pretrainings=3) == 30 * composing.N_USUAL
+    assert learn.whole_seconds(each, config_of(data), n_pretrainings=3) == 10 * (composing.N_USUAL + 2)
 
 
 # --- images as they are -----------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_a_policy_has_to_do_better_than_images_as_they_are(loss, strength, tiny_
     assert "collapsed" not in said
     result = Policy.load(tmp_path / "run" / "policy.json")
     assert composing.number_of(result) == (1 if strength else 0)
-    assert result.learned["strength"] == strength
+    assert result.learned["kept"] == strength
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["n_composed"] for row in rows if not row["round"]][::6] == [3, 2, 1, 0]
     assert [step.n_composed for step in history.read(tmp_path / "run").steps if not step.round] == [1] * 6
@@ -289,3 +289,55 @@ def test_a_trial_without_any_can_be_taken_up_again(tiny_npz, monkeypatch):
     assert again.composing == whole.composing
     assert again.confirmation == whole.confirmation
     assert torch.equal(again.make_engine().theta, whole.make_engine().theta)
+
+
+def test_where_only_identity_is_left_none_is_no_other_number(tiny_npz):
+    data = load(str(tiny_npz))
+    others = tuple(name for name in Policy.uniform("cifar").space.names if name != "Identity")
+    learner = Learner(replace(config_of(data), exclude=others), data)
+    for _ in learner.pretrain():
+        pass
+    assert learner.composing is not None
+    assert 0 not in learner.composing.losses
+
+
+def test_a_trial_that_diverges_is_no_error_unless_all_do(tiny_npz, tmp_path, monkeypatch):
+    judge = Learner.judge_composed
+
+    def broken(numbers):
+        def judge_broken(self):
+            if composing.number_of(self.phi) in numbers:
+                self.fit.theta.fill_(math.nan)
+            judge(self)
+
+        return judge_broken
+
+    monkeypatch.setattr(Learner, "judge_composed", broken({2}))
+    slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(n_composed="null"))
+    found = json.loads((tmp_path / "run" / "composing.json").read_text())
+    assert {trial["n_composed"]: trial["val_loss_after_pretraining"] for trial in found["trials"]}[2] is None
+    monkeypatch.setattr(Learner, "judge_composed", broken({*LADDER}))
+    with pytest.raises(learn.Diverged, match="however many transformations are composed"):
+        slackaug.search(str(tiny_npz), tmp_path / "all", set=tiny.assignments(n_composed="null"))
+
+
+def test_a_report_in_the_first_round_has_the_pre_training_that_it_goes_on_from(tiny_npz, tmp_path):
+    words = tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null")
+    assert tiny.run_until(words, tmp_path / "log", ("policy", 1, 5)) == -signal.SIGKILL
+    taken = json.loads((tmp_path / "run" / "composing.json").read_text())["n_positions"]
+    past = history.read(tmp_path / "run")
+    assert {step.n_composed for step in past.steps if not step.round} == {taken}
+    assert len(past.start.pi) == taken
+
+
+def test_preparations_are_compared_with_three(tiny_npz, tmp_path, monkeypatch):
+    numbers = []
+    pretrain = Learner.pretrain
+
+    def counted(self):
+        numbers.append(self.config.n_composed)
+        yield from pretrain(self)
+
+    monkeypatch.setattr(Learner, "pretrain", counted)
+    slackaug.search(str(tiny_npz), tmp_path / "run", size=8, try_margin=True, set=tiny.assignments(n_composed="null"))
+    assert numbers == [3, 3, None]

@@ -16,7 +16,7 @@ from slackaug.confirm import Confirmation, at_strength
 from slackaug.data import load
 from slackaug.learner import Learner
 from slackaug.policy import MU_START, Policy
-from slackaug.report import history
+from slackaug.report import history, page, run_page
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -36,7 +36,8 @@ def test_what_is_kept(losses, tried, strength):
     while (following := found.next_strength()) is not None:
         found = found._replace(losses=found.losses | {following: losses[following]})
     assert (list(found.losses), found.strength) == (tried, strength)
-    assert json.loads(found.to_text())["strength"] == strength
+    stored = json.loads(found.to_text(), parse_constant=pytest.fail)
+    assert (stored["kept"], stored["remark"]) == (strength, found.describe())
     assert ("the uniform policy is the result" in found.describe()) == (strength == 0)
 
 
@@ -80,16 +81,16 @@ def test_the_result_is_what_is_left(losses, strength, tiny_npz, tmp_path, monkey
     said = " ".join(done.stdout.split())
     assert "after the rounds a whole training decides whether the policy is better than where it started" in said
     assert "validation loss after whole trainings: 1.000 with the uniform policy" in said
-    assert json.loads((tmp_path / "run" / "confirmation.json").read_text())["strength"] == strength
+    assert json.loads((tmp_path / "run" / "confirmation.json").read_text())["kept"] == strength
     last = Policy.load(tmp_path / "run" / "policies" / "round_02.json")
     result = Policy.load(tmp_path / "run" / "policy.json")
-    assert result.learned["strength"] == strength
-    assert "strength" not in last.learned
+    assert result.learned["kept"] == strength
+    assert "kept" not in last.learned
     torch.testing.assert_close(result.probabilities, at_strength(last, strength).probabilities)
     torch.testing.assert_close(result.mu, at_strength(last, strength).mu)
     past = history.read(tmp_path / "run")
     assert past.policy is not None
-    assert past.policy.learned["strength"] == strength
+    assert past.policy.learned["kept"] == strength
     assert past.is_finished
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert {row["stage"] for row in rows} == {"pre-training", "re-training", "policy"}
@@ -142,7 +143,8 @@ def test_progress_counts_it(tiny_npz, monkeypatch):
         seen = [(progress.stage, progress.done) for progress in learn.work(Learner(config_of(data), data))]
         shares = [done for _, done in seen]
         assert shares == sorted(shares)
-        assert shares[-1] == pytest.approx(1)
+        assert shares[-1] == 1
+        assert max(shares[:-1]) < 1 or len(losses) == 2
         searched = max(done for stage, done in seen if stage == "policy")
         assert searched < 1
         assert min(done for stage, done in seen if stage == "confirmation") > searched
@@ -170,11 +172,77 @@ def test_a_trial_that_diverges_is_no_error(tiny_npz, tmp_path, monkeypatch):
     monkeypatch.setattr(Learner, "train_on", broken)
     slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(confirm="true"))
     found = json.loads((tmp_path / "run" / "confirmation.json").read_text())
-    assert found["strength"] == 0
+    assert found["kept"] == 0
     assert [trial["val_loss"] for trial in found["trials"]] == [None, None]
 
 
 def test_its_cost_is_counted(tiny_npz):
     each = learn.StepSeconds(n_pretraining=10, pretraining=1.0, retraining=0.0, policy=0.0)
     data = load(str(tiny_npz))
-    assert learn.whole_seconds(each, config_of(data)) == 10 * (1 + confirm.N_USUAL)
+    assert learn.whole_seconds(each, config_of(data)) == 10 * (1 + len(confirm.STRENGTHS))
+
+
+# --- what is shown of it ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unconfirmed(tiny_npz, tmp_path):
+    """A run that was left in its confirmation."""
+    words = tiny.arguments(tiny_npz, tmp_path / "run", confirm="true")
+    assert tiny.run_until(words, tmp_path / "log", ("confirmation", 0, 3)) == -signal.SIGKILL
+    return tmp_path / "run"
+
+
+def test_a_run_that_was_left_in_it_is_not_finished(unconfirmed):
+    past = history.read(unconfirmed)
+    assert not past.is_finished
+    assert "all rounds are done, and what they have learned is not confirmed yet" in run_page.state(past, False)
+    assert "To go on: slackaug search" in run_page.state(past, False)
+
+
+def test_a_time_limit_in_it_is_said(tiny_npz, tmp_path, command, monkeypatch):
+    seconds, confirming = [0.0], Learner.confirm
+
+    def late(self):
+        seconds[0] = 100.0
+        yield from confirming(self)
+
+    monkeypatch.setattr(Learner, "confirm", late)
+    monkeypatch.setattr(learn.Clock, "__call__", lambda self: seconds[0])
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--time-limit", "1min", confirm="true"))
+    assert done.returncode == 0
+    assert "the policy is that of round 2 of 2, and is not confirmed yet" in " ".join(done.stdout.split())
+    assert not (tmp_path / "run" / "confirmation.json").exists()
+
+
+@pytest.mark.parametrize(("losses", "n_frames"), [((0.5,), 3), ((1.0, 1.0), 4), ((1.0, 0.5), 4)])
+def test_the_report_shows_the_result_and_says_what_became_of_the_rounds(
+    losses, n_frames, tiny_npz, tmp_path, monkeypatch
+):
+    losses_in_turn(monkeypatch, 1.0, *losses)
+    slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(confirm="true"))
+    past = history.read(tmp_path / "run")
+    assert past.policy is not None
+    parts = run_page.policy_parts(past, past.policy, (8, 8))
+    names = [frame.name for frame in parts["frames"]]
+    assert len(names) == n_frames
+    assert names[-1] == ("the result" if n_frames == 4 else "round 2 of 2")
+    assert any("validation loss after whole trainings" in text.lower() for text in run_page.cautions(past)) == (
+        n_frames == 4
+    )
+    is_uniform = len(losses) == 2 and losses[1] == 1.0
+    assert bool(parts["most"]) != is_uniform
+    page.write(tmp_path / "run", samples=None)
+    text = (tmp_path / "run" / "report.html").read_text()
+    assert ("All are equally likely" in text) == is_uniform
+    assert ("is the result" in text) == (n_frames == 4)
+
+
+def test_a_study_says_which_of_its_searches_kept_nothing(tiny_npz, tmp_path, monkeypatch, command):
+    losses_in_turn(monkeypatch, 1.0, 1.0, 1.0)
+    settings_given = [word for text in tiny.assignments(confirm="true", evaluate__epochs=1) for word in ("--set", text)]
+    done = command("study", "quick", "--data", tiny_npz, "-o", tmp_path / "study", "--searches", 2, "--evaluations", 1,
+                   "--baselines", "uniform", *settings_given)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert said.count("so that the uniform policy is the result") >= 2

@@ -34,7 +34,7 @@ def test_line_of_a_policy_step():
 
 def test_line_of_pre_training():
     text = progress.line(step("pre-training", 0, done=0.0, val_loss=None), elapsed=30)
-    assert text == "pre-training, step 3 of 10; 0 s left; train loss 2.000"
+    assert text == "pre-training, 3 composed, step 3 of 10; 0 s left; train loss 2.000"
 
 
 @pytest.fixture

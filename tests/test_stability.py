@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from slackaug.composing import number_of, untouched
 from slackaug.methods import published
 from slackaug.policy import Policy
 from slackaug.spaces import get_space
@@ -176,6 +177,23 @@ def test_a_consensus_has_as_many_positions_as_most(numbers, expected):
     rows = [p.probabilities if len(p.pi) == expected else p.probabilities.mean(0, keepdim=True) for p in policies]
     mean = torch.stack([row.log().expand(expected, -1) for row in rows]).mean(0)
     torch.testing.assert_close(found.probabilities, mean.softmax(-1))
+
+
+def test_images_as_they_are_decide_a_consensus_only_where_they_are_most():
+    one, two, three = (drawn(n_composed=1, seed=seed) for seed in range(3))
+    none = untouched(one)
+    found = consensus([one, none, two, three])
+    torch.testing.assert_close(found.probabilities, consensus([one, two, three]).probabilities)
+    assert (found.learned["searches"], found.learned["images as they are"]) == (4, 1)
+    assert number_of(consensus([one, none, none])) == 0
+    assert number_of(consensus([none, none])) == 0
+    assert number_of(consensus([one, none])) == 1
+
+
+def test_uniform_policies_do_not_hide_how_alike_the_others_are():
+    one, two = drawn(seed=0), drawn(seed=1)
+    assert stability([one, Policy.uniform("cifar"), two]).pi == stability([one, two]).pi
+    assert stability([one, Policy.uniform("cifar")]).pi is None
 
 
 def test_the_number_of_positions_may_differ():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import ensemble, learn, margins, recipes, runs, settings
+from . import composing, ensemble, learn, margins, recipes, runs, settings
 from .conducting import SearchResult, Work, conduct, holding, read_data, writing
 from .configuration import configure, data_config
 from .data import DataError, Dataset
@@ -147,7 +147,9 @@ def try_both(work: Work, config: RunConfig, dataset: Dataset) -> tuple[RunConfig
 
     def learner_of(margin: bool) -> Learner:
         with work.ensemble.together():
-            return Learner(*prepared(margin), work.device, work.ensemble, work.engine)
+            tried, images = prepared(margin)
+            tried = replace(tried, n_composed=tried.n_composed or composing.PAPER, confirm=False)
+            return Learner(tried, images, work.device, work.ensemble, work.engine)
 
     def keep(losses: dict[bool, float]) -> None:
         with work.ensemble.together(), writing(work, config):

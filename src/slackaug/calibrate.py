@@ -5,9 +5,7 @@ slightly lower) to the one obtained after pre-training". The higher the rate, th
 highest that meets the criterion is taken. Rates are tried in factors of two.
 """
 
-import json
 import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -96,15 +94,6 @@ class Calibration(NamedTuple):
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "Calibration":
         return cls(saved["before"], tuple(Trial(*trial) for trial in saved["trials"]))
-
-
-def read(run: Path) -> dict[str, Any]:
-    """What a run has stored of its calibration, for people; nothing where it is not there, or not ours."""
-    try:
-        found = json.loads((run / FILE).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def guessing_loss(labels: Tensor) -> float:

@@ -18,20 +18,21 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from .policy import MU_START, Policy
+from .spaces import Space
 
 FILE = "composing.json"  # of a run
 PAPER = 3
 LADDER = (0, 1, 2, 3, 5, 8)  # numbers that are tried: the paper's first, then downwards, and upwards if that is worse
 IDENTITY = "Identity"
 NEVER = -690.0  # a logit whose probability is zero to all purposes
-N_USUAL = 3  # trials, for estimates of time
+N_USUAL = 4  # trials at most, but for those that go up, for estimates of time
 N_HALVINGS = 40
 SCALES = (-5.0, 5.0)  # logarithms between which the best scale of logits is looked for
 
 
 class Composing(NamedTuple):
     losses: dict[int, float]  # by K: of validation images after pre-training, at the best temperature
-    least: int = 0  # that can be tried: 1 where the space has no Identity
+    least: int = 0  # that can be tried: 1 where none is no choice
 
     def next_number(self) -> int | None:
         """What to try next: one step away from the best, down and then up; none when both of its sides are worse."""
@@ -60,7 +61,7 @@ class Composing(NamedTuple):
         """For people."""
         finite = {number: loss if math.isfinite(loss) else None for number, loss in sorted(self.losses.items())}
         trials = [{"n_composed": number, "val_loss_after_pretraining": loss} for number, loss in finite.items()]
-        return {"n_composed": self.best, "trials": trials}
+        return {"n_composed": self.best, "n_positions": self.n_positions, "trials": trials}
 
     def to_text(self) -> str:
         return json.dumps(self.to_json(), indent=1)
@@ -74,10 +75,15 @@ def untouched(phi: Policy) -> Policy:
 
 
 def number_of(phi: Policy) -> int:
-    """How many transformations it composes; none where it leaves images as they are."""
-    if IDENTITY in phi.space.names and (phi.probabilities[:, phi.space.index(IDENTITY)] == 1).all():
+    """How many transformations it composes; none where it leaves images as they are, and had a choice."""
+    if has_none(phi.space) and (phi.probabilities[:, phi.space.index(IDENTITY)] == 1).all():
         return 0
     return len(phi.pi)
+
+
+def has_none(space: Space) -> bool:
+    """Whether none at all is another policy than one or more."""
+    return IDENTITY in space.names and len(space) > 1
 
 
 def tempered_loss(logits: Tensor, labels: Tensor) -> Tensor:

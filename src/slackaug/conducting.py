@@ -140,7 +140,8 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
         )
     if ending is Ending.TIME_LIMIT:
         rounds, planned = policy.learned["rounds"], learner.config.search.n_rounds
-        work.say(f"time limit: the policy is that of round {rounds} of {planned}. {to_go_on}")
+        open_end = ", and is not confirmed yet" if learner.is_searched else ""
+        work.say(f"time limit: the policy is that of round {rounds} of {planned}{open_end}. {to_go_on}")
     if run is not None and (agreement := runs.agreement(work.folder)) is not None:
         advice = "; slackaug study says whether other splits find the same" if agreement < CHANCE else ""
         work.say(agreement_text(agreement) + advice)

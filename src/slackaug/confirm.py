@@ -19,7 +19,7 @@ from .policy import MU_MAX, MU_MIN, MU_START, Policy
 FILE = "confirmation.json"  # of a run
 STRENGTHS = (1.0, 0.5)  # shares of the way from uniform that are tried, in this order
 MARGIN = 0.02  # of the loss, by which it must be lower: about what trainings differ by for their seed alone
-N_USUAL = 1  # trials, for estimates of time
+WORDS = {1.0: "the learned policy", 0.5: "half of the way to it"}
 
 
 class Confirmation(NamedTuple):
@@ -39,7 +39,7 @@ class Confirmation(NamedTuple):
 
     @property
     def strength(self) -> float:
-        """The share of the way that is kept; with 0 nothing is."""
+        """The share of the way that is kept: all, a part or nothing of it."""
         return next(filter(self.is_better, self.losses), 0.0)
 
     def describe(self) -> str:
@@ -53,17 +53,17 @@ class Confirmation(NamedTuple):
 
     def to_text(self) -> str:
         """For people."""
-        finite = {strength: loss if math.isfinite(loss) else None for strength, loss in self.losses.items()}
-        trials = [{"strength": strength, "val_loss": loss} for strength, loss in finite.items()]
-        start = {"images_as_they_are": self.as_they_are, "val_loss_before": self.before}
-        return json.dumps({"strength": self.strength, **start, "trials": trials}, indent=1)
+        trials = [{"share": strength, "val_loss": finite(loss)} for strength, loss in self.losses.items()]
+        start = {"images_as_they_are": self.as_they_are, "val_loss_before": finite(self.before)}
+        return json.dumps({"kept": self.strength, **start, "trials": trials, "remark": self.describe()}, indent=1)
 
     def kept(self, phi: Policy) -> Policy:
         """What is left of a policy."""
         return untouched(phi) if self.as_they_are and not self.strength else at_strength(phi, self.strength)
 
 
-WORDS = {1.0: "the learned policy", 0.5: "half of the way to it"}
+def finite(loss: float) -> float | None:
+    return loss if math.isfinite(loss) else None
 
 
 def at_strength(phi: Policy, strength: float) -> Policy:

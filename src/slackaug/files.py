@@ -1,12 +1,13 @@
 """Files that are whole or not there, whatever happens while they are written."""
 
 import fcntl
+import json
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 
 def temporary_name(name: str) -> str:
@@ -53,6 +54,15 @@ def alone(path: Path) -> Iterator[IO[bytes]]:
             if is_called(file, path):
                 yield file
                 return
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """What a command has stored for people; nothing where it is not there, or not ours."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def leads_elsewhere(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""A whole search, from the data to the policy: pre-training, rounds, and the files of the run."""
+"""A whole search, from the data to the policy: its stages one after the other, and the files of the run."""
 
 import math
 import statistics
@@ -89,8 +89,8 @@ def execute(
         nonlocal arriving
         if arriving is not None:
             seen, arriving = arriving.get(), None
-            check_finite(learner, run, seen, [seen.train_loss, seen.val_loss, seen.phi.pi, seen.phi.mu])
-            if run is not None and seen.stage not in TRIALS:  # which would be there twice after an interruption
+            is_finite = check_finite(learner, run, seen, [seen.train_loss, seen.val_loss, seen.phi.pi, seen.phi.mu])
+            if run is not None and is_finite and seen.stage not in TRIALS:  # of which parts would be there twice
                 record(run, seen)
 
     def save(progress: Progress) -> None:
@@ -132,6 +132,11 @@ def execute(
 def work(learner: Learner) -> Iterator[Progress]:
     if learner.state is None:
         yield from learner.pretrain()
+        if learner.composing is not None and not math.isfinite(learner.composing.losses[learner.composing.best]):
+            raise Diverged(
+                "the model is no longer a number after pre-training, however many transformations are composed; try a "
+                f"lower rate, from the start: --overwrite --set pretrain.lr={learner.config.pretrain.lr / 4:g}"
+            )
         if learner.needs_calibration:
             yield from learner.calibrate()
         learner.begin_search()
@@ -151,13 +156,12 @@ def unpack(saved: dict[str, Any]) -> list[dict[str, Any]]:
     return states
 
 
-def check_finite(learner: Learner, run: Run | None, progress: Progress, values: list[Tensor | None]) -> None:
+def check_finite(learner: Learner, run: Run | None, progress: Progress, values: list[Tensor | None]) -> bool:
     """The losses and the policy, and of what is about to be saved the model; on any rank. Trials may diverge."""
-    if progress.stage in TRIALS:
-        return
     is_finite = all(value is None or torch.isfinite(value).all().item() for value in values)
-    if not any(learner.ensemble.agree(not is_finite)):
-        return
+    is_trial = progress.stage in TRIALS or (progress.stage == "pre-training" and learner.config.n_composed is None)
+    if is_trial or not any(learner.ensemble.agree(not is_finite)):
+        return is_finite
     config = learner.config
     lr = {"search.model_lr": learner.search_config.model_lr} if progress.round else {"pretrain.lr": config.pretrain.lr}
     where = f"round {progress.round}, step {progress.step}" if progress.round else f"step {progress.step}"
@@ -216,7 +220,7 @@ def about(learner: Learner, seconds: float) -> dict[str, Any]:
     if config.n_ranks > 1:
         learned["ranks"] = config.n_ranks
     if learner.confirmation is not None and learner.is_finished:
-        learned["strength"] = learner.confirmation.strength
+        learned["kept"] = learner.confirmation.strength
     return learned
 
 
@@ -239,9 +243,9 @@ def search_seconds(
 def whole_seconds(each: StepSeconds, config: RunConfig, n_pretrainings: int = 1) -> float:
     search = config.search
     if config.n_composed is None:
-        n_pretrainings *= composing.N_USUAL
+        n_pretrainings += composing.N_USUAL - 1
     if config.confirm:
-        n_pretrainings += confirm.N_USUAL
+        n_pretrainings += len(confirm.STRENGTHS)
     per_round = search.n_retrain * each.retraining + search.n_unrolled * each.policy
     trials = N_USUAL * search.n_retrain * each.retraining if search.calibrate else 0.0
     return n_pretrainings * each.n_pretraining * each.pretraining + trials + search.n_rounds * per_round

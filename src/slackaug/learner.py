@@ -1,5 +1,7 @@
-"""The stages of a search and what they hand on: pre-training, the calibration of a rate, and the rounds."""
+"""The stages of a search and what they hand on: pre-training, with the trials of how much is composed; the calibration
+of a rate; the rounds; and the confirmation of what they have learned."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -77,7 +79,7 @@ class Learner:
         self.model.to(device)
         self.preparation = prepare.window(data.image_size)
         self.fit = self.make_fit(self.phi)
-        least = 0 if composing.IDENTITY in self.phi.space.names else 1
+        least = 0 if composing.has_none(self.phi.space) else 1
         self.composing = Composing({}, least) if config.n_composed is None else None  # trials that are done
         self.first = self.weights() if config.n_composed is None or config.confirm else None  # where trainings start
         self.best: Weights | None = None  # of the best trial that composed anything
@@ -122,9 +124,11 @@ class Learner:
                 break
             self.judge_composed()
         if self.config.confirm and self.confirmation is None:
-            self.confirmation = Confirmation(self.tempered_loss(), {})
-            if self.composing is not None and not self.composing.best:
-                self.confirmation = Confirmation(self.composing.losses[0], {}, as_they_are=True)
+            if self.composing is None:
+                self.confirmation = Confirmation(self.tempered_loss(), {})
+            else:
+                best = self.composing.best
+                self.confirmation = Confirmation(self.composing.losses[best], {}, as_they_are=best == 0)
 
     def train_on(self, stage: str, phi: Policy) -> Iterator[Progress]:
         n = self.fit.n_steps
@@ -154,9 +158,11 @@ class Learner:
         assert self.best is not None
         self.compose(self.composing.n_positions, self.best)
         self.best = None
+        if not self.config.confirm:
+            self.first = None
         self.on_composed(self.composing)
 
-    def compose(self, number: int, start: "Weights") -> None:
+    def compose(self, number: int, start: Weights) -> None:
         """A uniform policy with so many transformations in a composite, and a network with these weights."""
         self.phi = self.composed(number)
         self.model.load_state_dict(start)
@@ -166,15 +172,16 @@ class Learner:
             return composing.untouched(self.phi)
         return replace(self.phi, pi=self.phi.pi.new_zeros(number, len(self.phi.space)))
 
-    def weights(self) -> "Weights":
+    def weights(self) -> Weights:
         return {name: value.clone() for name, value in self.model.state_dict().items()}
 
     def tempered_loss(self) -> float:
         """Of validation images, as trainings are tested."""
         val = self.val
         if len(val.labels) > calibrate.N_IMAGES:
-            val = val.subset(calibrate.mixed(len(val.labels), self.config.seed).to(val.labels.device))
-        logits = predict(self.model, self.fit.normalise, val, preparation=self.preparation)
+            val = val.subset(calibrate.mixed(len(val.labels), self.config.seed))
+        batch = self.config.search.n_val  # which is known to fit
+        logits = predict(self.model, self.fit.normalise, val, batch, self.preparation)
         return self.ensemble.average(composing.tempered_loss(logits, val.labels)).item()
 
     @property
@@ -232,18 +239,19 @@ class Learner:
         """Whole trainings with what was learned, until it is settled how much of it is kept."""
         assert self.confirmation is not None
         assert self.first is not None
+        last = Progress("confirmation", 0, n := self.fit.n_steps, n, 1.0, torch.tensor(math.nan), None, self.learned)
         while (strength := self.confirmation.next_strength()) is not None:
             tried = confirm.at_strength(self.learned, strength)
             if self.trained != strength:
                 self.engine = None  # its work is done; the model is another's now
                 self.model.load_state_dict(self.first)
                 self.fit, self.trained = self.make_fit(tried), strength
-            yield from self.train_on("confirmation", tried)
+            for last in self.train_on("confirmation", tried):
+                yield last
             losses = self.confirmation.losses | {strength: self.tempered_loss()}
             self.confirmation = self.confirmation._replace(losses=losses)
         self.on_confirmed(self.confirmation)
-        n = self.fit.n_steps
-        yield Progress("confirmation", 0, n, n, 1.0, torch.zeros(()), None, self.result)
+        yield last._replace(done=1.0, phi=self.result)
 
     @property
     def learned(self) -> Policy:
@@ -277,10 +285,10 @@ class Learner:
         if self.state is None and (self.fit.done < n or not self.is_composed):
             earlier = 0 if self.composing is None else len(self.composing.losses)
             pretrained = min(earlier * n + self.fit.done, pretraining)
-        confirming = n * confirm.N_USUAL if self.config.confirm else 0
+        confirming = n * len(confirm.STRENGTHS) if self.config.confirm else 0
         confirmed = 0
         if self.is_searched and self.confirmation is not None and self.trained is not None:
-            confirmed = min(len(self.confirmation.losses) * n + self.fit.done, confirming)
+            confirmed = len(self.confirmation.losses) * n + self.fit.done
         total = (pretraining + confirming) * batch + trials * retraining + search.n_rounds * a_round
         return ((pretrained + confirmed) * batch + tried * retraining + done) / total
 

@@ -1,6 +1,7 @@
 """Which way images are prepared: whole, or with a margin for random windows.
 
-As the paper does it: pre-train with each, and keep the one with the lower validation loss.
+As the paper does it: pre-train with each, composing three transformations, and keep the one with the lower validation
+loss.
 """
 
 import hashlib

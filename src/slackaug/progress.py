@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from . import describe
+from . import composing, describe
 from .learner import Progress
 
 PLAIN_SECONDS = 30.0
@@ -26,6 +26,8 @@ def duration(seconds: float) -> str:
 def line(progress: Progress, elapsed: float) -> str:
     """Stage, round, step, time left, losses, entropy and the likeliest transformations with their bounds."""
     where = f"round {progress.round}, " if progress.round else ""
+    if progress.stage == "pre-training":
+        where = f"{composing.number_of(progress.phi) or 'none'} composed, "
     left = elapsed * (1 - progress.done) / progress.done if progress.done > 0 else 0.0
     parts = [f"{progress.stage}, {where}step {progress.step} of {progress.n_steps}", f"{duration(left)} left"]
     parts.append(f"train loss {progress.train_loss.item():.3f}")

@@ -8,12 +8,13 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
-from statistics import mode
-from typing import NamedTuple
+from statistics import median_low
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from .composing import number_of
 from .policy import Policy
 from .spaces import Space
 
@@ -23,7 +24,7 @@ CONSTANT = 1e-9  # deviation below which a vector is constant but for rounding
 
 
 class Stability(NamedTuple):
-    """Mean pairwise Pearson correlations; None with fewer than two policies, or where one of them is constant."""
+    """Mean pairwise Pearson correlations, of the policies that are not constant; None with fewer than two of these."""
 
     n_policies: int
     pi: float | None  # probabilities averaged over positions
@@ -76,16 +77,26 @@ def consensus(policies: Sequence[Policy]) -> Policy:
     """One policy for several searches of the same data, with less of the chance that was in each.
 
     Its probabilities are the geometric mean of theirs, position by position: of all distributions the one with the
-    least mean divergence KL(it || each). Its mu is the mean of theirs. It has as many positions as most of them, the
-    fewer where that is even; of a policy with another number, each position is taken to be the mean of its own.
+    least mean divergence KL(it || each). Its mu is the mean of theirs. It has as many positions as the median; of a
+    policy with another number, each position is taken to be the mean of its own. Searches that ended with images as
+    they are have no such logarithms: they decide where they are most, and are left out where they are not.
     """
     common_space(policies)
-    n_positions = mode(sorted(len(policy.pi) for policy in policies))
+    changing = [policy for policy in policies if number_of(policy)]
+    if 2 * len(changing) < len(policies):
+        first = next(policy for policy in policies if not number_of(policy))
+        return replace(first, learned=learned_together(policies))
+    learned, policies = learned_together(policies), changing
+    n_positions = median_low(len(policy.pi) for policy in policies)
     log_pi = torch.stack([in_positions(policy, n_positions) for policy in policies])  # (S, K, N)
     mu = torch.stack([policy.mu.detach() for policy in policies])  # (S, N)
-    learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model")}
-    learned["searches"] = len(policies)
     return replace(policies[0], pi=log_pi.mean(0).log_softmax(-1), mu=mu.mean(0), learned=learned)
+
+
+def learned_together(policies: Sequence[Policy]) -> dict[str, Any]:
+    learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model")}
+    as_they_are = sum(not number_of(policy) for policy in policies)
+    return learned | {"searches": len(policies)} | ({"images as they are": as_they_are} if as_they_are else {})
 
 
 def in_positions(policy: Policy, n: int) -> Tensor:
@@ -112,7 +123,8 @@ def without(names: Sequence[str], left_out: Collection[str]) -> Tensor:
 def mean_correlation(vectors: Sequence[Tensor], chosen: Tensor) -> float | None:
     """Mean over all pairs of Pearson's correlation of the chosen entries. It has no scale: pi need not sum to 1."""
     kept = [vector[chosen.to(vector.device)].double().cpu() for vector in vectors]
-    if len(kept) < 2 or any(len(v) < 2 or v.std().item() < CONSTANT for v in kept):
+    kept = [vector for vector in kept if len(vector) > 1 and vector.std().item() >= CONSTANT]
+    if len(kept) < 2:
         return None
     table = torch.corrcoef(torch.stack(kept))
     pairs = [table[i, j].item() for i, j in combinations(range(len(kept)), 2)]

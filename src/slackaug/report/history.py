@@ -8,9 +8,11 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import calibrate, recipes, runs, settings
-from ..policy import Policy
+from .. import calibrate, composing, confirm, recipes, runs, settings
+from ..files import read_note
+from ..policy import MAX_COMPOSED, Policy
 from ..runs import RunError
+from ..schema import PolicyError
 from ..spaces import get_space
 
 MAX_STEPS = 2000  # that are held, beside the ends of rounds; a curve has a tenth of that
@@ -44,6 +46,8 @@ class History(NamedTuple):
     policy: Policy | None  # policy.json: of the last finished round, and after a confirmation what is left of it
     rate: float | None  # of re-training, where it was found by trial
     remark: str  # on what pre-training had learned; empty where there is none
+    kept: float | None = None  # of the way to the last round's policy: 1, a part, or 0; None before the confirmation
+    confirmation: str = ""  # in words
 
     @property
     def names(self) -> list[str]:
@@ -61,7 +65,7 @@ class History(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        return len(self.policies) >= self.n_rounds
+        return len(self.policies) >= self.n_rounds and (self.kept is not None or not self.config.confirm)
 
     @property
     def anchors(self) -> list[Policy]:
@@ -103,13 +107,15 @@ def read(run: Path | str) -> History:
             hint = f"it holds a study, whose runs are in {run / 'searches'}"
         raise RunError(f"{run}: holds no run (there is no config.yaml); {hint}")
     config = read_config(run / "config.yaml")
-    policies = runs.read_policies(run)
-    start = start_policy(config, policies)
+    policies, composed = runs.read_policies(run), read_note(run / composing.FILE).get("n_positions")
+    if not isinstance(composed, int) or not 1 <= composed <= MAX_COMPOSED:
+        composed = config.n_composed
+    start = start_policy(config, policies, composed)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
-    steps = without_other_trials(steps, len(start.pi) if policies else None)
-    policy = Policy.load(run / "policy.json") if (run / "policy.json").is_file() else policies[-1] if policies else None
+    steps = without_other_trials(steps, len(start.pi) if policies else composed)
+    policy = read_result(run / runs.POLICY, policies)
     rounds = policies[: config.search.n_rounds]
-    return History(run, config, start, steps, rounds, policy, read_rate(run), read_remark(run))
+    return History(run, config, start, steps, rounds, policy, *read_calibration(run), *read_confirmation(run))
 
 
 def read_config(path: Path) -> recipes.RunConfig:
@@ -119,23 +125,45 @@ def read_config(path: Path) -> recipes.RunConfig:
         raise RunError(f"{path}: is not the configuration of a run ({error})") from error
 
 
-def read_rate(run: Path) -> float | None:
+def read_result(path: Path, policies: list[Policy]) -> Policy | None:
+    """policy.json; where that is gone or broken, the last round's."""
     try:
-        return finite(calibrate.read(run).get("model_lr"))
+        return Policy.load(path) if path.is_file() else policies[-1] if policies else None
+    except PolicyError:
+        if not policies:
+            raise
+        return policies[-1]
+
+
+def read_calibration(run: Path) -> tuple[float | None, str]:
+    """The rate that was found, and a remark."""
+    found = read_note(run / calibrate.FILE)
+    return number_in(found, "model_lr"), text_in(found, "remark")
+
+
+def read_confirmation(run: Path) -> tuple[float | None, str]:
+    found = read_note(run / confirm.FILE)
+    return number_in(found, "kept"), text_in(found, "remark")
+
+
+def number_in(note: dict[str, Any], name: str) -> float | None:
+    try:
+        return finite(note.get(name))
     except ValueError:
         return None
 
 
-def read_remark(run: Path) -> str:
-    found = calibrate.read(run).get("remark")
+def text_in(note: dict[str, Any], name: str) -> str:
+    found = note.get(name)
     return found[:LONGEST_REMARK] if isinstance(found, str) else ""
 
 
-def start_policy(config: recipes.RunConfig, policies: list[Policy]) -> Policy:
+def start_policy(config: recipes.RunConfig, policies: list[Policy], n_composed: int | None) -> Policy:
     if policies:
         return Policy.uniform(policies[0].space, n_composed=len(policies[0].pi))
     space = get_space(config.space)
-    return Policy.uniform(space.exclude(*config.exclude) if config.exclude else space)
+    space = space.exclude(*config.exclude) if config.exclude else space
+    return Policy.uniform(space, n_composed=n_composed or composing.PAPER)
 
 
 def read_steps(path: Path, start: Policy) -> list[Step]:
@@ -163,7 +191,7 @@ def read_steps(path: Path, start: Policy) -> list[Step]:
 def without_other_trials(steps: list[Step], n_composed: int | None) -> list[Step]:
     """Without the pre-trainings that the search did not go on with; as long as that is open, the newest one counts."""
     if n_composed is None:
-        n_composed = steps[-1].n_composed if steps else None
+        n_composed = next((step.n_composed for step in reversed(steps) if not step.round), None)
     return [step for step in steps if step.round or n_composed is None or step.n_composed in (None, n_composed)]
 
 

@@ -11,7 +11,7 @@ from ..policy import Policy
 from . import figures
 from .pieces import Picture, picture
 from .samples import Samples
-from .strength import bounds_text, shares
+from .strength import bounds_text, is_constant, shares
 
 SIDE = 96  # pixels of the longer side of an image, at most; the page enlarges small ones
 SMALL = 64  # pixels of the longer side up to which an image is enlarged as squares
@@ -24,7 +24,7 @@ def parts(policy: Policy, shown: Samples) -> dict[str, Any]:
     return {
         "pictures_of": shown.class_names,
         "strips": strips(policy, shown),
-        "sheets": [*extremes(policy, shown), composites(policy, shown)],
+        "sheets": [*([] if is_constant(policy) else extremes(policy, shown)), composites(policy, shown)],
     }
 
 

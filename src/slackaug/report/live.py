@@ -9,7 +9,9 @@ from . import page, samples
 
 LOOK_SECONDS = 10.0  # from one look at a study's files to the next
 REST = 20.0  # times what a page took to write: of a search's or a study's time, one part in as many
-FOUND = ("searches/*/policies/*.json", "eval/trials/*.json")  # what a study adds to while it goes on
+FOUND = (  # what a study adds to while it goes on
+    "searches/*/policies/*.json", "searches/*/confirmation.json", "eval/trials/*.json",
+)  # fmt: skip
 
 Say = Callable[[str], None]
 

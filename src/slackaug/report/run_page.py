@@ -16,7 +16,7 @@ from .history import History
 from .outcome import Outcome
 from .pieces import Chart, Frame, chart
 from .samples import Samples
-from .strength import shares
+from .strength import is_constant, shares
 
 MAX_FRAMES = 13  # of the slider: the start and 12 rounds, evenly spread where there are more
 Size = tuple[int, int] | None  # height and width of the images, where they are known
@@ -78,6 +78,8 @@ def state(past: History, is_running: bool) -> str:
     done = f"round {len(past.policies)} of {past.n_rounds} is done" if past.policies else "no round is done yet"
     if past.is_finished:
         return ""
+    if len(past.policies) >= past.n_rounds:
+        done = "all rounds are done, and what they have learned is not confirmed yet"
     if past.policy is not None and not past.policies:
         return f"Only policy.json is left of this search: {past.run / 'policies'}, with that of each round, is missing."
     if is_running:
@@ -108,7 +110,8 @@ def cautions(past: History) -> list[str]:
     """Why the policy may be worth nothing, as the search has said of itself."""
     agreement = agreement_of_rounds(past.policies)
     found = [] if agreement is None or agreement >= CHANCE else [agreement_text(agreement)]
-    return [f"{text[:1].upper()}{text[1:]}" for text in [past.remark, *found] if text]
+    dropped = past.confirmation if past.kept != 1 else ""
+    return [f"{text[:1].upper()}{text[1:]}" for text in [dropped, past.remark, *found] if text]
 
 
 def entropy_share(policy: Policy) -> float:
@@ -175,7 +178,7 @@ def uses(folder: Path, past: History, found: Outcome | None) -> list[tuple[str, 
 
 def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
     positions = range(1, len(policy.pi) + 1) if has_own_positions(policy) else range(0)
-    most, least = figures.extremes(policy)
+    most, least = ([], []) if is_constant(policy) else figures.extremes(policy)
     return {
         "policy_text": policy_text(policy),
         "most": shares_text(policy, most),
@@ -192,19 +195,16 @@ def pie(policy: Policy, identity: str, title: str, position: int | None = None) 
     return chart(identity, title, svg, table)
 
 
-def frame_name(past: History, number: int) -> str:
-    if not number:
-        return "the start"
-    return f"round {number} of {past.n_rounds}" if past.policies else "policy.json"
-
-
 def frames(past: History, size: Size) -> list[Frame]:
     """How often and how strongly, at the start and after each round; the last comes first without a script."""
-    policies = [past.start, *(past.policies or ([past.policy] if past.policy is not None else []))]
-    last, n = len(policies) - 1, min(len(policies), MAX_FRAMES)
+    named = [("the start", past.start)]
+    named += [(f"round {i} of {past.n_rounds}", policy) for i, policy in enumerate(past.policies, 1)]
+    if past.policy is not None and (not past.policies or past.kept not in (None, 1)):
+        named.append(("the result" if past.policies else "policy.json", past.policy))
+    last, n = len(named) - 1, min(len(named), MAX_FRAMES)
     found = []
     for number in sorted({round(i * last / max(n - 1, 1)) for i in range(n)}):
-        policy, name = policies[number], frame_name(past, number)
+        name, policy = named[number]
         bars, identity = figures.mu_bars(policy, f"mu-{number}", size), f"mu-{number}"
         charts = [
             pie(policy, f"pie-of-{number}", f"How often, {name}"),

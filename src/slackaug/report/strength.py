@@ -13,6 +13,7 @@ FAMILIES = {
     "own": "",  # whatever users bring
 }
 WORDS = {"crop": "crop, cutout", "own": "your own"}  # where the name is not enough
+EQUAL = 1e-9  # difference of probabilities that is rounding
 FAMILY = {name: family for family, names in FAMILIES.items() for name in names.split()}
 
 
@@ -76,6 +77,12 @@ def shares(policy: Policy, position: int | None = None) -> list[float]:
     found = probabilities.mean(0) if position is None else probabilities[position - 1]
     values: list[float] = found.tolist()
     return values
+
+
+def is_constant(policy: Policy) -> bool:
+    """Whether all transformations are equally likely, so that none is the most or the least."""
+    found = shares(policy)
+    return len(found) > 1 and max(found) - min(found) < EQUAL
 
 
 def check_position(position: int | None, n_positions: int) -> None:

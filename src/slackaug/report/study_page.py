@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from .. import confirm
 from ..policy import Policy
 from ..runs import POLICY, RunError
 from ..schema import PolicyError
@@ -56,6 +57,12 @@ def n_rounds(run: Path) -> int:
     return sum(1 for _ in (run / "policies").glob("round_*.json"))
 
 
+def is_done(folder: Path, study: Study, s: int, n: int) -> bool:
+    """Whether a search that has done n rounds is over."""
+    is_confirmed = not study.search.confirm or (folder / "searches" / str(s) / confirm.FILE).is_file()
+    return n >= study.search.search.n_rounds and is_confirmed
+
+
 def title(study: Study, s: int, done: int) -> str:
     planned = study.search.search.n_rounds
     return f"How often, search {s}" + (f", round {done} of {planned}" if done < planned else "")
@@ -64,7 +71,7 @@ def title(study: Study, s: int, done: int) -> str:
 def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool) -> str:
     """Of a study that is not finished: how far it is."""
     planned = study.search.search.n_rounds
-    done = f"{sum(n >= planned for n in rounds.values())} of {study.n_search} searches are done"
+    done = f"{sum(is_done(folder, study, s, n) for s, n in rounds.items())} of {study.n_search} searches are done"
     going = [f"search {s} has done round {n} of {planned}" for s, n in rounds.items() if 0 < n < planned]
     n_trained = sum(1 for _ in (folder / "eval" / "trials").glob("*.json"))
     trained = [f"{n_trained} training{'s are' if n_trained != 1 else ' is'} done"] if n_trained else []

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from .. import api, calibrate, configuration, runs
+from .. import api, calibrate, configuration, confirm, runs
 from ..backends import POLL_SECONDS, STOPPED
 from ..evaluation.trial import Report
 from ..evaluation.trials import Work, run_jobs
 from ..exits import Stopped, signals
+from ..files import read_note
 from ..policy import Policy
 from ..progress import Jobs, duration
 from ..recipes import DataConfig
@@ -120,8 +121,9 @@ def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
         agreement = runs.agreement(wanted[index].folder)
         agrees = "" if agreement is None else f", {agreement_text(agreement)}"
         found = f"{names[index]}: {took}entropy {entropy:.3f}{agrees}"
-        remark = calibrate.read(wanted[index].folder).get("remark")  # few would look for it in the log of a search
-        return f"{found}; {remark}" if isinstance(remark, str) else found
+        notes = [read_note(wanted[index].folder / name) for name in (calibrate.FILE, confirm.FILE)]
+        remarks = [note["remark"] for note in notes if isinstance(note.get("remark"), str) and note.get("kept") != 1]
+        return "; ".join([found, *remarks])  # few would look for them in the log of a search
 
     with Jobs(work.console, names, done, work.follow) as shown:
         run_jobs(work, [partial(search, one) for one in wanted], names, shown)
