@@ -21,7 +21,7 @@ from slackaug.data import load
 from slackaug.learner import Learner
 from slackaug.policy import Policy
 from slackaug.recipes import RunConfig
-from slackaug.report import history
+from slackaug.report import history, run_page
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -265,6 +265,7 @@ def test_a_policy_has_to_do_better_than_images_as_they_are(loss, strength, tiny_
     result = Policy.load(tmp_path / "run" / "policy.json")
     assert composing.number_of(result) == (1 if strength else 0)
     assert result.learned["kept"] == strength
+    assert ("Images stay as they are" in run_page.policy_text(result)) == (strength == 0)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["n_composed"] for row in rows if not row["round"]][::6] == [3, 2, 1, 0]
     assert [step.n_composed for step in history.read(tmp_path / "run").steps if not step.round] == [1] * 6

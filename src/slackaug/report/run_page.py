@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..composing import number_of
 from ..data import DataError
 from ..policy import Policy
 from ..progress import duration
@@ -125,7 +126,9 @@ def has_own_positions(policy: Policy) -> bool:
 
 
 def policy_text(policy: Policy) -> str:
-    k, n = len(policy.pi), len(policy.space)
+    k, n = number_of(policy), len(policy.space)
+    if not k:
+        return f"Images stay as they are{', but for mirror flips' if policy.flip else ''}."
     how = "one transformation, drawn" if k == 1 else f"{k} transformations, drawn one after the other"
     alike = " with the same probabilities" if k > 1 and not has_own_positions(policy) else ""
     return (
@@ -141,7 +144,7 @@ def anchor_text(past: History) -> str:
         return start + "the anchor that a KL penalty holds the round close to."
     text = f"{start}the anchor. A round goes a set way from it: a KL divergence of {budget:.3g} nats a position."
     if past.config.n_composed is None and past.policy is not None:
-        text += f" How many transformations an image goes through, {len(past.policy.pi)}, was found by trial."
+        text += f" How many transformations a composite has, {len(past.start.pi)}, was found by trial."
     return text if past.rate is None else f"{text} The rate of re-training, {past.rate:g}, was found by trial."
 
 
