@@ -150,7 +150,7 @@ def gradients(
 def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Policy, dict[str, Any]]:
     """The policy, and what each round has seen and done."""
     start = time.perf_counter()
-    config = replace(recipes.preset(arguments.preset, data, arguments.model), seed=seed)
+    config = replace(recipes.rounds_alone(recipes.preset(arguments.preset, data, arguments.model)), seed=seed)
     batch, weight_decay = arguments.batch or config.evaluate.batch, config.pretrain.weight_decay
     retrain = FitConfig(
         epochs=arguments.epochs, batch=batch, lr=arguments.lr, nesterov=False, weight_decay=weight_decay

@@ -57,7 +57,7 @@ def search(source: str, seed: int, change: Callable[[RunConfig], RunConfig] = la
     """One search; the policy and its entropy after every round."""
     torch.set_num_threads(1)
     data = load(source)
-    config = change(replace(recipes.quick(data), seed=seed))
+    config = change(replace(recipes.rounds_alone(recipes.quick(data)), seed=seed))
     learner = Learner(config, data)
     start = time.perf_counter()
     rounds, anchor = [], learner.phi

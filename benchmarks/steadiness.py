@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     data = load(arguments.data)
-    base = getattr(recipes, arguments.preset)(data, arguments.model)
+    base = recipes.rounds_alone(recipes.preset(arguments.preset, data, arguments.model))
     start_search = as_the_paper(base)
     arguments.out.mkdir(parents=True, exist_ok=True)
     for seed in arguments.seeds:

@@ -5,15 +5,17 @@ import json
 import math
 import signal
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 import slackaug
 import tiny
-from slackaug import confirm, learn, recipes, settings
+from slackaug import confirm, engines, learn, recipes, settings
 from slackaug.confirm import Confirmation, at_strength
 from slackaug.data import load
+from slackaug.gpu.fast import Fast, FastFit
 from slackaug.learner import Learner
 from slackaug.policy import MU_START, Policy
 from slackaug.report import history, page, run_page
@@ -246,3 +248,28 @@ def test_a_study_says_which_of_its_searches_kept_nothing(tiny_npz, tmp_path, mon
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert said.count("so that the uniform policy is the result") >= 2
+
+
+# --- the fast way, here without a graph -------------------------------------------------------------------------------
+
+
+def test_the_fast_way_goes_through_all_stages_on_one_model(tiny_npz, monkeypatch):
+    """One training follows the other, and the engine lies between them: each must let go of the model."""
+    data = load(str(tiny_npz))
+    plain = Learner(config_of(data, n_composed="null"), data)
+    expected = [progress.train_loss.item() for progress in learn.work(plain)]
+    for name, kind in (("Fast", Fast), ("FastFit", FastFit)):
+        made = partial(kind, compiled=False)
+        monkeypatch.setattr(engines, name, lambda *arguments, made=made, **options: made(*arguments, **options))
+    monkeypatch.setattr(engines, "is_eligible", lambda *_: True)
+    monkeypatch.setattr(engines, "precision", lambda: torch.float32)
+    monkeypatch.setattr(engines, "way", lambda fit: "fast")
+    fast = Learner(config_of(data, n_composed="null"), data)
+    found = [progress.train_loss.item() for progress in learn.work(fast)]
+    assert isinstance(fast.fit, FastFit)
+    assert found == pytest.approx(expected, rel=1e-3, abs=1e-4)
+    assert fast.confirmation is not None
+    assert plain.confirmation is not None
+    assert fast.confirmation.strength == plain.confirmation.strength
+    assert fast.confirmation.losses == pytest.approx(plain.confirmation.losses, rel=1e-3)
+    torch.testing.assert_close(fast.result.pi, plain.result.pi, rtol=1e-3, atol=1e-3)

@@ -259,3 +259,12 @@ def test_defaults_are_the_cifar10_row_and_plain_momentum_in_pre_training():
 def test_the_default_is_what_proved_itself_on_such_a_machine(has_gpu, preset, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
     assert recipes.default_preset() == preset
+
+
+@pytest.mark.parametrize("name", list(recipes.PRESETS))
+def test_trials_before_and_after_the_rounds_are_of_the_presets_that_tune_themselves(name):
+    config = recipes.preset(name, dataset(n=5000))
+    assert (config.n_composed, config.confirm) == ((3, False) if name in ("paper", "demo") else (None, True))
+    alone = recipes.rounds_alone(config)
+    assert (alone.n_composed, alone.confirm) == (3, False)
+    assert (alone.search, alone.pretrain, alone.evaluate) == (config.search, config.pretrain, config.evaluate)

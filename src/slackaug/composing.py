@@ -3,9 +3,9 @@
 The paper composes three for every dataset. How much augmentation is right depends on the data, the network and the
 length of the training, and a search that starts from too much spends its rounds on having less of it. So the network is
 pre-trained with several numbers, each from the same start and with a uniform policy, and the one that does best on
-validation images is gone on with: that is how the paper chooses the preparation of images. Pre-training lasts as long
-as trainings do, so that who trains for longer has more composed. None at all is a number, too: in short trainings
-images as they are may be best. Rounds then start from one, and have to do better than that (`confirm`).
+validation images is gone on with: that is how the paper chooses the preparation of images. None at all is a number,
+too: in short trainings images as they are may be best. Rounds then start from one, and have to do better than that
+(`confirm`).
 """
 
 import json
@@ -89,8 +89,8 @@ def has_none(space: Space) -> bool:
 def tempered_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """The cross-entropy of logits (B, C) at the scale that suits these labels (B,) best.
 
-    Much augmentation leaves a network less sure than it could be, and little leaves it too sure. That changes the loss,
-    but no answer, so that the plain loss would choose by it.
+    How sure a network is goes with how much augmentation it had. That changes the loss, but no answer, so that the
+    plain loss would choose by it.
     """
     logits = logits.double()
     right = logits.gather(1, labels[:, None]).squeeze(1)

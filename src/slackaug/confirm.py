@@ -1,11 +1,11 @@
 """Whether what was learned is kept: the last word is that of a whole training.
 
 Line 10 of Algorithm 1 asks what one step of the network does to the validation loss. What lets a network learn fast in
-one step need not make it good in the end: policies come out weaker than is right for whole trainings, the more so the
-longer these are. So when the rounds are over, the network is trained once more as in pre-training, from the same start
-and with the same draws, but with the learned policy. If it does better on validation images than the best pre-training
-did, with a uniform policy or with images as they are, the policy is kept; otherwise half of the way to it is tried, and
-then what that pre-training had is the result.
+one step need not make it good in the end: policies may come out weaker than is right for whole trainings. So when the
+rounds are over, the network is trained once more as in pre-training, from the same start and with the same draws, but
+with the learned policy. If it does better on validation images than the best pre-training did, with a uniform policy or
+with images as they are, the policy is kept; otherwise half of the way to it is tried, and then what that pre-training
+had is the result.
 """
 
 import json
@@ -18,7 +18,7 @@ from .policy import MU_MAX, MU_MIN, MU_START, Policy
 
 FILE = "confirmation.json"  # of a run
 STRENGTHS = (1.0, 0.5)  # shares of the way from uniform that are tried, in this order
-MARGIN = 0.02  # of the loss, by which it must be lower: about what trainings differ by for their seed alone
+MARGIN = 0.02  # of the loss, by which it must be lower: of the size of what trainings differ by for their seed alone
 WORDS = {1.0: "the learned policy", 0.5: "half of the way to it"}
 
 

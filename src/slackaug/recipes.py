@@ -67,7 +67,7 @@ class RunConfig:
     n_ranks: int = 1  # models of an ensemble, each in a process of its own: as many as torchrun starts
     pretrain: FitConfig = field(default_factory=lambda: FitConfig(nesterov=False))  # training before the rounds
     search: SearchConfig = field(default_factory=SearchConfig)  # the rounds, in which the policy is learned
-    confirm: bool = False  # after the rounds, a whole training decides whether the policy is better than uniform
+    confirm: bool = False  # after the rounds, a whole training decides whether the policy beats what it started from
     evaluate: FitConfig = field(default_factory=FitConfig)  # the trainings that compare policies; no search sees them
 
     def __post_init__(self) -> None:
@@ -162,12 +162,10 @@ def quick(data: Dataset, model: str | None = None) -> RunConfig:
 
 def demo(data: Dataset, model: str | None = None) -> RunConfig:
     """What `slackaug demo` does: `quick`, shorter still, and without trials around the rounds, which it is to show."""
-    base, n_train = quick(data, model), len(data.train.labels)
+    base, n_train = rounds_alone(quick(data, model)), len(data.train.labels)
     return replace(
         base,
         preset="demo",
-        n_composed=3,
-        confirm=False,
         pretrain=replace(base.pretrain, epochs=epochs_for(180, n_train // 2, base.pretrain.batch)),
         search=replace(base.search, n_rounds=3, n_retrain=20, n_unrolled=40, kl_budget=kl_budget(5)),
         evaluate=replace(base.evaluate, epochs=epochs_for(360, n_train, 32), batch=32),
@@ -359,6 +357,11 @@ def ensembling(base: RunConfig, n_ranks: int = 4) -> RunConfig:
     """The policy's gradient is averaged over several models; the settings are those published for 4."""
     changed = replace(base.search, kl_budget=None, policy_lr=4.0, kl_weight=0.005, mu_divisor=60.0)
     return replace(base, n_ranks=n_ranks, search=changed)
+
+
+def rounds_alone(base: RunConfig) -> RunConfig:
+    """Three composed transformations, and what the rounds learn is the result: no trials before and after them."""
+    return replace(base, n_composed=3, confirm=False)
 
 
 VARIANTS: dict[str, Callable[[RunConfig], RunConfig]] = {
