@@ -259,6 +259,8 @@ def test_a_policy_has_to_do_better_than_images_as_they_are(loss, strength, tiny_
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert "images as they are do best here, so that a policy has to do better" in said
+    assert "that is so after 2 epochs of pre-training" in said
+    assert "--set pretrain.epochs=8" in said
     assert "validation loss after whole trainings: 0.700 with images as they are" in said
     assert ("to leave images as they are is the result" in said) == (strength == 0)
     assert "collapsed" not in said

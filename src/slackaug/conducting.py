@@ -98,6 +98,12 @@ def writing(work: Work, config: RunConfig) -> AbstractContextManager[None]:
 def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:
     def on_composed(found: Composing) -> None:
         work.say(found.describe())
+        if not found.best:
+            epochs = learner.config.pretrain.epochs
+            work.say(
+                f"that is so after {calibrate.n_epochs(epochs)} of pre-training; for longer trainings, in which more "
+                f"augmentation pays, search with longer ones: --set pretrain.epochs={4 * epochs}"
+            )
         if run is not None:
             run.write(composing.FILE, found.to_text())
 
