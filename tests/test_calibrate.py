@@ -229,13 +229,9 @@ def test_a_user_is_told_that_the_network_guesses(tiny_npz, tmp_path, command):
 
 @pytest.mark.parametrize("moment", [("calibration", 0, 2), ("policy", 1, 5)])
 def test_a_killed_search_ends_with_the_same_bits(moment, tiny_npz, tmp_path):
-    words = tiny.arguments(tiny_npz, tmp_path / "whole", search__calibrate="true")
-    assert tiny.run_until(words, tmp_path / "log", ("never", 0, 0)) == 0
-    words = tiny.arguments(tiny_npz, tmp_path / "cut", search__calibrate="true")
-    assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
-    assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "cut"), tmp_path / "log", ("never", 0, 0)) == 0
-    assert tiny.outcome(tmp_path / "cut") == tiny.outcome(tmp_path / "whole")
-    assert (tmp_path / "cut" / "calibration.json").read_text() == (tmp_path / "whole" / "calibration.json").read_text()
+    cut, whole = tiny.killed_and_whole(tiny_npz, tmp_path, moment, search__calibrate="true")
+    assert tiny.outcome(cut) == tiny.outcome(whole)
+    assert (cut / "calibration.json").read_text() == (whole / "calibration.json").read_text()
 
 
 @pytest.mark.parametrize(("moment", "is_telling"), [(("pre-training", 0, 2), False), (("policy", 2, 5), True)])

@@ -162,15 +162,9 @@ def test_progress_counts_the_trials(tiny_npz, monkeypatch):
 
 @pytest.mark.parametrize("moment", [("pre-training", 0, 4), ("policy", 1, 5)])
 def test_a_killed_search_ends_with_the_same_bits(moment, tiny_npz, tmp_path):
-    words = tiny.arguments(tiny_npz, tmp_path / "whole", n_composed="null")
-    assert tiny.run_until(words, tmp_path / "log", ("never", 0, 0)) == 0
-    words = tiny.arguments(tiny_npz, tmp_path / "cut", n_composed="null")
-    assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
-    assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "cut"), tmp_path / "log", ("never", 0, 0)) == 0
-    assert tiny.outcome(tmp_path / "cut") == tiny.outcome(tmp_path / "whole")
-    for name in ("composing.json", "policy.json"):
-        assert (tmp_path / "cut" / name).is_file()
-    assert (tmp_path / "cut" / "composing.json").read_text() == (tmp_path / "whole" / "composing.json").read_text()
+    cut, whole = tiny.killed_and_whole(tiny_npz, tmp_path, moment, n_composed="null")
+    assert tiny.outcome(cut) == tiny.outcome(whole)
+    assert (cut / "composing.json").read_text() == (whole / "composing.json").read_text()
 
 
 def test_it_is_said_stored_and_shown(tiny_npz, tmp_path, command, monkeypatch):

@@ -153,14 +153,9 @@ def test_progress_counts_it(tiny_npz, monkeypatch):
 
 
 def test_a_killed_search_ends_with_the_same_bits(tiny_npz, tmp_path):
-    words = tiny.arguments(tiny_npz, tmp_path / "whole", confirm="true")
-    assert tiny.run_until(words, tmp_path / "log", ("never", 0, 0)) == 0
-    words = tiny.arguments(tiny_npz, tmp_path / "cut", confirm="true")
-    assert tiny.run_until(words, tmp_path / "log", ("confirmation", 0, 4)) == -signal.SIGKILL
-    assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "cut"), tmp_path / "log", ("never", 0, 0)) == 0
-    assert tiny.outcome(tmp_path / "cut") == tiny.outcome(tmp_path / "whole")
-    texts = [(tmp_path / name / "confirmation.json").read_text() for name in ("cut", "whole")]
-    assert texts[0] == texts[1]
+    cut, whole = tiny.killed_and_whole(tiny_npz, tmp_path, ("confirmation", 0, 4), confirm="true")
+    assert tiny.outcome(cut) == tiny.outcome(whole)
+    assert (cut / "confirmation.json").read_text() == (whole / "confirmation.json").read_text()
 
 
 def test_a_trial_that_diverges_is_no_error(tiny_npz, tmp_path, monkeypatch):

@@ -105,6 +105,15 @@ def run_until(words: list[str], log: Path, moment: Moment, number: int = signal.
     return int(code)
 
 
+def killed_and_whole(data: object, folder: Path, moment: Moment, **changes: Any) -> tuple[Path, Path]:
+    """A run that was killed at the moment and taken up again, and the same run that nobody interrupted."""
+    cut, whole, log, never = folder / "cut", folder / "whole", folder / "log", ("never", 0, 0)
+    assert run_until(arguments(data, whole, **changes), log, never) == 0
+    assert run_until(arguments(data, cut, **changes), log, moment) == -signal.SIGKILL
+    assert run_until(resume(data, cut), log, never) == 0
+    return cut, whole
+
+
 def live_and_die(words: list[str], log: str, moment: Moment, number: int) -> None:
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
