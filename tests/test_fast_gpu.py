@@ -1,16 +1,19 @@
 """The fast way on a GPU, captured and compiled: against the plain one in float32, step by step."""
 
 import copy
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
-from slackaug import engines, models, rng, slack
-from slackaug.data import Split
+import tiny
+from slackaug import engines, learn, models, recipes, rng, settings, slack
+from slackaug.data import Split, load
 from slackaug.engine import Plain
 from slackaug.fit import Fit, FitConfig
 from slackaug.gpu.fast import Fast, FastFit
+from slackaug.learner import Learner
 from slackaug.policy import Policy
 from slackaug.slack import SearchConfig
 
@@ -131,3 +134,19 @@ def test_too_large_a_batch_names_one_to_try():
         engines.make_fit("evaluate", net("wrn-40-2"), PHI, huge, config, rng.streams(3, "fit"))
     config = replace(config, batch=64)
     assert engines.make_fit("evaluate", net(), PHI, data(), config, rng.streams(3, "fit")).step().isfinite()
+
+
+def test_a_search_goes_through_all_of_its_stages_on_one_model(tiny_npz):
+    """Trainings are captured one after the other, with different numbers of transformations, and the engine between."""
+    dataset = load(str(tiny_npz))
+    config = recipes.quick(dataset)
+    for text in tiny.assignments(n_composed="null", confirm="true", search__calibrate="true"):
+        config = settings.update(config, settings.parse_assignment(text))
+    learner = Learner(config, dataset, "cuda")
+    stages = [progress.stage for progress in learn.work(learner)]
+    assert list(dict.fromkeys(stages)) == ["pre-training", "calibration", "re-training", "policy", "confirmation"]
+    assert learner.is_finished
+    assert isinstance(learner.fit, FastFit)
+    assert learner.confirmation is not None
+    assert all(math.isfinite(loss) for loss in learner.confirmation.losses.values())
+    assert learner.result.pi.device.type == "cpu"
