@@ -72,7 +72,7 @@ def act(words, folder, rank, n_ranks, port, mishap):
                 print(*here, *digests, file=file)
             if mishap is not None and mishap.signal and (rank, here) == mishap[:2]:
                 os.kill(os.getpid(), mishap.signal)
-        real(learner, run, progress, values)
+        return real(learner, run, progress, values)
 
     def gather_states(self, state):
         if mishap is not None and mishap.error is not None and (rank, here) == mishap[:2]:

@@ -194,7 +194,7 @@ def test_divergence_keeps_the_last_good_checkpoint(command, monkeypatch, tiny_np
     real = learn.check_finite
 
     def poisoned(learner, run, progress, values):
-        real(learner, run, progress, [torch.tensor(math.nan)] if progress.round == 2 else values)
+        return real(learner, run, progress, [torch.tensor(math.nan)] if progress.round == 2 else values)
 
     with monkeypatch.context() as patch:
         patch.setattr(learn, "check_finite", poisoned)

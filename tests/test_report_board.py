@@ -29,7 +29,7 @@ def test_it_gets_scalars_and_a_pie_of_each_round(tiny_npz, tmp_path, quick_searc
     result = slackaug.search(str(tiny_npz), run, set=tiny.assignments(), tensorboard=True)
     found = events(run)
     names = result.policy.space.names
-    assert {"pre-training/train_loss", "search/val_loss", "search/entropy"} <= set(found.Tags()["scalars"])
+    assert {"pre-training-3/train_loss", "search/val_loss", "search/entropy"} <= set(found.Tags()["scalars"])
     last = {name: found.Scalars(f"pi/{name}")[-1] for name in names}
     for name, share in zip(names, result.policy.probabilities.mean(0).tolist(), strict=True):
         assert (last[name].step, last[name].value) == (12, pytest.approx(share, abs=6e-7))  # metrics have 6 decimals

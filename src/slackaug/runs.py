@@ -253,7 +253,7 @@ def tensorboard(folder: Path, names: list[str], n_steps: int) -> Callable[[dict[
 
     def log(metrics: dict[str, Any]) -> None:
         step = max(metrics["round"] - 1, 0) * n_steps + metrics["step"]
-        stage = "search" if metrics["round"] else f"pre-training, K = {metrics['n_composed']}"
+        stage = "search" if metrics["round"] else f"pre-training-{metrics['n_composed']}"
         scalars = {f"{stage}/{key}": metrics[key] for key in ("train_loss", "val_loss") if key in metrics}
         if "pi" in metrics:
             scalars["search/entropy"] = sum(metrics["entropy"]) / len(metrics["entropy"])
