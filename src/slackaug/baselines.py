@@ -258,21 +258,20 @@ def assemble(
 def define(name: str) -> Definition:
     if name in METHODS:
         return METHODS[name]
-    numbers = re.fullmatch(r"(uniform|randaugment)-(\d{1,3})(?:-(\d{1,3}))?", name, re.ASCII)
-    if numbers is None or (numbers[1] == "uniform") != (numbers[3] is None):
-        raise ValueError(unknown("baseline", name, [*METHODS, *FORMS]))
-    base, n_ops = METHODS[numbers[1]], int(numbers[2])
-    if numbers[3] is None:
-        if not 1 <= n_ops <= MAX_COMPOSED:
+    if numbers := re.fullmatch(r"uniform-(\d{1,3})", name, re.ASCII):
+        n_composed = int(numbers[1])
+        if not 1 <= n_composed <= MAX_COMPOSED:
             raise ValueError(f"{name}: expected uniform-K with K from 1 to {MAX_COMPOSED} transformations")
-        return base._replace(parts=partial(uniform, n_composed=n_ops))
-    level = int(numbers[3])
-    if not 1 <= n_ops <= MAX_COMPOSED or level > TOP_LEVEL:
-        raise ValueError(
-            f"{name}: expected randaugment-N-M with N from 1 to {MAX_COMPOSED} transformations at level M from 0 to "
-            f"{TOP_LEVEL}"
-        )
-    return base._replace(parts=partial(randaugment, n_ops=n_ops, level=level))
+        return METHODS["uniform"]._replace(parts=partial(uniform, n_composed=n_composed))
+    if numbers := re.fullmatch(r"randaugment-(\d{1,3})-(\d{1,3})", name, re.ASCII):
+        n_ops, level = int(numbers[1]), int(numbers[2])
+        if not 1 <= n_ops <= MAX_COMPOSED or level > TOP_LEVEL:
+            raise ValueError(
+                f"{name}: expected randaugment-N-M with N from 1 to {MAX_COMPOSED} transformations at level M from 0 "
+                f"to {TOP_LEVEL}"
+            )
+        return METHODS["randaugment"]._replace(parts=partial(randaugment, n_ops=n_ops, level=level))
+    raise ValueError(unknown("baseline", name, [*METHODS, *FORMS]))
 
 
 def margin(name: str, size: int) -> bool | None:

@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from . import hypergrad, rng
 from .data import Split
 from .engine import Normalise
+from .files import finite_or_null
 from .prepare import Preparation
 
 FILE = "calibration.json"  # of a run
@@ -81,7 +82,7 @@ class Calibration(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """For people; a loss that is not a number is null."""
-        trials = [(rate, loss if math.isfinite(loss) else None) for rate, loss in self.trials]
+        trials = [(rate, finite_or_null(loss)) for rate, loss in self.trials]
         return {
             "model_lr": self.model_lr,
             "val_loss_after_pretraining": self.before,

@@ -30,8 +30,8 @@ PARTS: dict[Where, str] = {  # where a state has what is as large as the model; 
     ("search", "theta_momentum"): "momentum",
     ("fit", "model"): "theta",
     ("fit", "momentum"): "momentum",
-    ("first",): "theta",  # while the number of composed transformations is found
-    ("best",): "theta",
+    ("first",): "theta",  # what whole trainings start from
+    ("best",): "theta",  # of several pre-trainings
 }
 SMALL_FILES = f"{'[0-9]' * 6}.pt"  # not a copy that somebody keeps under a longer name
 PART_FILES = tuple(f"{name}-{'[0-9a-f]' * NAMED_BY}.pt" for name in sorted(set(PARTS.values())))

@@ -8,7 +8,6 @@ too: in short trainings images as they are may be best. Rounds then start from o
 (`confirm`).
 """
 
-import json
 import math
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from .files import finite_or_null
 from .policy import MU_START, Policy
 from .spaces import Space
 
@@ -59,12 +59,11 @@ class Composing(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """For people."""
-        finite = {number: loss if math.isfinite(loss) else None for number, loss in sorted(self.losses.items())}
-        trials = [{"n_composed": number, "val_loss_after_pretraining": loss} for number, loss in finite.items()]
+        trials = [
+            {"n_composed": number, "val_loss_after_pretraining": finite_or_null(loss)}
+            for number, loss in sorted(self.losses.items())
+        ]
         return {"n_composed": self.best, "n_positions": self.n_positions, "trials": trials}
-
-    def to_text(self) -> str:
-        return json.dumps(self.to_json(), indent=1)
 
 
 def untouched(phi: Policy) -> Policy:

@@ -105,7 +105,7 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
                 f"augmentation pays, search with longer ones: --set pretrain.epochs={4 * epochs}"
             )
         if run is not None:
-            run.write(composing.FILE, found.to_text())
+            run.write(composing.FILE, json.dumps(found.to_json(), indent=1))
 
     def on_calibrated(found: Calibration) -> None:
         work.say(found.describe())
@@ -123,7 +123,7 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
     def on_confirmed(found: Confirmation) -> None:
         work.say(found.describe())
         if run is not None:
-            run.write(confirm.FILE, found.to_text())
+            run.write(confirm.FILE, json.dumps(found.to_json(), indent=1))
 
     learner.on_composed, learner.on_calibrated, learner.on_confirmed = on_composed, on_calibrated, on_confirmed
     policy_file = work.folder / runs.POLICY

@@ -8,12 +8,11 @@ with images as they are, the policy is kept; otherwise half of the way to it is 
 had is the result.
 """
 
-import json
-import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .composing import untouched
+from .files import finite_or_null
 from .policy import MU_MAX, MU_MIN, MU_START, Policy
 
 FILE = "confirmation.json"  # of a run
@@ -51,19 +50,19 @@ class Confirmation(NamedTuple):
         result = "to leave images as they are" if self.as_they_are else start
         return f"{found}; what was learned is not better by {MARGIN:.0%}, so that {result} is the result"
 
-    def to_text(self) -> str:
+    def to_json(self) -> dict[str, Any]:
         """For people."""
-        trials = [{"share": strength, "val_loss": finite(loss)} for strength, loss in self.losses.items()]
-        start = {"images_as_they_are": self.as_they_are, "val_loss_before": finite(self.before)}
-        return json.dumps({"kept": self.strength, **start, "trials": trials, "remark": self.describe()}, indent=1)
+        return {
+            "kept": self.strength,
+            "images_as_they_are": self.as_they_are,
+            "val_loss_before": finite_or_null(self.before),
+            "trials": [{"share": share, "val_loss": finite_or_null(loss)} for share, loss in self.losses.items()],
+            "remark": self.describe(),
+        }
 
     def kept(self, phi: Policy) -> Policy:
         """What is left of a policy."""
         return untouched(phi) if self.as_they_are and not self.strength else at_strength(phi, self.strength)
-
-
-def finite(loss: float) -> float | None:
-    return loss if math.isfinite(loss) else None
 
 
 def at_strength(phi: Policy, strength: float) -> Policy:

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 import os
 import stat
 from collections.abc import Iterator
@@ -59,10 +60,15 @@ def alone(path: Path) -> Iterator[IO[bytes]]:
 def read_note(path: Path) -> dict[str, Any]:
     """What a command has stored for people; nothing where it is not there, or not ours."""
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes()) if path.is_file() else None
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def finite_or_null(value: float) -> float | None:
+    """As JSON can hold it."""
+    return value if math.isfinite(value) else None
 
 
 def leads_elsewhere(path: Path) -> bool:

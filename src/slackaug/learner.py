@@ -239,7 +239,8 @@ class Learner:
         """Whole trainings with what was learned, until it is settled how much of it is kept."""
         assert self.confirmation is not None
         assert self.first is not None
-        last = Progress("confirmation", 0, n := self.fit.n_steps, n, 1.0, torch.tensor(math.nan), None, self.learned)
+        n, unknown = self.fit.n_steps, torch.tensor(math.nan)  # the loss, where no step is left to be taken
+        last = Progress("confirmation", 0, n, n, 1.0, unknown, None, self.learned)
         while (strength := self.confirmation.next_strength()) is not None:
             tried = confirm.at_strength(self.learned, strength)
             if self.trained != strength:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import settings, weights
-from .files import write_atomically
+from .files import finite_or_null, read_note, write_atomically
 from .learner import Learner
 from .recipes import RunConfig
 from .runs import TRIALS
@@ -33,7 +33,7 @@ class Choice(NamedTuple):
         return f"validation loss after pre-training: {found}; going on with {TEXTS[self.margin]}"
 
     def to_json(self) -> dict[str, Any]:
-        finite = {margin: loss if math.isfinite(loss) else None for margin, loss in self.losses.items()}
+        finite = {margin: finite_or_null(loss) for margin, loss in self.losses.items()}
         return {"margin": self.margin, "val_loss_of_whole_images": finite[False], "val_loss_with_margin": finite[True]}
 
 
@@ -44,12 +44,7 @@ class Trials(NamedTuple):
     key: str  # of the configuration that they are of
 
     def read(self) -> dict[bool, float]:
-        path = self.folder / TRIALS
-        try:
-            stored = json.loads(path.read_bytes()) if path.is_file() else None
-        except (OSError, ValueError, RecursionError):  # not a file of ours
-            return {}
-        match stored:
+        match read_note(self.folder / TRIALS):
             case {"key": self.key, "val_losses": {**losses}}:
                 known = {margin: losses[text] for margin, text in TEXTS.items() if text in losses}
                 return {
@@ -60,7 +55,7 @@ class Trials(NamedTuple):
         return {}
 
     def write(self, losses: dict[bool, float]) -> None:
-        finite = {TEXTS[margin]: loss if math.isfinite(loss) else None for margin, loss in losses.items()}
+        finite = {TEXTS[margin]: finite_or_null(loss) for margin, loss in losses.items()}
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self.folder / TRIALS, json.dumps({"key": self.key, "val_losses": finite}).encode())
 

@@ -18,7 +18,7 @@ import torch
 
 from . import __version__, provenance
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
-from .files import leads_elsewhere, temporary_name, write_atomically
+from .files import leads_elsewhere, read_note, temporary_name, write_atomically
 from .policy import Policy
 from .schema import PolicyError
 from .stability import agreement_of_rounds
@@ -282,12 +282,8 @@ def environment() -> dict[str, Any]:
 
 def what_changed(folder: Path) -> str | None:
     """How this process differs from the one that began a run, where that can change its numbers."""
-    try:
-        before = json.loads((folder / "env.json").read_bytes())
-    except (OSError, ValueError, RecursionError):  # it is for people: a run goes on without it
-        return None
-    now, known = environment(), CODE | ROUNDING
-    names = [name for name in known if isinstance(before, dict) and name in before and before[name] != now[name]]
+    before, now, known = read_note(folder / "env.json"), environment(), CODE | ROUNDING
+    names = [name for name in known if name in before and before[name] != now[name]]
     if not names:
         return None
 

@@ -26,7 +26,7 @@ from ..checkpoints import Checkpoints
 from ..data import Dataset, Split
 from ..data.dataset import fingerprint
 from ..exits import Stopped, signals
-from ..files import write_atomically
+from ..files import read_note, write_atomically
 from ..fit import Fit, FitConfig, predict
 from ..learn import Diverged, timed
 from ..learner import to_device
@@ -319,11 +319,8 @@ def has_model(trial: Trial) -> bool:
 
 def read_file(path: Path, key: str | None = None) -> dict[str, Any] | None:
     """A result, if there is one in the file, and it has this key."""
-    try:
-        result = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):  # none, or not a file of ours
-        return None
-    if not isinstance(result, dict) or not isinstance(result.get("key"), str) or key not in (None, result["key"]):
+    result = read_note(path)
+    if not isinstance(result.get("key"), str) or key not in (None, result["key"]):
         return None
     return result if all(is_number(result.get(name)) for name in NUMBERS) else None
 
