@@ -1,13 +1,15 @@
 """A search without unrolled steps: what is each transformation worth to short re-trainings from theta_0?
 
     PYTHONPATH=src python benchmarks/contrasts.py DATA --out FOLDER --preset fast [--seeds 0 1 2 3] [--rounds 3] [--mu]
+    PYTHONPATH=src python benchmarks/contrasts.py DATA --out FOLDER --preset fast --rounds 1 --mu --composed 2 --whole
 
 Line 10 of Algorithm 1 asks what one step of theta does to the validation loss. Here every transformation takes part in
 half of a round's re-trainings; with --mu, its bound is raised in half of them, and lowered in the others. Which does
 what in which is an orthogonal design, so that the effects of all are found from the same few re-trainings: 20 pairs for
 17 transformations, 32 pairs where they have 13 bounds. The two of a pair are each other's opposites and have all draws
 in common. By least squares their losses become the gradient, and the policy moves along it by the round's KL budget, as
-in a search. FOLDER gets policy_SEED.json, for `slackaug evaluate`, and contrasts.json.
+in a search. With --whole they are no re-trainings but whole trainings, as long as pre-training: what is found then is
+true, at the price of as many trainings. FOLDER gets policy_SEED.json, for `slackaug evaluate`, and contrasts.json.
 
 Axes: n pairs, F factors, N transformations, K positions.
 """
@@ -24,9 +26,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from slackaug import budget, engines, provenance, recipes, rng
+from slackaug import budget, composing, engines, provenance, recipes, rng
 from slackaug.data import Dataset, load
 from slackaug.fit import FitConfig, predict
 from slackaug.learner import Learner
@@ -94,16 +95,16 @@ def sides(phi: Policy, row: Tensor) -> tuple[Policy, Policy]:
 
 
 class Retraining:
-    """From theta_0, again and again: one captured training for all policies of a search."""
+    """From the same start, again and again: one captured training for all policies of a search."""
 
     def __init__(self, learner: Learner, config: FitConfig):
-        """theta_0 is what the learner's model has become."""
+        """That start is what the learner's model has become: after pre-training theta_0."""
         data = learner.phi, learner.train, config, learner.streams("contrasts"), learner.preparation
         self.learner, self.fit = learner, engines.make_fit("pretrain", learner.model, *data)
         self.first = self.fit.get_state()
 
     def loss(self, policy: Policy, *draws: str | int) -> float:
-        """Of all validation images, after re-training with this policy; `draws` names the random streams."""
+        """Of all validation images, at the best temperature, after training with this policy; `draws` names streams."""
         fit, learner = self.fit, self.learner
         fit.set_state(self.first)
         fit.policy = policy
@@ -111,7 +112,7 @@ class Retraining:
         while fit.done < fit.n_steps:
             fit.step()
         logits = predict(learner.model, fit.normalise, learner.val, preparation=learner.preparation)
-        found = cross_entropy(logits.float(), learner.val.labels).item()
+        found = composing.tempered_loss(logits, learner.val.labels).item()
         if not math.isfinite(found):
             raise SystemExit("the validation loss is no longer a number after a re-training; try a lower --lr")
         return found
@@ -151,13 +152,13 @@ def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Pol
     """The policy, and what each round has seen and done."""
     start = time.perf_counter()
     config = replace(recipes.rounds_alone(recipes.preset(arguments.preset, data, arguments.model)), seed=seed)
-    batch, weight_decay = arguments.batch or config.evaluate.batch, config.pretrain.weight_decay
-    retrain = FitConfig(
-        epochs=arguments.epochs, batch=batch, lr=arguments.lr, nesterov=False, weight_decay=weight_decay
-    )
-    learner = Learner(config, data, arguments.device)
-    for _ in learner.pretrain():
-        pass
+    config = replace(config, n_composed=arguments.composed)
+    learner, retrain = Learner(config, data, arguments.device), config.pretrain
+    if not arguments.whole:
+        batch = arguments.batch or config.evaluate.batch
+        retrain = replace(retrain, epochs=arguments.epochs, batch=batch, lr=arguments.lr)
+        for _ in learner.pretrain():
+            pass
     retraining, phi, rounds = Retraining(learner, retrain), learner.phi, []
     kl = recipes.kl_budget(arguments.rounds, arguments.distance)
     print(f"seed {seed}: {retraining.fit.n_steps} steps a re-training; began after {time.perf_counter() - start:.0f} s")
@@ -188,6 +189,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="of a re-training; that of evaluations, unless given")
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--distance", type=float, default=recipes.DISTANCE, help="nats from uniform, if all agree")
+    parser.add_argument("--composed", type=int, default=composing.PAPER, help="transformations of a composite")
+    parser.add_argument("--whole", action="store_true", help="whole trainings instead of re-trainings from theta_0")
     parser.add_argument("--mu", action="store_true", help="learn the bounds of magnitudes, too")
     parser.add_argument("--device", default=default_device())
     parser.add_argument("--threads", type=int)

@@ -127,12 +127,12 @@ def test_a_retraining_begins_anew_and_goes_by_the_names_of_its_draws(tmp_path):
         retraining.loss(phi, "a")
 
 
-@pytest.mark.parametrize("learn_mu", [False, True])
-def test_the_command_leaves_policies_that_can_be_evaluated(learn_mu, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("learn_mu", "whole"), [(False, False), (True, False), (True, True)])
+def test_the_command_leaves_policies_that_can_be_evaluated(learn_mu, whole, tmp_path, monkeypatch):
     np.savez(tmp_path / "tiny.npz", **tiny.arrays())
     monkeypatch.setattr(recipes, "epochs_within", lambda *_: 1)
     words = ["contrasts.py", tmp_path / "tiny.npz", "--out", tmp_path / "found", "--preset", "quick", "--seeds", 0, 1]
-    words += ["--rounds", 2, "--epochs", 1, "--batch", 8, *["--mu"] * learn_mu]
+    words += ["--rounds", 2, "--epochs", 1, "--batch", 8, *["--mu"] * learn_mu, *["--whole", "--composed", 2] * whole]
     monkeypatch.setattr(sys, "argv", [str(word) for word in words])
     main()
     document = json.loads((tmp_path / "found" / "contrasts.json").read_text())
