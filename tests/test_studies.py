@@ -28,14 +28,16 @@ from scipy import stats
 
 import slackaug
 import tiny
-from slackaug import api, cli, learn, models, recipes, runs, settings
+from slackaug import api, cli, confirm, learn, models, recipes, runs, settings
 from slackaug.backends import get_backend
+from slackaug.composing import untouched
 from slackaug.data import load
 from slackaug.evaluation import trial, trials
 from slackaug.exits import Stopped
 from slackaug.fit import FitConfig
 from slackaug.policy import Policy
 from slackaug.recipes import DataConfig
+from slackaug.stability import stability
 from slackaug.studies import paper_tables, study
 from slackaug.studies import plan as study_plan
 from slackaug.studies import results as study_results
@@ -327,6 +329,48 @@ def test_one_search_has_no_interval(tiny_npz, tmp_path):
     assert "with fewer than two no interval can be given" in found.verdict
     assert found.rows[-1].accuracy.half_width is None
     assert study_results.remarks(found)[0].startswith("one search says nothing about stability; entropy 2.")
+
+
+def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_path, monkeypatch):
+    monkeypatch.setattr(confirm, "MARGIN", 2.0)  # no loss is that much lower
+    out = tmp_path / "study"
+    found = slackaug.study(
+        "digits", out, data=tiny_npz, n_eval=1, baselines=["uniform"], set=[*assignments(), "confirm=true"],
+        console=Console(quiet=True),
+    )  # fmt: skip
+    expected = "what was learned is the result in 0 of 2 searches, as whole trainings decided; in 2 it is uniform-3"
+    assert found.kept == json.loads((out / "study.json").read_text())["kept"] == expected
+    assert study_results.remarks(found)[-1] == expected
+    results = [Policy.load(out / "searches" / str(s) / "policy.json") for s in range(2)]
+    learned = [runs.read_policies(out / "searches" / str(s))[-1] for s in range(2)]
+    assert stability(results).pi is None
+    assert found.stability == stability(learned)
+    assert found.stability.pi is not None
+    assert f"In the row slack, {expected}." in (out / "report.html").read_text()
+
+
+UNIFORM = Policy.uniform("cifar")
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ([UNIFORM], None),
+        ([replace(UNIFORM, learned={"kept": 1.0})], "is the result in 1 of 1 searches, as whole trainings decided"),
+        (
+            [
+                replace(UNIFORM, learned={"kept": 0.5}),
+                replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
+                replace(untouched(UNIFORM), learned={"kept": 0.0}),
+                replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
+            ],
+            "is the result in 1 of 4 searches, as whole trainings decided; in 1 it is none, in 2 it is uniform-1",
+        ),
+    ],
+)
+def test_what_is_said_of_what_was_kept(policies, expected):
+    found = study_results.kept_text(policies)
+    assert found == (None if expected is None else f"what was learned {expected}")
 
 
 def test_no_baseline(tiny_npz, tmp_path):

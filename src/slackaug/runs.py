@@ -225,6 +225,15 @@ def read_policies(run: Path) -> list[Policy]:
     return policies
 
 
+def learned(run: Path) -> Policy:
+    """What the rounds have come to, kept or not; the result itself where no rounds are there to read."""
+    try:
+        rounds = read_policies(run)
+    except PolicyError:
+        rounds = []
+    return rounds[-1] if rounds else Policy.load(run / POLICY)
+
+
 def agreement(run: Path) -> float | None:
     """Of what its rounds changed; None where that cannot be told, for it is for people."""
     try:

@@ -49,6 +49,7 @@ class Outcome(NamedTuple):
     n_duplicates: int = 0
     stability: list[tuple[str, str]] = []  # noqa: RUF012  # a tuple's default, never changed
     others: list[str] = []  # noqa: RUF012  # verdicts on the same policy, against all but the reference
+    kept: str | None = None  # of a study: in how many searches what was learned is the result
 
 
 def read(folder: Path) -> Outcome | None:
@@ -122,7 +123,9 @@ def of_study(document: Mapping[str, Any]) -> Outcome:
     headers = ["over all evaluations, as the paper counts", *(["the paper"] if has_paper else [])]
     others = schema.sequence(document.get("others", []), "others", schema.string, 0)
     final = outcome(document, rows[0].name, headers, rows)
-    return final._replace(stability=read_stability(document["stability"]), others=others)
+    kept = document.get("kept")
+    kept = None if kept is None else schema.string(kept, "kept")
+    return final._replace(stability=read_stability(document["stability"]), others=others, kept=kept)
 
 
 def outcome(document: Mapping[str, Any], reference: str | None, headers: list[str], rows: list[Row]) -> Outcome:

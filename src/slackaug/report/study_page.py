@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import confirm
 from ..policy import Policy
-from ..runs import POLICY, RunError
+from ..runs import POLICY, RunError, learned
 from ..schema import PolicyError
 from ..studies.plan import Study, read_study
 from . import figures, history
@@ -20,7 +20,8 @@ def parts(folder: Path, found: Outcome | None, is_running: bool) -> dict[str, An
     runs = {s: folder / "searches" / str(s) for s in range(study.n_search)}
     policies = {s: policy for s, run in runs.items() if (policy := read_policy(run)) is not None}
     rounds = {s: n_rounds(run) for s, run in runs.items()}
-    same_space = len({tuple(policy.space.names) for policy in policies.values()}) == 1
+    found_by_rounds = [learned(runs[s]) for s in policies]
+    same_space = len({tuple(policy.space.names) for policy in found_by_rounds}) == 1
     courses = {s: evolution(s, runs[s]) for s in policies}
     together = read_policy(folder) if len(policies) > 1 else None
     all_searches = [] if together is None else [pie(together, "pie-all", "How often, all searches together")]
@@ -34,7 +35,7 @@ def parts(folder: Path, found: Outcome | None, is_running: bool) -> dict[str, An
         "evolution": [chart for chart in courses.values() if isinstance(chart, Chart)],
         "remarks": [f"Search {s} cannot be shown: {text}." for s, text in courses.items() if isinstance(text, str)],
         "stability": found.stability if found is not None else [],
-        "comparison": comparison(list(policies.values()), list(policies)) if same_space else [],
+        "comparison": comparison(found_by_rounds, list(policies)) if same_space else [],
     }
     has = {
         "results": "Does it help?",

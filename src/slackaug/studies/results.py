@@ -4,6 +4,7 @@ Axes: S searches, E evaluations of each.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__, runs, settings
+from ..composing import number_of
 from ..evaluation import intervals, results
 from ..evaluation.intervals import Interval
 from ..evaluation.results import as_dict, points
@@ -34,15 +36,19 @@ class Row(NamedTuple):
 class StudyResults(NamedTuple):
     rows: list[Row]
     verdict: str
-    stability: Stability | None  # None where nothing was searched
+    stability: Stability | None  # of what was learned, whether it was kept or not; None where nothing was searched
     others: tuple[str, ...] = ()  # verdicts against all baselines but the first
+    kept: str | None = None  # in how many searches what was learned is the result; None where none has tried that
 
 
 def learned_name(s: int) -> str:
     return f"{LEARNED}, search {s}"
 
 
-def summarise(study: Study, found: Found, fixed_names: Sequence[str], policies: Sequence[Policy]) -> StudyResults:
+def summarise(
+    study: Study, found: Found, fixed_names: Sequence[str], policies: Sequence[Policy], learned: Sequence[Policy]
+) -> StudyResults:
+    """`policies` are the results of the searches, and `learned` what their rounds have come to."""
     fixed = {name: results.by_seed(found[name]) for name in fixed_names}
     reference = next(iter(fixed), None)
     rows = []
@@ -52,17 +58,29 @@ def summarise(study: Study, found: Found, fixed_names: Sequence[str], policies: 
         rows.append(Row(name, overall, overall, difference, study.figures(name)))
     if not policies:
         return StudyResults(rows, "Nothing was searched, so there is no verdict.", None)
-    learned = [[one["accuracy"] for one in found[learned_name(s)]] for s in range(study.n_search)]  # (S, E)
-    both, differences = intervals.nested(learned), {}
+    accuracies = [[one["accuracy"] for one in found[learned_name(s)]] for s in range(study.n_search)]  # (S, E)
+    both, differences = intervals.nested(accuracies), {}
     for name, accuracy in fixed.items():
         base = [[accuracy[seed] for seed in study.seeds(s)] for s in range(study.n_search)]  # (S, E)
-        differences[name] = intervals.nested_difference(learned, base)
+        differences[name] = intervals.nested_difference(accuracies, base)
     verdict, *others = [intervals.verdict("SLACK", name, difference) for name, difference in differences.items()] or [
         "No baseline, so there is no verdict."
     ]
     difference = None if reference is None else differences[reference]
     rows.append(Row(LEARNED, both.searches, both.evaluations, difference, study.figures(LEARNED)))
-    return StudyResults(rows, verdict, stability(policies), tuple(others))
+    return StudyResults(rows, verdict, stability(learned), tuple(others), kept_text(policies))
+
+
+def kept_text(policies: Sequence[Policy]) -> str | None:
+    """In how many searches a whole training kept what was learned, and which baseline the others end with."""
+    decided = [policy for policy in policies if "kept" in policy.learned]
+    if not decided:
+        return None
+    numbers = Counter(number_of(policy) for policy in decided if not policy.learned["kept"])
+    n_kept = len(decided) - numbers.total()
+    text = f"what was learned is the result in {n_kept} of {len(decided)} searches, as whole trainings decided"
+    others = [f"in {n} it is {f'uniform-{number}' if number else 'none'}" for number, n in sorted(numbers.items())]
+    return "; ".join([text, ", ".join(others)]) if others else text
 
 
 def gap(row: Row) -> str:
@@ -96,13 +114,15 @@ def remarks(final: StudyResults) -> list[str]:
     over = final.rows[-1].over_evaluations
     share = "" if found.entropy_share is None else f", {found.entropy_share:.1%} of the highest"
     entropy = f"entropy {found.entropy:.3f} nats{share}"
+    kept = [final.kept] if final.kept else []
     if found.n_policies < 2:
-        return [f"one search says nothing about stability; {entropy}"]
+        return [f"one search says nothing about stability; {entropy}", *kept]
     return [
         f"{LEARNED} over all evaluations, as the paper counts: {over} ({over.counted()})",
         f"stability over {found.n_policies} searches (mean pairwise correlation): pi {number(found.pi)}, without "
         f"Invert and Solarize {number(found.pi_rest)}; mu {number(found.mu)}, without Solarize "
         f"{number(found.mu_rest)}; {entropy}",
+        *kept,
     ]
 
 
@@ -116,6 +136,7 @@ def to_json(study: Study, final: StudyResults, n_duplicates: int) -> str:
         "duplicates": n_duplicates,
         "verdict": final.verdict,
         "others": list(final.others),
+        "kept": final.kept,
         "stability": None if final.stability is None else final.stability._asdict(),
         "rows": [
             {

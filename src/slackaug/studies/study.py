@@ -194,7 +194,8 @@ def conduct(
         if policies:
             write_atomically(folder / runs.POLICY, consensus(policies).dumps().encode())
         found = evaluate_all(followed, chosen, fixed, policies, write_results)
-        final = study_results.summarise(chosen, found, names, policies)
+        learned = [runs.learned(one.folder) for one in wanted]
+        final = study_results.summarise(chosen, found, names, policies, learned)
         write_results(found, final.verdict)
         write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
     work.console.print(study_results.table(chosen, final))
