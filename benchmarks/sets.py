@@ -3,7 +3,8 @@
     PYTHONPATH=src python benchmarks/sets.py STUDY [STUDY ...] [--out FILE.json]
 
 Each STUDY is a folder that `slackaug study PRESET --data SET -o STUDY --searches 4 --evaluations 1 --baselines ...`
-left. Differences are paired, one number for each search (docs/results.md, "Intervals hold the truth"); p is that of
+left. How alike policies are is said of what the rounds have learned, kept or not; accuracies are those of the results.
+Differences are paired, one number for each search (docs/results.md, "Intervals hold the truth"); p is that of
 Student's t-test on them, two-sided, and Holm's correction is over the sets, for each baseline by itself.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 
 from scipy import stats
 
-from slackaug import runs
+from slackaug import composing, confirm, runs
 from slackaug.evaluation.intervals import interval
 from slackaug.policy import Policy
 from slackaug.stability import consensus, stability
@@ -48,7 +49,7 @@ def courses(study: Path) -> Iterator[list[Policy]]:
     """Of each search: the policy that it starts from, and that of each of its rounds."""
     for run in sorted((study / "searches").glob("*/policies")):
         rounds = runs.read_policies(run.parent)
-        yield [Policy.uniform(rounds[0].space), *rounds]
+        yield [Policy.uniform(rounds[0].space, n_composed=len(rounds[0].pi)), *rounds]
 
 
 def divergences(study: Path) -> list[float]:
@@ -71,8 +72,9 @@ def agreement_of_halves(policies: Sequence[Policy]) -> dict[str, float]:
 def describe(study: Path) -> dict[str, Any]:
     document = json.loads((study / "study.json").read_text())
     policies = [Policy.load(path) for path in sorted((study / "searches").glob("*/policy.json"))]
-    mean = sum(policy.probabilities.mean(0) for policy in policies) / len(policies)
-    ratio = {name: round(len(mean) * p.item(), 2) for name, p in zip(policies[0].space.names, mean, strict=True)}
+    learned = [runs.learned(path.parent) for path in sorted((study / "searches").glob("*/policy.json"))]
+    mean = sum(policy.probabilities.mean(0) for policy in learned) / len(learned)
+    ratio = {name: round(len(mean) * p.item(), 2) for name, p in zip(learned[0].space.names, mean, strict=True)}
     found = accuracies(study)
     differences = {}
     for name, by_seed in found.items():
@@ -90,8 +92,12 @@ def describe(study: Path) -> dict[str, Any]:
         "seconds a search": [policy.learned["seconds"] for policy in policies],
         "model_lr": [json.loads(path.read_text())["model_lr"] for path in
                      sorted((study / "searches").glob("*/calibration.json"))],
-        "stability": document["stability"],
-        "stability of halves together": agreement_of_halves(policies),
+        "n_composed": [len(policy.pi) for policy in learned],
+        "kept": [policy.learned.get("kept", 1.0) for policy in policies],
+        "composing": notes(study, composing.FILE),
+        "confirmation": notes(study, confirm.FILE),
+        "stability": stability(learned)._asdict(),
+        "stability of halves together": agreement_of_halves(learned),
         "KL of a round over its budget": divergences(study),
         "pi over uniform": dict(sorted(ratio.items(), key=lambda item: -item[1])),
         "accuracy": {name: interval(list(by_seed.values()))._asdict() for name, by_seed in found.items()},
@@ -99,20 +105,27 @@ def describe(study: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def notes(study: Path, name: str) -> list[dict[str, Any]]:
+    """What its searches have written of their trials."""
+    return [json.loads(path.read_text()) for path in sorted((study / "searches").glob(f"*/{name}"))]
+
+
 def plus_minus(found: dict[str, Any], sign: str = "") -> str:
     return f"{found['mean']:{sign}.2f} ± {found['half_width']:.2f}"
 
 
 def tables(sets: list[dict[str, Any]]) -> None:
-    heads = ["set", "network", "s a search", "rates", "correlation of pi", "without Invert, Solarize", "of mu",
-             "of halves together: pi, mu", "KL / budget", "most and least, times uniform"]  # fmt: skip
+    heads = ["set", "network", "s a search", "composed", "kept", "rates", "correlation of pi",
+             "without Invert, Solarize", "of mu", "of halves together: pi, mu", "KL / budget",
+             "most and least, times uniform"]  # fmt: skip
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
     for one in sets:
         ratio = [f"{name} {value}" for name, value in one["pi over uniform"].items()]
         halves = "{pi:.2f}, {mu:.2f}".format(**one["stability of halves together"])
         kl = one["KL of a round over its budget"]
         rates = ", ".join(f"{rate:g}" for rate in one["model_lr"])
-        cells = [one["set"], one["model"], f"{statistics.median(one['seconds a search']):.0f}", rates,
+        cells = [one["set"], one["model"], f"{statistics.median(one['seconds a search']):.0f}",
+                 ", ".join(map(str, one["n_composed"])), ", ".join(f"{kept:g}" for kept in one["kept"]), rates,
                  *(f"{one['stability'][key]:.2f}" for key in ("pi", "pi_rest", "mu")), halves,
                  f"{min(kl):.2f} to {max(kl):.2f}", f"{', '.join(ratio[:3])}; {', '.join(ratio[-3:])}"]  # fmt: skip
         print("| " + " | ".join(cells) + " |")
