@@ -32,7 +32,7 @@ from slackaug.data import Dataset, load
 from slackaug.fit import FitConfig, predict
 from slackaug.learner import Learner
 from slackaug.machine import default_device
-from slackaug.policy import MU_MAX, MU_MIN, Policy, magnitude_mask
+from slackaug.policy import MAX_COMPOSED, MU_MAX, MU_MIN, Policy, magnitude_mask
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -114,7 +114,7 @@ class Retraining:
         logits = predict(learner.model, fit.normalise, learner.val, preparation=learner.preparation)
         found = composing.tempered_loss(logits, learner.val.labels).item()
         if not math.isfinite(found):
-            raise SystemExit("the validation loss is no longer a number after a re-training; try a lower --lr")
+            raise SystemExit("the validation loss is no longer a number after a training; try a lower --lr")
         return found
 
 
@@ -153,12 +153,13 @@ def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Pol
     start = time.perf_counter()
     config = replace(recipes.rounds_alone(recipes.preset(arguments.preset, data, arguments.model)), seed=seed)
     config = replace(config, n_composed=arguments.composed)
-    learner, retrain = Learner(config, data, arguments.device), config.pretrain
+    learner, usual = Learner(config, data, arguments.device), config.pretrain
     if not arguments.whole:
-        batch = arguments.batch or config.evaluate.batch
-        retrain = replace(retrain, epochs=arguments.epochs, batch=batch, lr=arguments.lr)
+        usual = replace(usual, epochs=8, batch=config.evaluate.batch)
         for _ in learner.pretrain():
             pass
+    epochs, batch = arguments.epochs or usual.epochs, arguments.batch or usual.batch
+    retrain = replace(usual, epochs=epochs, batch=batch, lr=arguments.lr)
     retraining, phi, rounds = Retraining(learner, retrain), learner.phi, []
     kl = recipes.kl_budget(arguments.rounds, arguments.distance)
     print(f"seed {seed}: {retraining.fit.n_steps} steps a re-training; began after {time.perf_counter() - start:.0f} s")
@@ -185,8 +186,8 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=8, help="of a re-training")
-    parser.add_argument("--batch", type=int, help="of a re-training; that of evaluations, unless given")
+    parser.add_argument("--epochs", type=int, help="of a re-training: 8; with --whole those of pre-training")
+    parser.add_argument("--batch", type=int, help="of evaluations; with --whole that of pre-training")
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--distance", type=float, default=recipes.DISTANCE, help="nats from uniform, if all agree")
     parser.add_argument("--composed", type=int, default=composing.PAPER, help="transformations of a composite")
@@ -195,6 +196,8 @@ def main() -> None:
     parser.add_argument("--device", default=default_device())
     parser.add_argument("--threads", type=int)
     arguments = parser.parse_args()
+    if not 1 <= arguments.composed <= MAX_COMPOSED:
+        parser.error(f"--composed: expected a number from 1 to {MAX_COMPOSED}, got {arguments.composed}")
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     arguments.out.mkdir(parents=True, exist_ok=True)

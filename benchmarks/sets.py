@@ -92,8 +92,9 @@ def describe(study: Path) -> dict[str, Any]:
         "seconds a search": [policy.learned["seconds"] for policy in policies],
         "model_lr": [json.loads(path.read_text())["model_lr"] for path in
                      sorted((study / "searches").glob("*/calibration.json"))],
-        "n_composed": [len(policy.pi) for policy in learned],
-        "kept": [policy.learned.get("kept", 1.0) for policy in policies],
+        "positions of what was learned": [len(policy.pi) for policy in learned],
+        "positions of the results": [composing.number_of(policy) for policy in policies],
+        "kept": [policy.learned.get("kept") for policy in policies],
         "composing": notes(study, composing.FILE),
         "confirmation": notes(study, confirm.FILE),
         "stability": stability(learned)._asdict(),
@@ -115,7 +116,7 @@ def plus_minus(found: dict[str, Any], sign: str = "") -> str:
 
 
 def tables(sets: list[dict[str, Any]]) -> None:
-    heads = ["set", "network", "s a search", "composed", "kept", "rates", "correlation of pi",
+    heads = ["set", "network", "s a search", "composed: learned; results", "kept", "rates", "correlation of pi",
              "without Invert, Solarize", "of mu", "of halves together: pi, mu", "KL / budget",
              "most and least, times uniform"]  # fmt: skip
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
@@ -125,7 +126,8 @@ def tables(sets: list[dict[str, Any]]) -> None:
         kl = one["KL of a round over its budget"]
         rates = ", ".join(f"{rate:g}" for rate in one["model_lr"])
         cells = [one["set"], one["model"], f"{statistics.median(one['seconds a search']):.0f}",
-                 ", ".join(map(str, one["n_composed"])), ", ".join(f"{kept:g}" for kept in one["kept"]), rates,
+                 "; ".join(", ".join(map(str, one[key])) for key in one if key.startswith("positions of ")),
+                 ", ".join("-" if kept is None else f"{kept:g}" for kept in one["kept"]), rates,
                  *(f"{one['stability'][key]:.2f}" for key in ("pi", "pi_rest", "mu")), halves,
                  f"{min(kl):.2f} to {max(kl):.2f}", f"{', '.join(ratio[:3])}; {', '.join(ratio[-3:])}"]  # fmt: skip
         print("| " + " | ".join(cells) + " |")

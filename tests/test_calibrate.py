@@ -199,10 +199,10 @@ def test_a_network_that_guesses_is_remarked_upon():
     labels = torch.tensor([0] * 30 + [1] * 10)
     guessing = calibrate.guessing_loss(labels)
     assert guessing == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
-    assert calibrate.remark(0.9 * guessing, labels, 2) is None
-    assert calibrate.remark(1.1 * guessing, labels, 2) is None  # more epochs would make that worse
-    assert calibrate.remark(math.nan, labels, 2) is None
-    said = calibrate.remark(0.97 * guessing, labels, 2)
+    assert calibrate.remark(0.9 * guessing, labels, 2, 3) is None
+    assert calibrate.remark(1.1 * guessing, labels, 2, 3) is None  # more epochs would make that worse
+    assert calibrate.remark(math.nan, labels, 2, 3) is None
+    said = calibrate.remark(0.97 * guessing, labels, 2, 3)
     assert said is not None
     assert f"left a validation loss of {0.97 * guessing:.3f}, and guessing has {guessing:.3f}" in said
     assert "try --set pretrain.epochs=8" in said
@@ -210,10 +210,10 @@ def test_a_network_that_guesses_is_remarked_upon():
 
 def test_a_network_that_is_nearly_always_right_is_remarked_upon():
     labels = torch.arange(10).repeat(3)
-    assert calibrate.remark(0.06 * math.log(10), labels, 1) is None
-    said = calibrate.remark(0.04 * math.log(10), labels, 1)
+    assert calibrate.remark(0.06 * math.log(10), labels, 1, 3) is None
+    said = calibrate.remark(0.04 * math.log(10), labels, 1, 3)
     assert said is not None
-    assert "pre-training for 1 epoch left a validation loss of 0.092, and guessing has 2.303" in said
+    assert "pre-training for 1 epoch, 3 composed, left a validation loss of 0.092, and guessing has 2.303" in said
     assert "nearly every image is right already" in said
 
 

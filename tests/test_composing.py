@@ -15,13 +15,13 @@ from torch.nn.functional import cross_entropy
 
 import slackaug
 import tiny
-from slackaug import composing, learn, recipes, settings
+from slackaug import composing, learn, recipes, runs, settings
 from slackaug.composing import LADDER, Composing, tempered_loss
 from slackaug.data import load
 from slackaug.learner import Learner
 from slackaug.policy import Policy
 from slackaug.recipes import RunConfig
-from slackaug.report import history, run_page
+from slackaug.report import history, page, run_page
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -53,8 +53,13 @@ def outcome(losses: dict[int, float]) -> Composing:
 def test_numbers(losses, tried, taken):
     found = outcome(losses)
     assert (list(found.losses), found.best) == (tried, taken)
-    assert f"transformations in a composite: {max(taken, 1)} " in found.describe()
-    assert ("images as they are do best here" in found.describe()) == (taken == 0)
+    for fewest in (1, 3):
+        started, start = found._replace(fewest=fewest), max(taken, fewest)
+        if not math.isfinite(losses[start]):
+            start = max(taken, 1)
+        assert started.n_positions == start
+        assert (f"; rounds start from {start}" in started.describe()) == (start != taken)
+    assert f" {taken or 'none'} {'do' if taken > 1 else 'does'} best (validation loss" in found.describe()
     assert found.to_json()["n_composed"] == taken
     json.dumps(found.to_json(), allow_nan=False)
 
@@ -91,13 +96,20 @@ def losses_by_number(monkeypatch: pytest.MonkeyPatch, losses: dict[int, float]) 
 
 
 @pytest.mark.parametrize(
-    ("losses", "number"),
-    [({3: 1.0, 2: 2.0, 5: 2.0}, 3), ({3: 1.0, 2: 0.5, 1: 2.0}, 2), ({3: 1.0, 2: 2.0, 5: 0.5, 8: 0.2}, 8)],
+    ("losses", "fewest", "number"),
+    [
+        ({3: 1.0, 2: 2.0, 5: 2.0}, 1, 3),
+        ({3: 1.0, 2: 0.5, 1: 2.0}, 1, 2),
+        ({3: 1.0, 2: 0.5, 1: 2.0}, 3, 3),
+        ({3: 1.0, 2: 2.0, 5: 0.5, 8: 0.2}, 1, 8),
+        ({3: 1.0, 2: 2.0, 5: 0.5, 8: 0.7}, 3, 5),
+    ],
 )
-def test_a_search_after_trials_is_the_search_with_that_number(losses, number, tiny_npz, monkeypatch):
+def test_a_search_after_trials_is_the_search_with_that_number(losses, fewest, number, tiny_npz, monkeypatch):
     data = load(str(tiny_npz))
     losses_by_number(monkeypatch, losses)
-    found, given = Learner(config_of(data), data), Learner(config_of(data, n_composed=number), data)
+    options = {"fewest_composed": fewest}
+    found, given = (Learner(config_of(data, **options | more), data) for more in ({}, {"n_composed": number}))
     for learner in (found, given):
         for _ in learn.work(learner):
             pass
@@ -172,8 +184,8 @@ def test_it_is_said_stored_and_shown(tiny_npz, tmp_path, command, monkeypatch):
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
-    assert "how many transformations a composite has is found by pre-training with 3, and with fewer or more" in said
-    assert "in a composite: 2 (validation loss after pre-training: 2.000 with 1, 0.500 with 2, 1.000 with 3)" in said
+    assert "pre-training with 3 transformations in a composite, and with fewer or more, says how many do best" in said
+    assert "composite: 2 do best (validation loss after pre-training: 2.000 with 1, 0.500 with 2, 1.000 with 3)" in said
     stored = json.loads((tmp_path / "run" / "composing.json").read_text())
     assert stored["n_composed"] == 2
     assert [trial["n_composed"] for trial in stored["trials"]] == [1, 2, 3]
@@ -198,10 +210,11 @@ def test_a_number_may_be_given(tiny_npz, tmp_path, command):
     assert done.returncode == 0
     assert not (tmp_path / "run" / "composing.json").exists()
     assert len(slackaug.Policy.load(tmp_path / "run" / "policy.json").pi) == 2
-    for wrong in (0, 17, "'two'"):
-        done = command(*tiny.arguments(tiny_npz, tmp_path / "wrong", n_composed=wrong))
+    wrong = [{"n_composed": value} for value in (0, 17, "'two'")] + [{"fewest_composed": value} for value in (0, 4)]
+    for options in wrong:
+        done = command(*tiny.arguments(tiny_npz, tmp_path / "wrong", **options))
         assert done.returncode == 2
-        assert "n_composed" in done.stderr
+        assert next(iter(options)) in done.stderr
         assert not (tmp_path / "wrong").exists()
 
 
@@ -252,7 +265,8 @@ def test_a_policy_has_to_do_better_than_images_as_they_are(loss, strength, tiny_
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null", confirm="true"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
-    assert "images as they are do best here, so that a policy has to do better" in said
+    assert "transformations in a composite: none does best (" in said
+    assert "1.000 with 3); rounds start from 1" in said
     assert "that is so after 2 epochs of pre-training" in said
     assert "--set pretrain.epochs=8" in said
     assert "validation loss after whole trainings: 0.700 with images as they are" in said
@@ -272,6 +286,46 @@ def test_without_identity_at_least_one_is_composed(tiny_npz):
     learner = Learner(replace(config_of(data), exclude=("Identity",)), data)
     assert learner.composing is not None
     assert learner.composing._replace(losses={3: 1.0, 2: 0.9, 1: 0.8}).next_number() is None
+
+
+def test_what_is_not_kept_gives_way_to_the_best_number(tiny_npz, tmp_path, monkeypatch):
+    """Rounds have three, and the result has two; the report shows both."""
+    losses = {3: 1.0, 2: 0.5, 1: 2.0}
+    monkeypatch.setattr(
+        Learner, "tempered_loss", lambda self: 0.6 if self.state is not None else losses[len(self.phi.pi)]
+    )
+    run = tmp_path / "run"
+    slackaug.search(str(tiny_npz), run, set=tiny.assignments(n_composed="null", fewest_composed=3, confirm="true"))
+    result, learned = Policy.load(run / "policy.json"), runs.learned(run)
+    assert (len(result.pi), len(learned.pi)) == (2, 3)
+    torch.testing.assert_close(result.probabilities, Policy.uniform("cifar", n_composed=2).probabilities)
+    stored = json.loads((run / "confirmation.json").read_text())
+    assert (stored["kept"], stored["n_composed_before"], stored["val_loss_before"]) == (0, 2, 0.5)
+    assert [trial["share"] for trial in stored["trials"]] == [1.0]  # half of the way leads to three, which is worse
+    frames = run_page.frames(history.read(run), (8, 8))
+    assert [frame.name for frame in frames][-2:] == ["round 2 of 2", "the result"]
+    page.write(run, samples=None)
+    assert "so that the uniform policy of 2 is the result" in (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize("best", [1, 2])
+def test_trials_before_rounds_from_three_can_be_taken_up_again(best, tiny_npz, monkeypatch):
+    losses = {3: 1.0, 2: 0.9, 1: 0.8 if best == 1 else 2.0, 0: 3.0}
+    monkeypatch.setattr(Learner, "tempered_loss", lambda self: losses[composing.number_of(self.phi)])
+    data = load(str(tiny_npz))
+    whole = Learner(config_of(data, confirm="true", fewest_composed=3), data)
+    states = [copy.deepcopy(whole.get_state()) for _ in whole.pretrain()]
+    for state in states[4::5]:
+        again = Learner(config_of(data, confirm="true", fewest_composed=3), data)
+        again.set_state(state)
+        for _ in again.pretrain():
+            pass
+        assert again.confirmation == whole.confirmation
+        assert len(again.phi.pi) == 3
+        assert torch.equal(again.make_engine().theta, whole.make_engine().theta)
+    old = {key: value for key, value in states[-2].items() if key != "theta_0"}
+    with pytest.raises(KeyError, match="theta_0"):  # which is said of a checkpoint that is not ours
+        Learner(config_of(data, confirm="true", fewest_composed=3), data).set_state(old)
 
 
 def test_a_trial_without_any_can_be_taken_up_again(tiny_npz, monkeypatch):
@@ -313,6 +367,12 @@ def test_a_trial_that_diverges_is_no_error_unless_all_do(tiny_npz, tmp_path, mon
     slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(n_composed="null"))
     found = json.loads((tmp_path / "run" / "composing.json").read_text())
     assert {trial["n_composed"]: trial["val_loss_after_pretraining"] for trial in found["trials"]}[2] is None
+    monkeypatch.setattr(Learner, "judge_composed", broken({*LADDER}))
+    monkeypatch.setattr(Learner, "judge_composed", broken({3}))
+    slackaug.search(str(tiny_npz), tmp_path / "three", set=tiny.assignments(n_composed="null", fewest_composed=3))
+    found = json.loads((tmp_path / "three" / "composing.json").read_text())
+    assert found["n_positions"] == max(found["n_composed"], 1) < 3
+    assert len(Policy.load(tmp_path / "three" / "policies" / "round_02.json").pi) == found["n_positions"]
     monkeypatch.setattr(Learner, "judge_composed", broken({*LADDER}))
     with pytest.raises(learn.Diverged, match="however many transformations are composed"):
         slackaug.search(str(tiny_npz), tmp_path / "all", set=tiny.assignments(n_composed="null"))

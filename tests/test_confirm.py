@@ -12,7 +12,7 @@ import torch
 
 import slackaug
 import tiny
-from slackaug import confirm, engines, learn, recipes, settings
+from slackaug import composing, confirm, engines, learn, recipes, settings
 from slackaug.confirm import Confirmation, at_strength
 from slackaug.data import load
 from slackaug.gpu.fast import Fast, FastFit
@@ -34,13 +34,26 @@ pytestmark = pytest.mark.usefixtures("quick_search")
     ],
 )
 def test_what_is_kept(losses, tried, strength):
-    found = Confirmation(1.0, {})
+    found = Confirmation(1.0, {}, 3, 3)
     while (following := found.next_strength()) is not None:
         found = found._replace(losses=found.losses | {following: losses[following]})
     assert (list(found.losses), found.strength) == (tried, strength)
     stored = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert (stored["kept"], stored["remark"]) == (strength, found.describe())
-    assert ("the uniform policy is the result" in found.describe()) == (strength == 0)
+    assert ("the uniform policy of 3 is the result" in found.describe()) == (strength == 0)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 5])
+def test_where_nothing_is_kept_the_result_is_that_of_the_best_pre_training(number, generator):
+    pi, mu = torch.randn(3, 17, generator=generator, dtype=torch.float64), torch.full((17,), 0.3, dtype=torch.float64)
+    phi = replace(Policy.uniform("cifar"), pi=pi, mu=mu)
+    found = Confirmation(1.0, {1.0: 1.1}, number, 3)
+    assert found.next_strength() is None  # half of the way would lead to three, which did worse
+    result = found.kept(phi)
+    assert composing.number_of(result) == number
+    assert (result.mu == MU_START).all()
+    if number:
+        torch.testing.assert_close(result.probabilities, Policy.uniform("cifar", n_composed=number).probabilities)
 
 
 def test_strengths_lead_from_uniform_to_the_policy(generator):
@@ -67,10 +80,12 @@ def config_of(data, **changes):
 
 
 def losses_in_turn(monkeypatch: pytest.MonkeyPatch, uniform: float, *losses: float) -> None:
-    """Of pre-training, and then of each trial."""
+    """Of pre-training with three, which is best, and then of each trial."""
 
     def loss(learner: Learner) -> float:
-        return uniform if learner.state is None else losses[len(learner.confirmation.losses)]
+        if learner.state is None:
+            return uniform if len(learner.phi.pi) == 3 else uniform + 1
+        return losses[len(learner.confirmation.losses)]
 
     monkeypatch.setattr(Learner, "tempered_loss", loss)
 
@@ -81,8 +96,8 @@ def test_the_result_is_what_is_left(losses, strength, tiny_npz, tmp_path, monkey
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", confirm="true"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
-    assert "after the rounds a whole training decides whether the policy is better than where it started" in said
-    assert "validation loss after whole trainings: 1.000 with the uniform policy" in said
+    assert "after the rounds a whole training decides whether the policy does better than pre-training did" in said
+    assert "validation loss after whole trainings: 1.000 with the uniform policy of 3" in said
     assert json.loads((tmp_path / "run" / "confirmation.json").read_text())["kept"] == strength
     last = Policy.load(tmp_path / "run" / "policies" / "round_02.json")
     result = Policy.load(tmp_path / "run" / "policy.json")
@@ -242,7 +257,7 @@ def test_a_study_says_which_of_its_searches_kept_nothing(tiny_npz, tmp_path, mon
                    "--baselines", "uniform", *settings_given)  # fmt: skip
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert said.count("so that the uniform policy is the result") >= 2
+    assert said.count("so that the uniform policy of 3 is the result") >= 2
 
 
 # --- the fast way, here without a graph -------------------------------------------------------------------------------

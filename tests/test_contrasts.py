@@ -123,7 +123,7 @@ def test_a_retraining_begins_anew_and_goes_by_the_names_of_its_draws(tmp_path):
     assert retraining.loss(phi, "a") == first
     learner.model.load_state_dict({name: value * math.nan for name, value in learner.model.state_dict().items()})
     retraining.first = retraining.fit.get_state()
-    with pytest.raises(SystemExit, match="no longer a number after a re-training; try a lower --lr"):
+    with pytest.raises(SystemExit, match="no longer a number after a training; try a lower --lr"):
         retraining.loss(phi, "a")
 
 

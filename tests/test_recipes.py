@@ -265,6 +265,7 @@ def test_the_default_is_what_proved_itself_on_such_a_machine(has_gpu, preset, mo
 def test_trials_before_and_after_the_rounds_are_of_the_presets_that_tune_themselves(name):
     config = recipes.preset(name, dataset(n=5000))
     assert (config.n_composed, config.confirm) == ((3, False) if name in ("paper", "demo") else (None, True))
+    assert config.fewest_composed == (3 if name in ("fast", "standard") else 1)
     alone = recipes.rounds_alone(config)
     assert (alone.n_composed, alone.confirm) == (3, False)
     assert (alone.search, alone.pretrain, alone.evaluate) == (config.search, config.pretrain, config.evaluate)

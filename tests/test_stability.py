@@ -10,7 +10,7 @@ import torch
 
 from slackaug.composing import number_of, untouched
 from slackaug.methods import published
-from slackaug.policy import Policy
+from slackaug.policy import MU_START, Policy
 from slackaug.spaces import get_space
 from slackaug.stability import CHANCE, agreement_of_rounds, agreement_text, consensus, stability
 
@@ -188,6 +188,22 @@ def test_images_as_they_are_decide_a_consensus_only_where_they_are_most():
     assert number_of(consensus([one, none, none])) == 0
     assert number_of(consensus([none, none])) == 0
     assert number_of(consensus([one, none])) == 1
+
+
+def with_kept(policy: Policy, share: float) -> Policy:
+    return replace(policy, learned=policy.learned | {"kept": share})
+
+
+def test_what_was_not_kept_decides_a_consensus_only_where_it_is_most():
+    one, two = (with_kept(drawn(seed=seed), share) for seed, share in ((0, 1.0), (1, 0.5)))
+    uniform_1, uniform_2 = (with_kept(Policy.uniform("cifar", n_composed=n), 0.0) for n in (1, 2))
+    found = consensus([one, uniform_2, two, uniform_2])
+    torch.testing.assert_close(found.probabilities, consensus([one, two]).probabilities)
+    torch.testing.assert_close(found.mu, consensus([one, two]).mu)
+    for policies, number in (([one, uniform_2, uniform_2], 2), ([uniform_1, uniform_2, one, uniform_1], 1)):
+        found = consensus(policies)
+        torch.testing.assert_close(found.probabilities, Policy.uniform("cifar", n_composed=number).probabilities)
+        assert (found.mu == MU_START).all()
 
 
 def test_uniform_policies_do_not_hide_how_alike_the_others_are():

@@ -338,7 +338,7 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
         "digits", out, data=tiny_npz, n_eval=1, baselines=["uniform"], set=[*assignments(), "confirm=true"],
         console=Console(quiet=True),
     )  # fmt: skip
-    expected = "what was learned is the result in 0 of 2 searches, as whole trainings decided; in 2 it is uniform-3"
+    expected = "what was learned is the result in 0 of 2 searches, as whole trainings decided; in 2 it is uniform"
     assert found.kept == json.loads((out / "study.json").read_text())["kept"] == expected
     assert study_results.remarks(found)[-1] == expected
     results = [Policy.load(out / "searches" / str(s) / "policy.json") for s in range(2)]
@@ -364,7 +364,8 @@ UNIFORM = Policy.uniform("cifar")
                 replace(untouched(UNIFORM), learned={"kept": 0.0}),
                 replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
             ],
-            "is the result in 1 of 4 searches, as whole trainings decided; in 1 it is none, in 2 it is uniform-1",
+            "is the result in 1 of 4 searches, as whole trainings decided; in 1 half of the way to it, "
+            "in 1 it is none, in 2 it is uniform-1",
         ),
     ],
 )

@@ -195,9 +195,11 @@ def choices(config: RunConfig, dataset: Dataset) -> list[str]:
     """How a search goes about it, in lines."""
     found = [describe(config.search, *map(len, dataset.half_indices(config.seed)))]
     if config.n_composed is None:
-        found.append("how many transformations a composite has is found by pre-training with 3, and with fewer or more")
+        found.append(
+            "pre-training with 3 transformations in a composite, and with fewer or more, says how many do best"
+        )
     if config.confirm:
-        found.append("after the rounds a whole training decides whether the policy is better than where it started")
+        found.append("after the rounds a whole training decides whether the policy does better than pre-training did")
     if config.balanced:
         found.append("the validation loss counts all classes alike (--balanced)")
     if config.n_ranks > 1:

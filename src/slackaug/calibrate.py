@@ -102,14 +102,15 @@ def guessing_loss(labels: Tensor) -> float:
     return float(torch.special.entr(labels.bincount() / len(labels)).sum())
 
 
-def remark(before: float, labels: Tensor, epochs: int) -> str | None:
+def remark(before: float, labels: Tensor, epochs: int, n_composed: int) -> str | None:
     """What a user must know where pre-training left the validation loss of guessing, or hardly any loss.
 
     A loss above that of guessing is confidence.
     """
     guessing = guessing_loss(labels)
     left = (
-        f"pre-training for {n_epochs(epochs)} left a validation loss of {before:.3f}, and guessing has {guessing:.3f}"
+        f"pre-training for {n_epochs(epochs)}, {n_composed} composed, left a validation loss of {before:.3f}, and "
+        f"guessing has {guessing:.3f}"
     )
     if abs(before - guessing) < NEAR * guessing:
         return (

@@ -1,11 +1,13 @@
 """How many transformations a composite has (K), found by trial.
 
 The paper composes three for every dataset. How much augmentation is right depends on the data, the network and the
-length of the training, and a search that starts from too much spends its rounds on having less of it. So the network is
-pre-trained with several numbers, each from the same start and with a uniform policy, and the one that does best on
-validation images is gone on with: that is how the paper chooses the preparation of images. None at all is a number,
-too: in short trainings images as they are may be best. Rounds then start from one, and have to do better than that
-(`confirm`).
+length of the training. So the network is pre-trained with several numbers, each from the same start and with a uniform
+policy, and compared on validation images: that is how the paper chooses the preparation of images. None at all is a
+number, too: in short trainings images as they are may be best.
+
+Rounds start from the best number, or from a given one where that is more: what large networks learn best is what to
+have less of, and with one or two there is little to take from (docs/results.md). What rounds learn has to do better
+than the best number does (`confirm`).
 """
 
 import math
@@ -33,6 +35,7 @@ SCALES = (-5.0, 5.0)  # logarithms between which the best scale of logits is loo
 class Composing(NamedTuple):
     losses: dict[int, float]  # by K: of validation images after pre-training, at the best temperature
     least: int = 0  # that can be tried: 1 where none is no choice
+    fewest: int = 1  # that rounds can start from
 
     def next_number(self) -> int | None:
         """What to try next: one step away from the best, down and then up; none when both of its sides are worse."""
@@ -49,13 +52,15 @@ class Composing(NamedTuple):
 
     @property
     def n_positions(self) -> int:
-        """What rounds start from."""
-        return max(self.best, 1)
+        """What rounds start from; where a training with that many has diverged, the best of the others."""
+        start = max(self.best, self.fewest)
+        return start if math.isfinite(self.losses[start]) else max(self.best, 1)
 
     def describe(self) -> str:
         found = ", ".join(f"{self.losses[number]:.3f} with {number or 'none'}" for number in sorted(self.losses))
-        text = f"transformations in a composite: {self.n_positions} (validation loss after pre-training: {found})"
-        return text if self.best else f"{text}; images as they are do best here, so that a policy has to do better"
+        best = f"{self.best or 'none'} {'do' if self.best > 1 else 'does'}"
+        text = f"transformations in a composite: {best} best (validation loss after pre-training: {found})"
+        return text if self.n_positions == self.best else f"{text}; rounds start from {self.n_positions}"
 
     def to_json(self) -> dict[str, Any]:
         """For people."""
@@ -64,6 +69,13 @@ class Composing(NamedTuple):
             for number, loss in sorted(self.losses.items())
         ]
         return {"n_composed": self.best, "n_positions": self.n_positions, "trials": trials}
+
+
+def uniform(phi: Policy, number: int) -> Policy:
+    """The policy of pre-training with so many transformations; with none, images stay as they are."""
+    if not number:
+        return untouched(phi)
+    return replace(phi, pi=phi.pi.new_zeros(number, len(phi.space)), mu=torch.full_like(phi.mu, MU_START))
 
 
 def untouched(phi: Policy) -> Policy:

@@ -112,7 +112,7 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
         stored, config = found.to_json(), learner.config
         remark, epochs = None, config.pretrain.epochs
         if not config.balanced:  # whose training has other frequencies than its validation
-            remark = calibrate.remark(found.before, learner.val.labels, epochs)
+            remark = calibrate.remark(found.before, learner.val.labels, epochs, len(learner.phi.pi))
         remark = remark or calibrate.too_short(found, epochs)
         if remark is not None:
             work.say(remark)

@@ -3,15 +3,15 @@
 Line 10 of Algorithm 1 asks what one step of the network does to the validation loss. What lets a network learn fast in
 one step need not make it good in the end: policies may come out weaker than is right for whole trainings. So when the
 rounds are over, the network is trained once more as in pre-training, from the same start and with the same draws, but
-with the learned policy. If it does better on validation images than the best pre-training did, with a uniform policy or
-with images as they are, the policy is kept; otherwise half of the way to it is tried, and then what that pre-training
-had is the result.
+with the learned policy. If it does better on validation images than the best pre-training did, with a uniform policy of
+any number of transformations (`composing`) or with images as they are, the policy is kept. If not, and rounds started
+from that best one, half of the way from there is tried. Else what that pre-training had is the result.
 """
 
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from .composing import untouched
+from .composing import uniform
 from .files import finite_or_null
 from .policy import MU_MAX, MU_MIN, MU_START, Policy
 
@@ -24,7 +24,8 @@ WORDS = {1.0: "the learned policy", 0.5: "half of the way to it"}
 class Confirmation(NamedTuple):
     before: float  # the validation loss, at the best temperature, after the best pre-training
     losses: dict[float, float]  # and after training with the learned policy, by the share of the way to it
-    as_they_are: bool = False  # that pre-training had images as they are, and no uniform policy
+    n_composed: int  # transformations of a composite in that pre-training; 0: images were as they are
+    n_positions: int  # transformations of a composite that rounds have started from
 
     def is_better(self, strength: float) -> bool:
         """False, too, for a loss that is not a number."""
@@ -34,7 +35,9 @@ class Confirmation(NamedTuple):
         """What to try next; none when it is settled."""
         if any(map(self.is_better, self.losses)):
             return None
-        return next((strength for strength in STRENGTHS if strength not in self.losses), None)
+        leads_back = self.n_composed == self.n_positions  # to what did best, and not to what is known to be worse
+        strengths = STRENGTHS if leads_back else STRENGTHS[:1]
+        return next((strength for strength in strengths if strength not in self.losses), None)
 
     @property
     def strength(self) -> float:
@@ -43,18 +46,18 @@ class Confirmation(NamedTuple):
 
     def describe(self) -> str:
         tried = ", ".join(f"{loss:.3f} with {WORDS[strength]}" for strength, loss in self.losses.items())
-        start = "images as they are" if self.as_they_are else "the uniform policy"
+        start = f"the uniform policy of {self.n_composed}" if self.n_composed else "images as they are"
         found = f"validation loss after whole trainings: {self.before:.3f} with {start}, {tried}"
         if self.strength:
             return f"{found}; {WORDS[self.strength]} is the result"
-        result = "to leave images as they are" if self.as_they_are else start
+        result = start if self.n_composed else "to leave images as they are"
         return f"{found}; what was learned is not better by {MARGIN:.0%}, so that {result} is the result"
 
     def to_json(self) -> dict[str, Any]:
         """For people."""
         return {
             "kept": self.strength,
-            "images_as_they_are": self.as_they_are,
+            "n_composed_before": self.n_composed,
             "val_loss_before": finite_or_null(self.before),
             "trials": [{"share": share, "val_loss": finite_or_null(loss)} for share, loss in self.losses.items()],
             "remark": self.describe(),
@@ -62,7 +65,7 @@ class Confirmation(NamedTuple):
 
     def kept(self, phi: Policy) -> Policy:
         """What is left of a policy."""
-        return untouched(phi) if self.as_they_are and not self.strength else at_strength(phi, self.strength)
+        return at_strength(phi, self.strength) if self.strength else uniform(phi, self.n_composed)
 
 
 def at_strength(phi: Policy, strength: float) -> Policy:

@@ -80,9 +80,10 @@ class Learner:
         self.preparation = prepare.window(data.image_size)
         self.fit = self.make_fit(self.phi)
         least = 0 if composing.has_none(self.phi.space) else 1
-        self.composing = Composing({}, least) if config.n_composed is None else None  # trials that are done
+        tried = Composing({}, least, config.fewest_composed)
+        self.composing = tried if config.n_composed is None else None  # trials that are done
         self.first = self.weights() if config.n_composed is None or config.confirm else None  # where trainings start
-        self.best: Weights | None = None  # of the best trial that composed anything
+        self.theta_0: Weights | None = None  # of the trial that rounds would start from
         self.confirmation: Confirmation | None = None  # from the end of pre-training on
         self.trained: float | None = None  # the strength of the policy that `fit` confirms, when rounds are over
         self.pretrained: dict[str, Any] | None = None  # the state of `fit`, while trials move the model
@@ -125,10 +126,10 @@ class Learner:
             self.judge_composed()
         if self.config.confirm and self.confirmation is None:
             if self.composing is None:
-                self.confirmation = Confirmation(self.tempered_loss(), {})
+                self.confirmation = Confirmation(self.tempered_loss(), {}, len(self.phi.pi), len(self.phi.pi))
             else:
                 best = self.composing.best
-                self.confirmation = Confirmation(self.composing.losses[best], {}, as_they_are=best == 0)
+                self.confirmation = Confirmation(self.composing.losses[best], {}, best, self.composing.n_positions)
 
     def train_on(self, stage: str, phi: Policy) -> Iterator[Progress]:
         n = self.fit.n_steps
@@ -142,35 +143,30 @@ class Learner:
         return self.composing is None or self.composing.next_number() is None
 
     def judge_composed(self) -> None:
-        """Compare this pre-training with those before it; then go to the next one, or back to the best one."""
+        """Compare this pre-training with those before it; then go to the next one, or back to where rounds start."""
         assert self.composing is not None
         assert self.first is not None
         number = composing.number_of(self.phi)
         losses = self.composing.losses | {number: self.tempered_loss()}
         self.composing = self.composing._replace(losses=losses)
         if self.composing.n_positions == number:
-            self.best = self.weights()
+            self.theta_0 = self.weights()
         following = self.composing.next_number()
         if following is not None:
             self.compose(following, self.first)
             self.fit = self.make_fit(self.phi)
             return
-        assert self.best is not None
-        self.compose(self.composing.n_positions, self.best)
-        self.best = None
+        assert self.theta_0 is not None
+        self.compose(self.composing.n_positions, self.theta_0)
+        self.theta_0 = None
         if not self.config.confirm:
             self.first = None
         self.on_composed(self.composing)
 
     def compose(self, number: int, start: Weights) -> None:
         """A uniform policy with so many transformations in a composite, and a network with these weights."""
-        self.phi = self.composed(number)
+        self.phi = composing.uniform(self.phi, number)
         self.model.load_state_dict(start)
-
-    def composed(self, number: int) -> Policy:
-        if not number:
-            return composing.untouched(self.phi)
-        return replace(self.phi, pi=self.phi.pi.new_zeros(number, len(self.phi.space)))
 
     def weights(self) -> Weights:
         return {name: value.clone() for name, value in self.model.state_dict().items()}
@@ -327,8 +323,8 @@ class Learner:
 
     def state_of_pretraining(self) -> dict[str, Any]:
         state: dict[str, Any] = {"stage": "pre-training", "fit": self.pretrained or self.fit.get_state()}
-        if self.best is not None:
-            state["best"] = self.best
+        if self.theta_0 is not None:
+            state["theta_0"] = self.theta_0
         if self.composing is not None:
             losses = [list(item) for item in self.composing.losses.items()]
             state["composing"] = {"n_composed": composing.number_of(self.phi), "losses": losses}
@@ -337,15 +333,16 @@ class Learner:
     def set_state(self, saved: dict[str, Any]) -> None:
         self.first = saved.get("first")
         if saved["stage"] == "pre-training":
-            self.best = saved.get("best")
             if self.composing is not None:
                 self.composing = self.composing._replace(losses=dict(saved["composing"]["losses"]))
+                if self.composing.losses and not self.is_composed:
+                    self.theta_0 = saved["theta_0"]
                 self.compose(saved["composing"]["n_composed"], saved["fit"]["model"])
                 self.fit = self.make_fit(self.phi)
             self.fit.set_state(saved["fit"])
             return
         self.composing = None  # it is settled
-        self.phi = self.composed(len(saved["search"]["pi"]))
+        self.phi = composing.uniform(self.phi, len(saved["search"]["pi"]))
         if "confirmation" in saved:
             stored = saved["confirmation"]
             self.confirmation = Confirmation(**stored | {"losses": dict(stored["losses"])})

@@ -17,6 +17,8 @@ from .schema import unknown
 from .slack import SearchConfig
 from .spaces import SPACES
 
+FEWEST = (1, 2, 3)  # transformations that rounds may start from: those that are tried in any case
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -60,14 +62,15 @@ class RunConfig:
     weights_digest: str | None = None  # of that file's content, written by the search; another file is refused
     space: str  # the transformations that a policy chooses from (--ops)
     exclude: tuple[str, ...] = ()  # transformations to leave out of the space (--exclude)
-    n_composed: int | None = 3  # transformations of a composite (K); null: found by trial, before the rounds
+    n_composed: int | None = 3  # transformations of a composite (K); null: tried before the rounds, how many do best
+    fewest_composed: int = 1  # that rounds start from, with n_composed null; they start from more where more do best
     flip: bool | None = None  # mirror flips are on (--flip, --no-flip); null: as the data source says
     balanced: bool = False  # the validation loss counts all classes alike, however many images they have (--balanced)
     seed: int = 0  # seed of the split, the networks, the batches and the draws (--seed)
     n_ranks: int = 1  # models of an ensemble, each in a process of its own: as many as torchrun starts
     pretrain: FitConfig = field(default_factory=lambda: FitConfig(nesterov=False))  # training before the rounds
     search: SearchConfig = field(default_factory=SearchConfig)  # the rounds, in which the policy is learned
-    confirm: bool = False  # after the rounds, a whole training decides whether the policy beats what it started from
+    confirm: bool = False  # after the rounds, a whole training decides whether the policy beats the best pre-training
     evaluate: FitConfig = field(default_factory=FitConfig)  # the trainings that compare policies; no search sees them
 
     def __post_init__(self) -> None:
@@ -79,6 +82,8 @@ class RunConfig:
             raise ValueError(f"n_ranks must be at least 1, got {self.n_ranks}")
         if self.n_composed is not None and not 1 <= self.n_composed <= MAX_COMPOSED:
             raise ValueError(f"n_composed must be from 1 to {MAX_COMPOSED}, or null, got {self.n_composed}")
+        if self.fewest_composed not in FEWEST:
+            raise ValueError(f"fewest_composed must be 1, 2 or 3, got {self.fewest_composed}")
 
 
 BLANK = RunConfig(preset="", model="small", space="cifar")  # for a file that has all settings
@@ -173,7 +178,11 @@ def demo(data: Dataset, model: str | None = None) -> RunConfig:
 
 
 def standard(data: Dataset, model: str | None = None) -> RunConfig:
-    """For long trainings: the paper's rounds, with what its authors tuned for each dataset found by the search."""
+    """For long trainings: the paper's rounds, with what its authors tuned for each dataset found by the search.
+
+    Its rounds start from three transformations at least: from fewer, networks like these learn next to nothing
+    (docs/results.md).
+    """
     n_train = len(data.train.labels)
     fit = FitConfig(epochs=epochs_within(200, 2_000, 40_000, n_train // 2, 128))
     return RunConfig(
@@ -181,6 +190,7 @@ def standard(data: Dataset, model: str | None = None) -> RunConfig:
         model=model or default_model(data),
         space=default_space(data),
         n_composed=None,
+        fewest_composed=3,
         pretrain=replace(fit, nesterov=False),
         search=self_tuned(n_train // 2, 32, 32, 512, n_rounds=10, retrain=range(100, 1000), unrolled=range(100, 200)),
         confirm=True,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .composing import number_of
+from .composing import number_of, uniform
 from .policy import Policy
 from .spaces import Space
 
@@ -78,19 +78,25 @@ def consensus(policies: Sequence[Policy]) -> Policy:
 
     Its probabilities are the geometric mean of theirs, position by position: of all distributions the one with the
     least mean divergence KL(it || each). Its mu is the mean of theirs. It has as many positions as the median; of a
-    policy with another number, each position is taken to be the mean of its own. Searches that ended with images as
-    they are have no such logarithms: they decide where they are most, and are left out where they are not.
+    policy with another number, each position is taken to be the mean of its own. Searches that kept nothing of what
+    they had learned decide where they are most: it is uniform then, with as many as their median. Where they are not,
+    they are left out.
     """
     common_space(policies)
-    changing = [policy for policy in policies if number_of(policy)]
-    if 2 * len(changing) < len(policies):
-        first = next(policy for policy in policies if not number_of(policy))
-        return replace(first, learned=learned_together(policies))
-    learned, policies = learned_together(policies), changing
-    n_positions = median_low(len(policy.pi) for policy in policies)
-    log_pi = torch.stack([in_positions(policy, n_positions) for policy in policies])  # (S, K, N)
-    mu = torch.stack([policy.mu.detach() for policy in policies])  # (S, N)
-    return replace(policies[0], pi=log_pi.mean(0).log_softmax(-1), mu=mu.mean(0), learned=learned)
+    kept = [policy for policy in policies if is_kept(policy)]
+    dropped = [policy for policy in policies if not is_kept(policy)]
+    learned = learned_together(policies)
+    if len(kept) < len(dropped):
+        return replace(uniform(dropped[0], median_low(map(number_of, dropped))), learned=learned)
+    n_positions = median_low(len(policy.pi) for policy in kept)
+    log_pi = torch.stack([in_positions(policy, n_positions) for policy in kept])  # (S, K, N)
+    mu = torch.stack([policy.mu.detach() for policy in kept])  # (S, N)
+    return replace(kept[0], pi=log_pi.mean(0).log_softmax(-1), mu=mu.mean(0), learned=learned)
+
+
+def is_kept(policy: Policy) -> bool:
+    """Whether it is more than what a search starts from; where no search has said so, it is."""
+    return number_of(policy) > 0 and policy.learned.get("kept") != 0
 
 
 def learned_together(policies: Sequence[Policy]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ..schema import PolicyError, expect
 from ..studies.paper_tables import Figure
 
 TONES = ("better", "worse")
+LONGEST = 1000  # characters of a sentence
 STABILITY = {
     "pi": "probabilities",
     "pi_rest": "probabilities, without Invert and Solarize",
@@ -124,7 +125,7 @@ def of_study(document: Mapping[str, Any]) -> Outcome:
     others = schema.sequence(document.get("others", []), "others", schema.string, 0)
     final = outcome(document, rows[0].name, headers, rows)
     kept = document.get("kept")
-    kept = None if kept is None else schema.string(kept, "kept")
+    expect(kept is None or (isinstance(kept, str) and len(kept) <= LONGEST), "kept", "a sentence, or null", kept)
     return final._replace(stability=read_stability(document["stability"]), others=others, kept=kept)
 
 

@@ -144,7 +144,7 @@ def anchor_text(past: History) -> str:
         return start + "the anchor that a KL penalty holds the round close to."
     text = f"{start}the anchor. A round goes a set way from it: a KL divergence of {budget:.3g} nats a position."
     if past.config.n_composed is None and past.policy is not None:
-        text += f" How many transformations a composite has, {len(past.start.pi)}, was found by trial."
+        text += f" How many transformations a composite has was tried before; rounds start from {len(past.start.pi)}."
     return text if past.rate is None else f"{text} The rate of re-training, {past.rate:g}, was found by trial."
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__, runs, settings
-from ..composing import number_of
+from ..composing import PAPER, number_of
 from ..evaluation import intervals, results
 from ..evaluation.intervals import Interval
 from ..evaluation.results import as_dict, points
@@ -73,14 +73,21 @@ def summarise(
 
 def kept_text(policies: Sequence[Policy]) -> str | None:
     """In how many searches a whole training kept what was learned, and which baseline the others end with."""
-    decided = [policy for policy in policies if "kept" in policy.learned]
+    decided = [policy for policy in policies if isinstance(policy.learned.get("kept"), int | float)]
     if not decided:
         return None
     numbers = Counter(number_of(policy) for policy in decided if not policy.learned["kept"])
     n_kept = len(decided) - numbers.total()
     text = f"what was learned is the result in {n_kept} of {len(decided)} searches, as whole trainings decided"
-    others = [f"in {n} it is {f'uniform-{number}' if number else 'none'}" for number, n in sorted(numbers.items())]
+    n_half = sum(0 < policy.learned["kept"] < 1 for policy in decided)
+    halves = [f"in {n_half} half of the way to it"] if n_half else []
+    others = [*halves, *(f"in {n} it is {baseline(number)}" for number, n in sorted(numbers.items()))]
     return "; ".join([text, ", ".join(others)]) if others else text
+
+
+def baseline(number: int) -> str:
+    """The name of the uniform policy with so many transformations."""
+    return {0: "none", PAPER: "uniform"}.get(number, f"uniform-{number}")
 
 
 def gap(row: Row) -> str:
