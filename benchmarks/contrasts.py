@@ -129,7 +129,8 @@ def gradients(
 ) -> tuple[Tensor, Tensor, list[list[float]]]:
     """Of the validation loss by pi (K, N) and by mu (N,); and the losses of all pairs.
 
-    What a policy costs is taken to be sum_k p_k (a_k + b_k mu_k), with a and b by least squares over the pairs.
+    What a policy costs is taken to be sum_k p_k (a_k + b_k mu_k), with a and b by least squares over the pairs, and
+    something for each transformation that it has: halves differ in size, and having many is worth something by itself.
     """
     n_transforms, bounded = len(phi.space), magnitude_mask(phi.space, CPU) & learn_mu
     generator = np.random.default_rng((retraining.learner.config.seed, round_number))
@@ -139,11 +140,11 @@ def gradients(
         policies = sides(phi, row)
         losses.append([retraining.loss(policy, "round", round_number, "pair", pair) for policy in policies])
         (p, p_mu), (q, q_mu) = map(shares, policies)
-        apart.append(torch.cat([p - q, (p_mu - q_mu)[bounded]]))
+        apart.append(torch.cat([p - q, (p_mu - q_mu)[bounded], row[:n_transforms].sum(0, keepdim=True)]))
     first, second = torch.tensor(losses, dtype=torch.float64).T
-    found = torch.linalg.lstsq(torch.stack(apart), first - second, driver="gelsd").solution  # a and then b, (F,)
+    found = torch.linalg.lstsq(torch.stack(apart), first - second, driver="gelsd").solution  # a, b, size: (F + 1,)
     b = torch.zeros(n_transforms, dtype=torch.float64)
-    b[bounded] = found[n_transforms:]
+    b[bounded] = found[n_transforms:-1]
     cost, p = found[:n_transforms] + b * phi.mu, phi.probabilities
     return p * (cost - (p * cost).sum(-1, keepdim=True)) / len(p), p.mean(0) * b, losses
 

@@ -63,7 +63,7 @@ class RunConfig:
     space: str  # the transformations that a policy chooses from (--ops)
     exclude: tuple[str, ...] = ()  # transformations to leave out of the space (--exclude)
     n_composed: int | None = 3  # transformations of a composite (K); null: tried before the rounds, how many do best
-    fewest_composed: int = 1  # that rounds start from, with n_composed null; they start from more where more do best
+    fewest_composed: int = 1  # fewest transformations that rounds start from where n_composed is null: 1, 2 or 3
     flip: bool | None = None  # mirror flips are on (--flip, --no-flip); null: as the data source says
     balanced: bool = False  # the validation loss counts all classes alike, however many images they have (--balanced)
     seed: int = 0  # seed of the split, the networks, the batches and the draws (--seed)
@@ -180,8 +180,8 @@ def demo(data: Dataset, model: str | None = None) -> RunConfig:
 def standard(data: Dataset, model: str | None = None) -> RunConfig:
     """For long trainings: the paper's rounds, with what its authors tuned for each dataset found by the search.
 
-    Its rounds start from three transformations at least: from fewer, networks like these learn next to nothing
-    (docs/results.md).
+    Its rounds start from three transformations at least: from fewer, networks like these learned next to nothing that
+    a whole training confirms (docs/results.md).
     """
     n_train = len(data.train.labels)
     fit = FitConfig(epochs=epochs_within(200, 2_000, 40_000, n_train // 2, 128))

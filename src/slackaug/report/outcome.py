@@ -30,7 +30,7 @@ MEANINGS = {  # for those who have not read the paper
     "uniformaugment": "two transformations an image, at random strengths",
     "autoaugment": "the published policy for CIFAR-10 or ImageNet",
     "domainbed": "crops, colour jitter and grey images, as in DomainBed",
-    "slack": "what SLACK has learned",
+    "slack": "what searches with SLACK end with",
 }
 
 
