@@ -8,8 +8,8 @@ half of a round's re-trainings; with --mu, its bound is raised in half of them, 
 what in which is an orthogonal design, so that the effects of all are found from the same few re-trainings: 20 pairs for
 17 transformations, 32 pairs where they have 13 bounds. The two of a pair are each other's opposites and have all draws
 in common. By least squares their losses become the gradient, and the policy moves along it by the round's KL budget, as
-in a search. With --whole they are no re-trainings but whole trainings, as long as pre-training: what is found then is
-true, at the price of as many trainings. FOLDER gets policy_SEED.json, for `slackaug evaluate`, and contrasts.json.
+in a search. With --whole they are no re-trainings but whole trainings, as long as pre-training, from the weights that a
+search starts with. FOLDER gets policy_SEED.json, for `slackaug evaluate`, and contrasts.json.
 
 Axes: n pairs, F factors, N transformations, K positions.
 """
@@ -38,6 +38,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MU_STEP = 0.25  # that a bound is raised and lowered by
 LEFT_OUT = 1e3  # nats below the others
+EPOCHS = 8  # of a re-training
 TRIES = 10_000  # of columns and signs; for 5 to 20 transformations a few are enough, with bounds and without
 CPU = torch.device("cpu")
 
@@ -156,7 +157,7 @@ def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Pol
     config = replace(config, n_composed=arguments.composed)
     learner, usual = Learner(config, data, arguments.device), config.pretrain
     if not arguments.whole:
-        usual = replace(usual, epochs=8, batch=config.evaluate.batch)
+        usual = replace(usual, epochs=EPOCHS, batch=config.evaluate.batch)
         for _ in learner.pretrain():
             pass
     epochs, batch = arguments.epochs or usual.epochs, arguments.batch or usual.batch
@@ -187,7 +188,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, help="of a re-training: 8; with --whole those of pre-training")
+    parser.add_argument("--epochs", type=int, help=f"of a re-training: {EPOCHS}; with --whole those of pre-training")
     parser.add_argument("--batch", type=int, help="of evaluations; with --whole that of pre-training")
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--distance", type=float, default=recipes.DISTANCE, help="nats from uniform, if all agree")

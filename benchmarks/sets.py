@@ -19,7 +19,7 @@ from typing import Any
 
 from scipy import stats
 
-from slackaug import composing, confirm, runs
+from slackaug import calibrate, composing, confirm, runs
 from slackaug.evaluation.intervals import interval
 from slackaug.policy import Policy
 from slackaug.stability import consensus, stability
@@ -71,8 +71,8 @@ def agreement_of_halves(policies: Sequence[Policy]) -> dict[str, float]:
 
 def describe(study: Path) -> dict[str, Any]:
     document = json.loads((study / "study.json").read_text())
-    policies = [Policy.load(path) for path in sorted((study / "searches").glob("*/policy.json"))]
-    learned = [runs.learned(path.parent) for path in sorted((study / "searches").glob("*/policy.json"))]
+    paths = sorted((study / "searches").glob(f"*/{runs.POLICY}"))
+    policies, learned = [Policy.load(path) for path in paths], [runs.learned(path.parent) for path in paths]
     mean = sum(policy.probabilities.mean(0) for policy in learned) / len(learned)
     ratio = {name: round(len(mean) * p.item(), 2) for name, p in zip(learned[0].space.names, mean, strict=True)}
     found = accuracies(study)
@@ -90,8 +90,7 @@ def describe(study: Path) -> dict[str, Any]:
         "model": document["study"]["search"]["model"],
         "preset": document["study"]["search"]["preset"],
         "seconds a search": [policy.learned["seconds"] for policy in policies],
-        "model_lr": [json.loads(path.read_text())["model_lr"] for path in
-                     sorted((study / "searches").glob("*/calibration.json"))],
+        "model_lr": [note["model_lr"] for note in notes(study, calibrate.FILE)],
         "positions of what was learned": [len(policy.pi) for policy in learned],
         "positions of the results": [composing.number_of(policy) for policy in policies],
         "kept": [policy.learned.get("kept") for policy in policies],
