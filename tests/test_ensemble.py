@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import shlex
 import shutil
@@ -20,7 +21,7 @@ from torch import distributed as dist
 
 import slackaug
 import tiny
-from slackaug import api, cli, conducting, learn, recipes, resuming
+from slackaug import api, calibrate, cli, composing, conducting, confirm, learn, recipes, resuming
 from slackaug.checkpoints import Checkpoints, read
 from slackaug.data import load
 from slackaug.ensemble import ALONE, Ensemble
@@ -36,7 +37,7 @@ UNROLLED = ("policy", 1, 5)  # with momentum from a step before
 class Ended(NamedTuple):
     code: int
     output: str
-    steps: list[str]  # a line for each: where, and digests of pi, mu and theta
+    steps: list[str]  # a line for each: where, and digests of pi, mu, theta and what trials have come to
 
 
 class Mishap(NamedTuple):
@@ -48,8 +49,9 @@ class Mishap(NamedTuple):
     error: Exception | None = None
 
 
-def digest(tensor):
-    return hashlib.sha256(tensor.detach().numpy().tobytes()).hexdigest()[:16]
+def digest(value):
+    content = value.encode() if isinstance(value, str) else value.detach().numpy().tobytes()
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def act(words, folder, rank, n_ranks, port, mishap):
@@ -67,7 +69,8 @@ def act(words, folder, rank, n_ranks, port, mishap):
     def check_finite(learner, run, progress, values):
         nonlocal here
         if here != (here := (progress.stage, progress.round, progress.step)):
-            digests = map(digest, (progress.phi.pi, progress.phi.mu, learner.theta))
+            digests = [digest(tensor) for tensor in (progress.phi.pi, progress.phi.mu, learner.theta)]
+            digests.append(digest(repr((learner.composing, learner.calibration, learner.confirmation))))
             with (folder / f"steps {rank}").open("a") as file:
                 print(*here, *digests, file=file)
             if mishap is not None and mishap.signal and (rank, here) == mishap[:2]:
@@ -138,6 +141,23 @@ def test_all_ranks_hold_the_same_policy_at_every_step(pair):
         assert a[:5] == b[:5]  # stage, round, step, pi, mu
         assert a[5] != b[5]  # theta
     assert len({line[3] for line in steps[0]}) == 1 + 2 * 3  # pi: the uniform one, and one after each unrolled step
+
+
+def test_all_ranks_come_to_the_same_decisions(tiny_npz, tmp_path):
+    """How much is composed, the rate, and whether the policy is kept: by the losses of all models together."""
+    words = tiny.arguments(
+        tiny_npz, tmp_path / "run", n_composed="null", fewest_composed=1, confirm="true", search__calibrate="true"
+    )
+    ranks = play(words, tmp_path)
+    assert [rank.code for rank in ranks] == [0, 0], ranks[0].output
+    steps = [[line.split() for line in rank.steps] for rank in ranks]
+    assert len(steps[0]) == len(steps[1])
+    for a, b in zip(*steps, strict=True):
+        assert (a[:5], a[6]) == (b[:5], b[6])  # where, pi, mu, and the losses that trials are judged by
+        assert a[5] != b[5]  # theta, which they are the losses of
+    assert {line[0] for line in steps[0]} == {"pre-training", "calibration", "re-training", "policy", "confirmation"}
+    for file in (composing.FILE, calibrate.FILE, confirm.FILE):
+        assert json.loads((tmp_path / "run" / file).read_text())["trials"]
 
 
 def test_only_rank_0_speaks_and_writes(pair):
