@@ -1,6 +1,8 @@
 # `make demo` and `make test` set everything up on a machine that has only python3 and make.
 PYTHON ?= python3
 CHROMIUM ?= /usr/bin/chromium
+# Each test file in one of at most four processes; tests keep torch to one thread.
+PYTEST = -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: help demo test test-all test-browser screenshot settings chromium check audit benchmark clean
@@ -31,8 +33,8 @@ demo: .venv/installed  ## search, evaluate and judge on 200 of the embedded digi
 	.venv/bin/slackaug demo
 
 test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, then those with torchvision, Ray and others
-	.venv/bin/python -m pytest -m "not slow and not gpu and not data and not torchvision and not ray and not exports and not figures and not browser"
-	.venv-tv/bin/python -m pytest -m "(torchvision or ray or exports or figures) and not slow and not gpu and not data"
+	.venv/bin/python $(PYTEST) -m "not slow and not gpu and not data and not torchvision and not ray and not exports and not figures and not browser"
+	.venv-tv/bin/python $(PYTEST) -m "(torchvision or ray or exports or figures) and not slow and not gpu and not data"
 
 test-all: .venv/installed .venv-tv/installed test-browser  ## all tests, slow ones and those on shared data too
 	.venv/bin/python -m pytest -m "not torchvision and not ray and not exports and not figures and not browser"

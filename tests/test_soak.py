@@ -16,7 +16,7 @@ N_COMMANDS = 64
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize(("n_steps", "n_before"), [(10_000, 4), pytest.param(100_000, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n_steps", "n_before"), [(5_000, 4), pytest.param(100_000, 1, marks=pytest.mark.slow)])
 def test_nothing_grows(n_steps, n_before, tiny_npz, tmp_path):
     """Judged after some tenths of the steps, when what is needed once is loaded."""
     found = soak.soak(tmp_path, tiny_npz, n_steps)
