@@ -63,6 +63,13 @@ class Confirmation(NamedTuple):
             "remark": self.describe(),
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        return self._asdict() | {"losses": [list(item) for item in self.losses.items()]}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> "Confirmation":
+        return cls(**saved | {"losses": dict(saved["losses"])})
+
     def kept(self, phi: Policy) -> Policy:
         """What is left of a policy."""
         return at_strength(phi, self.strength) if self.strength else uniform(phi, self.n_composed)

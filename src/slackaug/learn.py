@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import composing, confirm, slack
-from .calibrate import N_USUAL
+from . import composing, slack, steps
 from .data import Dataset
 from .learner import Learner, Progress
 from .recipes import RunConfig
 from .runs import POLICY, Run
+from .steps import Steps
 
 CHECKPOINT_SECONDS = 120.0
 METRICS_EVERY = 10  # steps
@@ -241,14 +241,8 @@ def search_seconds(
 
 
 def whole_seconds(each: StepSeconds, config: RunConfig, n_pretrainings: int = 1) -> float:
-    search = config.search
-    if config.n_composed is None:
-        n_pretrainings += composing.N_USUAL - 1
-    if config.confirm:
-        n_pretrainings += len(confirm.STRENGTHS)
-    per_round = search.n_retrain * each.retraining + search.n_unrolled * each.policy
-    trials = N_USUAL * search.n_retrain * each.retraining if search.calibrate else 0.0
-    return n_pretrainings * each.n_pretraining * each.pretraining + trials + search.n_rounds * per_round
+    seconds = Steps(each.pretraining, each.retraining, each.policy)
+    return steps.usual(config, each.n_pretraining, n_pretrainings).at(seconds)
 
 
 def step_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> StepSeconds:

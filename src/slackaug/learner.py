@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from . import calibrate, composing, confirm, engines, models, prepare, rng, slack, weights
+from . import calibrate, composing, confirm, engines, models, prepare, rng, slack, steps, weights
 from .calibrate import Calibration, Trial
 from .composing import Composing
 from .confirm import Confirmation
@@ -22,6 +22,7 @@ from .policy import Policy
 from .recipes import RunConfig
 from .slack import SearchConfig
 from .spaces import get_space
+from .steps import Steps
 
 Weights = dict[str, Tensor]  # of a model, and its buffers, by name
 
@@ -266,28 +267,28 @@ class Learner:
 
     def share_done(self) -> float:
         """By images that pass through the model."""
-        search, n_train = self.config.search, len(self.train.labels)
-        retraining = policy = search.n_composites * min(search.batch, n_train)  # images of a step
-        if search.train_batch is not None:
-            retraining = min(search.train_batch, n_train)
-            policy += retraining
-        step = 0 if self.state is None else self.state.step
-        a_round = search.n_retrain * retraining + search.n_unrolled * policy
-        done = min(step, search.n_retrain) * retraining + max(step - search.n_retrain, 0) * policy
-        done += 0 if self.state is None else self.state.round * a_round
-        trials = calibrate.N_USUAL * search.n_retrain if search.calibrate else 0
-        tried = trials if self.state is not None else min(self.n_tried, trials)
-        n, batch = self.fit.n_steps, self.fit.batches.batch
-        pretraining = pretrained = n * (composing.N_USUAL if self.config.n_composed is None else 1)
-        if self.state is None and (self.fit.done < n or not self.is_composed):
-            earlier = 0 if self.composing is None else len(self.composing.losses)
-            pretrained = min(earlier * n + self.fit.done, pretraining)
-        confirming = n * len(confirm.STRENGTHS) if self.config.confirm else 0
+        n, whole = self.fit.n_steps, steps.usual(self.config, self.fit.n_steps)
+        each = steps.images(self.config.search, len(self.train.labels), self.fit.batches.batch)
+        return self.steps_done(n, whole).at(each) / whole.at(each)
+
+    def steps_done(self, n: int, whole: Steps) -> Steps:
+        """What is left of the usual number of trials when a stage is over counts as done; a training has n steps."""
+        search, confirming = self.config.search, n * len(confirm.STRENGTHS) * self.config.confirm
+        pretraining, calibrating = whole.training - confirming, calibrate.N_USUAL * search.n_retrain * search.calibrate
+        if self.state is None:
+            if self.fit.done < n or not self.is_composed:
+                earlier = 0 if self.composing is None else len(self.composing.losses)
+                pretraining = min(earlier * n + self.fit.done, pretraining)
+            return Steps(pretraining, min(self.n_tried, calibrating), 0)
         confirmed = 0
         if self.is_searched and self.confirmation is not None and self.trained is not None:
             confirmed = len(self.confirmation.losses) * n + self.fit.done
-        total = (pretraining + confirming) * batch + trials * retraining + search.n_rounds * a_round
-        return ((pretrained + confirmed) * batch + tried * retraining + done) / total
+        rounds, step = self.state.round, self.state.step
+        return Steps(
+            pretraining + confirmed,
+            calibrating + rounds * search.n_retrain + min(step, search.n_retrain),
+            rounds * search.n_unrolled + max(step - search.n_retrain, 0),
+        )
 
     @property
     def theta(self) -> Tensor:
@@ -310,8 +311,7 @@ class Learner:
             return state | self.state_of_pretraining()
         state["search"] = slack.to_tensors(self.state)
         if self.confirmation is not None:
-            losses = [list(item) for item in self.confirmation.losses.items()]
-            state["confirmation"] = self.confirmation._asdict() | {"losses": losses}
+            state["confirmation"] = self.confirmation.to_dict()
         if self.engine is None:
             return state | {"stage": "confirmation", "trained": self.trained, "fit": self.fit.get_state()}
         return state | {
@@ -344,8 +344,7 @@ class Learner:
         self.composing = None  # it is settled
         self.phi = composing.uniform(self.phi, len(saved["search"]["pi"]))
         if "confirmation" in saved:
-            stored = saved["confirmation"]
-            self.confirmation = Confirmation(**stored | {"losses": dict(stored["losses"])})
+            self.confirmation = Confirmation.from_dict(saved["confirmation"])
         state = slack.from_tensors(saved["search"], self.phi)
         if saved["stage"] == "confirmation":
             self.state, self.trained = state, saved["trained"]
