@@ -70,10 +70,15 @@ def explained(found: Pairs, costs: Array) -> float:
     return float(1 - ((found.losses - found.apart @ costs) ** 2).sum() / (found.losses**2).sum())
 
 
+def sizes(found: Pairs) -> Pairs:
+    """Alone, as if all transformations cost the same."""
+    return found._replace(apart=found.apart[:, -1:])
+
+
 def worth(found: Pairs) -> tuple[Array, Array]:
     """In thousandths of a nat (N,), with half of the width of each interval (N,); the mean over all is nothing."""
     fitted, n = fit(found), found.apart.shape[1] - 1
-    contrast = -1000 / n * (np.eye(n) - 1 / n)
+    contrast = -1000 / (n - 1) * (np.eye(n) - 1 / n)  # one more share of 1 / n for one, less for all others
     covariance = fitted.variance * np.linalg.pinv(found.apart.T @ found.apart, rcond=1e-10)[:n, :n]
     deviation = np.sqrt(np.diag(contrast @ covariance @ contrast.T))
     return contrast @ fitted.costs[:n], stats.t.ppf((1 + LEVEL) / 2, fitted.freedom) * deviation
@@ -92,9 +97,11 @@ def main() -> None:
               f"{explained(one, fitted.costs):.2f} with {fitted.freedom} degrees of freedom left")  # fmt: skip
     for first, second in itertools.permutations(range(len(found)), 2):
         said = explained(found[second], fit(found[first]).costs)
+        by_size = explained(sizes(found[second]), fit(sizes(found[first])).costs)
         correlation = np.corrcoef(worth(found[first])[0], worth(found[second])[0])[0, 1]
         print(f"search {searches[first]['seed']} explains {said:.2f} of the pairs of search "
-              f"{searches[second]['seed']}; worth correlates by {correlation:.2f}")  # fmt: skip
+              f"{searches[second]['seed']} (by the sizes of halves alone {by_size:.2f}); worth correlates by "
+              f"{correlation:.2f}")  # fmt: skip
     pooled = together(found)
     fitted = fit(pooled)
     ratio = ((pooled.losses**2).sum() - (fitted.rest**2).sum()) / fitted.rank / fitted.variance
