@@ -78,6 +78,11 @@ def design(n_transforms: int, n_factors: int, generator: np.random.Generator) ->
     raise SystemExit(f"no design of {n_factors} factors was found that has halves of {n_transforms} transformations")
 
 
+def signs_of(seed: int, round_number: int, n_transforms: int, n_factors: int) -> Array:
+    """The design of one round of one search."""
+    return design(n_transforms, n_factors, np.random.default_rng((seed, round_number)))
+
+
 def sides(phi: Policy, row: Tensor) -> tuple[Policy, Policy]:
     """By the signs (F,): transformations of one half and of the other, with bounds that are higher and lower."""
     n_transforms = len(phi.space)
@@ -134,8 +139,8 @@ def gradients(
     something for each transformation that it has: halves differ in size, and having many is worth something by itself.
     """
     n_transforms, bounded = len(phi.space), magnitude_mask(phi.space, CPU) & learn_mu
-    generator = np.random.default_rng((retraining.learner.config.seed, round_number))
-    signs = torch.from_numpy(design(n_transforms, n_transforms + int(bounded.sum()), generator))
+    seed, n_factors = retraining.learner.config.seed, n_transforms + int(bounded.sum())
+    signs = torch.from_numpy(signs_of(seed, round_number, n_transforms, n_factors))
     apart, losses = [], []
     for pair, row in enumerate(signs):
         policies = sides(phi, row)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from contrasts import Array, design
+from contrasts import Array, signs_of
 
 LEVEL = 0.95
 
@@ -48,12 +48,12 @@ class Fit(NamedTuple):
 
 def pairs(search: dict[str, Any]) -> Pairs:
     """The halves are drawn again from the seed, as the search has drawn them for its first round."""
-    n_transforms, (first, second) = len(search["names"]), np.array(search["rounds"][0]["losses"]).T
-    signs = design(n_transforms, n_transforms, np.random.default_rng((search["seed"], 1)))
-    if len(signs) != len(first):
-        raise SystemExit(f"search {search['seed']} has {len(first)} pairs instead of {len(signs)}; it had --mu?")
+    n_transforms, losses = len(search["names"]), np.array(search["rounds"][0]["losses"])
+    signs = signs_of(search["seed"], 1, n_transforms, n_transforms)
+    if losses.shape != (len(signs), 2) or not np.isfinite(losses).all():
+        raise SystemExit(f"search {search['seed']}: expected {len(signs)} pairs of losses, as without --mu")
     halves = [(signs == sign) / (signs == sign).sum(1, keepdims=True) for sign in (1, -1)]
-    return Pairs(np.hstack([halves[0] - halves[1], signs.sum(1, keepdims=True)]), first - second)
+    return Pairs(np.hstack([halves[0] - halves[1], signs.sum(1, keepdims=True)]), losses[:, 0] - losses[:, 1])
 
 
 def fit(found: Pairs) -> Fit:
@@ -68,6 +68,13 @@ def together(found: list[Pairs]) -> Pairs:
 def explained(found: Pairs, costs: Array) -> float:
     """The share of the squared differences; below 0 where it would be better to say nothing."""
     return float(1 - ((found.losses - found.apart @ costs) ** 2).sum() / (found.losses**2).sum())
+
+
+def f_test(found: Pairs) -> tuple[float, float]:
+    """F, and how likely one as large is where halves do not differ."""
+    fitted = fit(found)
+    ratio = ((found.losses**2).sum() - (fitted.rest**2).sum()) / fitted.rank / fitted.variance
+    return float(ratio), float(stats.f.sf(ratio, fitted.rank, fitted.freedom))
 
 
 def sizes(found: Pairs) -> Pairs:
@@ -87,10 +94,20 @@ def worth(found: Pairs) -> tuple[Array, Array]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    searches = json.loads(parser.parse_args().file.read_text())["searches"]
-    names, found = searches[0]["names"], [pairs(search) for search in searches]
+    file = parser.parse_args().file
+    try:
+        document = json.loads(file.read_text())
+        settings, searches = document["settings"], document["searches"]
+        names = searches[0]["names"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        parser.error(f"{file}: not what contrasts.py leaves ({type(error).__name__}: {error})")
     if any(search["names"] != names for search in searches):
         parser.error("the searches are over different spaces")
+    if len({search["seed"] for search in searches}) < len(searches):
+        parser.error("a search is there twice")
+    if not settings["whole"] or settings["rounds"] != 1:
+        parser.error("the searches are not of one round of whole trainings (--whole --rounds 1)")
+    found = [pairs(search) for search in searches]
     for search, one in zip(searches, found, strict=True):
         fitted, rms = fit(one), np.sqrt((one.losses**2).mean())
         print(f"search {search['seed']}: {len(one.losses)} pairs, {rms:.3f} nats apart (root mean square); explained "
@@ -104,10 +121,9 @@ def main() -> None:
               f"{correlation:.2f}")  # fmt: skip
     pooled = together(found)
     fitted = fit(pooled)
-    ratio = ((pooled.losses**2).sum() - (fitted.rest**2).sum()) / fitted.rank / fitted.variance
-    print(f"together: explained {explained(pooled, fitted.costs):.2f}, F = {ratio:.1f}, "
-          f"p = {stats.f.sf(ratio, fitted.rank, fitted.freedom):.0e}; one transformation more in a half, and one less "
-          f"in the other: {2 * fitted.costs[-1]:.4f} nats")  # fmt: skip
+    ratio, p = f_test(pooled)
+    print(f"together: explained {explained(pooled, fitted.costs):.2f}, F = {ratio:.1f}, p = {p:.0e}; one "
+          f"transformation more in a half, and one less in the other: {2 * fitted.costs[-1]:.4f} nats")  # fmt: skip
     mean, width = worth(pooled)
     for k in np.argsort(-mean):
         print(f"{names[k]:14} {mean[k]:6.1f} ± {width[k]:.1f}")

@@ -27,6 +27,11 @@ from slackaug.stability import consensus, stability
 LEVEL = 0.05
 
 
+def p_value(differences: Sequence[float]) -> float:
+    """Where all are nothing, as where results are the baseline itself, the test has no answer: nothing can be told."""
+    return float(stats.ttest_1samp(differences, 0.0).pvalue) if any(differences) else 1.0
+
+
 def holm(p: Sequence[float]) -> list[float]:
     """Adjusted p-values, in the same order."""
     order = sorted(range(len(p)), key=lambda i: p[i])
@@ -45,10 +50,15 @@ def accuracies(study: Path) -> dict[str, dict[int, float]]:
     return found
 
 
+def searches(study: Path) -> list[Path]:
+    """Their folders in the order of their numbers, which are their seeds."""
+    return sorted((path.parent for path in (study / "searches").glob(f"*/{runs.POLICY}")), key=lambda p: int(p.name))
+
+
 def courses(study: Path) -> Iterator[list[Policy]]:
     """Of each search: the policy that it starts from, and that of each of its rounds."""
-    for run in sorted((study / "searches").glob("*/policies")):
-        rounds = runs.read_policies(run.parent)
+    for run in searches(study):
+        rounds = runs.read_policies(run)
         yield [Policy.uniform(rounds[0].space, n_composed=len(rounds[0].pi)), *rounds]
 
 
@@ -71,8 +81,10 @@ def agreement_of_halves(policies: Sequence[Policy]) -> dict[str, float]:
 
 def describe(study: Path) -> dict[str, Any]:
     document = json.loads((study / "study.json").read_text())
-    paths = sorted((study / "searches").glob(f"*/{runs.POLICY}"))
-    policies, learned = [Policy.load(path) for path in paths], [runs.learned(path.parent) for path in paths]
+    folders = searches(study)
+    if len(folders) < 2 or document["study"]["search"]["search"]["kl_budget"] is None:
+        raise SystemExit(f"{study}: expected a study of two searches or more, with a preset that has a KL budget")
+    policies, learned = [Policy.load(run / runs.POLICY) for run in folders], [runs.learned(run) for run in folders]
     mean = sum(policy.probabilities.mean(0) for policy in learned) / len(learned)
     ratio = {name: round(len(mean) * p.item(), 2) for name, p in zip(learned[0].space.names, mean, strict=True)}
     found = accuracies(study)
@@ -80,11 +92,7 @@ def describe(study: Path) -> dict[str, Any]:
     for name, by_seed in found.items():
         if name != "slack":
             each = [found["slack"][seed] - by_seed[seed] for seed in sorted(found["slack"])]
-            differences[name] = {
-                **interval(each)._asdict(),
-                "p": float(stats.ttest_1samp(each, 0.0).pvalue),
-                "each": each,
-            }
+            differences[name] = {**interval(each)._asdict(), "p": p_value(each), "each": each}
     return {
         "set": study.name,
         "model": document["study"]["search"]["model"],
@@ -107,7 +115,7 @@ def describe(study: Path) -> dict[str, Any]:
 
 def notes(study: Path, name: str) -> list[dict[str, Any]]:
     """What its searches have written of their trials."""
-    return [json.loads(path.read_text()) for path in sorted((study / "searches").glob(f"*/{name}"))]
+    return [json.loads((run / name).read_text()) for run in searches(study) if (run / name).exists()]
 
 
 def plus_minus(found: dict[str, Any], sign: str = "") -> str:

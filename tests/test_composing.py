@@ -367,15 +367,15 @@ def test_a_trial_that_diverges_is_no_error_unless_all_do(tiny_npz, tmp_path, mon
     slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(n_composed="null"))
     found = json.loads((tmp_path / "run" / "composing.json").read_text())
     assert {trial["n_composed"]: trial["val_loss_after_pretraining"] for trial in found["trials"]}[2] is None
-    monkeypatch.setattr(Learner, "judge_composed", broken({*LADDER}))
     monkeypatch.setattr(Learner, "judge_composed", broken({3}))
     slackaug.search(str(tiny_npz), tmp_path / "three", set=tiny.assignments(n_composed="null", fewest_composed=3))
     found = json.loads((tmp_path / "three" / "composing.json").read_text())
     assert found["n_positions"] == max(found["n_composed"], 1) < 3
     assert len(Policy.load(tmp_path / "three" / "policies" / "round_02.json").pi) == found["n_positions"]
-    monkeypatch.setattr(Learner, "judge_composed", broken({*LADDER}))
-    with pytest.raises(learn.Diverged, match="however many transformations are composed"):
-        slackaug.search(str(tiny_npz), tmp_path / "all", set=tiny.assignments(n_composed="null"))
+    for name, numbers in (("all", {*LADDER}), ("all but none", {*LADDER} - {0})):
+        monkeypatch.setattr(Learner, "judge_composed", broken(numbers))
+        with pytest.raises(learn.Diverged, match="however many transformations are composed"):
+            slackaug.search(str(tiny_npz), tmp_path / name, set=tiny.assignments(n_composed="null"))
 
 
 def test_a_report_in_the_first_round_has_the_pre_training_that_it_goes_on_from(tiny_npz, tmp_path):

@@ -1,6 +1,7 @@
 """benchmarks/sets.py: it reads what studies leave, and adjusts p-values for their number."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,8 +14,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import sets
 import slackaug
 import tiny
-from slackaug import confirm, learn
+from slackaug import composing, confirm, learn
 from slackaug.evaluation import trial
+from slackaug.policy import Policy
 
 
 @pytest.fixture
@@ -26,7 +28,17 @@ def study(tiny_npz, tmp_path, monkeypatch):
     settings = tiny.assignments(confirm="true", search__kl_budget=0.01, evaluate__epochs=1)
     options = {"n_search": 2, "n_eval": 1, "baselines": ["uniform-2", "none"]}
     slackaug.study("quick", tmp_path / "one", data=tiny_npz, set=settings, console=Console(quiet=True), **options)
+    found = tmp_path / "one" / "searches" / "1" / "policy.json"
+    composing.untouched(Policy.load(found)).save(found)  # of this search, to leave images as they are
     return tmp_path / "one"
+
+
+def write_results(study, by_policy):
+    """Of two searches, and of each baseline with seeds 0 and 1."""
+    rows = ["policy,seed,accuracy"]
+    for name, values in by_policy.items():
+        rows += [f'"{name}, search {i}",{i},{x}' if name == "slack" else f"{name},{i},{x}" for i, x in values]
+    (study / "eval" / "results.csv").write_text("\n".join(rows))
 
 
 def test_holm():
@@ -35,30 +47,44 @@ def test_holm():
     assert sets.holm([0.02]) == [0.02]
 
 
-def test_accuracies_are_paired_by_the_seed_of_the_search(tmp_path):
-    (tmp_path / "eval").mkdir()
-    rows = ["policy,seed,accuracy", "uniform-2,0,0.5", "uniform-2,1,0.6", '"slack, search 0",0,0.55',
-            '"slack, search 1",1,0.7']  # fmt: skip
-    (tmp_path / "eval" / "results.csv").write_text("\n".join(rows))
-    found = sets.accuracies(tmp_path)
-    assert found["uniform-2"] == pytest.approx({0: 50.0, 1: 60.0})
-    assert found["slack"] == pytest.approx({0: 55.0, 1: 70.0})
+def test_where_all_differences_are_nothing_other_sets_keep_their_p():
+    nothing = sets.p_value([0.0, 0.0, 0.0])
+    assert sets.holm([nothing, 0.001]) == [1.0, 0.002]
+    assert sets.holm([0.001, nothing]) == [0.002, 1.0]
+    assert sets.p_value([1.0, 2.0, 4.0]) == pytest.approx(stats.ttest_1samp([1.0, 2.0, 4.0], 0).pvalue)
 
 
 def test_a_study_is_described(study, monkeypatch, capsys):
+    write_results(study, {"uniform-2": [(1, 0.6), (0, 0.5)], "none": [(0, 0.5), (1, 0.9)],
+                          "slack": [(0, 0.51), (1, 0.611)]})  # fmt: skip
+    other = Path(shutil.copytree(study, study.parent / "other"))
     out = study.parent / "sets.json"
-    monkeypatch.setattr(sys, "argv", ["sets.py", str(study), "--out", str(out)])
+    monkeypatch.setattr(sys, "argv", ["sets.py", str(study), str(other), "--out", str(out)])
     sets.main()
-    (found,) = json.loads(out.read_text())
+    found, _ = json.loads(out.read_text())
     assert found["set"] == "one"
     assert found["kept"] == [0.0, 0.0]
-    assert found["positions of what was learned"] == found["positions of the results"] == [3, 3]
-    assert found["stability"]["pi"] < 1  # of what was learned; the results are both uniform
+    assert found["positions of what was learned"] == [3, 3]
+    assert found["positions of the results"] == [3, 0]
+    assert found["stability"]["pi"] < 1  # of what was learned, as are the probabilities
+    assert found["pi over uniform"]["Identity"] < 2
     assert all(share == pytest.approx(1, abs=0.01) for share in found["KL of a round over its budget"])
-    difference = found["slack less"]["uniform-2"]
-    assert difference["p"] == pytest.approx(stats.ttest_1samp(difference["each"], 0).pvalue, nan_ok=True)
-    by_seed = sets.accuracies(study)
-    assert difference["each"] == pytest.approx([by_seed["slack"][i] - by_seed["uniform-2"][i] for i in (0, 1)])
+    assert found["slack less"]["uniform-2"]["each"] == pytest.approx([1.0, 1.1])  # each with the seed of its search
+    assert found["slack less"]["none"]["each"] == pytest.approx([1.0, -28.9])
+    assert found["slack less"]["uniform-2"]["p"] == pytest.approx(0.0303, abs=1e-4)
     printed = capsys.readouterr().out
     assert "| one | small |" in printed
-    assert "slack less none" in printed
+    assert "| one | +1.05 ± 0.64 | 0.0303 | 0.0606 | not distinguishable |" in printed  # one set alone would be better
+
+
+def test_searches_come_by_number(tmp_path):
+    for number in (0, 2, 10):
+        (tmp_path / "searches" / str(number)).mkdir(parents=True)
+        (tmp_path / "searches" / str(number) / "policy.json").touch()
+    assert [path.name for path in sets.searches(tmp_path)] == ["0", "2", "10"]
+
+
+def test_one_search_is_no_study(study):
+    shutil.rmtree(study / "searches" / "1")
+    with pytest.raises(SystemExit, match="expected a study of two searches or more"):
+        sets.describe(study)

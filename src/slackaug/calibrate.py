@@ -85,7 +85,7 @@ class Calibration(NamedTuple):
         trials = [(rate, finite_or_null(loss)) for rate, loss in self.trials]
         return {
             "model_lr": self.model_lr,
-            "val_loss_after_pretraining": self.before,
+            "val_loss_after_pretraining": finite_or_null(self.before),
             "trials": [{"model_lr": rate, "val_loss_after_retraining": loss} for rate, loss in trials],
         }
 

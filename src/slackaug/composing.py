@@ -27,7 +27,7 @@ PAPER = 3
 LADDER = (0, 1, 2, 3, 5, 8)  # numbers that are tried: the paper's first, then downwards, and upwards if that is worse
 IDENTITY = "Identity"
 NEVER = -690.0  # a logit whose probability is zero to all purposes
-N_USUAL = 4  # trials at most, but for those that go up, for estimates of time
+N_USUAL = 4  # trials at most, for estimates of time
 N_HALVINGS = 40
 SCALES = (-5.0, 5.0)  # logarithms between which the best scale of logits is looked for
 

@@ -132,7 +132,8 @@ def execute(
 def work(learner: Learner) -> Iterator[Progress]:
     if learner.state is None:
         yield from learner.pretrain()
-        if learner.composing is not None and not math.isfinite(learner.composing.losses[learner.composing.best]):
+        composed = learner.composing
+        if composed is not None and not math.isfinite(composed.losses[composed.n_positions]):
             raise Diverged(
                 "the model is no longer a number after pre-training, however many transformations are composed; try a "
                 f"lower rate, from the start: --overwrite --set pretrain.lr={learner.config.pretrain.lr / 4:g}"
