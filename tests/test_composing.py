@@ -378,6 +378,14 @@ def test_a_trial_that_diverges_is_no_error_unless_all_do(tiny_npz, tmp_path, mon
             slackaug.search(str(tiny_npz), tmp_path / name, set=tiny.assignments(n_composed="null"))
 
 
+@pytest.mark.parametrize(("flip", "says"), [(True, "with mirror flips"), (False, "without mirror flips")])
+def test_a_policy_that_leaves_images_as_they_are_is_shown_so(flip, says, tmp_path, command):
+    composing.untouched(Policy.uniform("cifar", flip=flip)).save(tmp_path / "policy.json")
+    found = command("show", tmp_path / "policy.json")
+    assert f"images stay as they are, {says}" in found.stdout
+    assert "an image out of" not in found.stdout
+
+
 def test_a_report_in_the_first_round_has_the_pre_training_that_it_goes_on_from(tiny_npz, tmp_path):
     words = tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null")
     assert tiny.run_until(words, tmp_path / "log", ("policy", 1, 5)) == -signal.SIGKILL

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import describe, schema
+from . import composing, describe, schema
 from .methods.forms import PBASchedule
 from .methods.published import AnyPolicy
 from .policy import Policy
@@ -69,8 +69,11 @@ def policy_remarks(policy: Policy) -> str:
     highest = math.log(len(policy.space))
     entropy = policy.entropy().mean().item() / highest if highest > 0 else 1.0
     flips = "with" if policy.flip else "without"
-    remarks = f"{describe.number_text(len(policy.pi))} an image out of {len(policy.space)}, {flips} mirror flips; "
-    remarks += f"entropy {entropy:.1%} of uniform"
+    if number := composing.number_of(policy):
+        remarks = f"{describe.number_text(number)} an image out of {len(policy.space)}, {flips} mirror flips; "
+        remarks += f"entropy {entropy:.1%} of uniform"
+    else:
+        remarks = f"images stay as they are, {flips} mirror flips"
     history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}
     return remarks + "".join(f"\n{key[:40]}: {schema.describe(value)}" for key, value in history.items())
 
