@@ -41,13 +41,13 @@ test-all: .venv/installed .venv-tv/installed test-browser  ## all tests, slow on
 	.venv-tv/bin/python -m pytest -m "torchvision or ray or exports or figures"
 
 test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install chromium)
-	CHROMIUM="$(CHROMIUM)" .venv/bin/python -m pytest -m browser tests/test_browser.py
+	CHROMIUM="$(CHROMIUM)" .venv/bin/python -m pytest -m browser tests/report/test_browser.py
 
 screenshot: chromium .venv/browser  ## docs/report.png, of the run that `make demo` has left
 	.venv/bin/python docs/screenshot.py runs/demo/report.html docs/report.png "$(CHROMIUM)"
 
-settings: .venv/installed  ## docs/settings.md, from the comments beside the fields and from the presets
-	.venv/bin/python docs/make_settings.py
+settings: .venv/installed  ## docs/reference/settings.md, from the comments beside the fields and from the presets
+	.venv/bin/python docs/reference/make_settings.py
 
 chromium:
 	@test -x "$(CHROMIUM)" || { echo "no Chromium at $(CHROMIUM): apt-get install -y chromium, or CHROMIUM=PATH" >&2; exit 1; }
@@ -63,8 +63,8 @@ audit: .venv/installed  ## ask for known weaknesses of the versions in constrain
 	.venv-audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 benchmark: .venv-tv/installed  ## speed of the augmentation and of the report on this machine
-	.venv-tv/bin/python benchmarks/augment.py
-	.venv-tv/bin/python benchmarks/report.py
+	.venv-tv/bin/python research/augment.py
+	.venv-tv/bin/python research/report.py
 
 clean:  ## remove the environments and caches
 	rm -rf .venv .venv-tv .venv-audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -14,7 +14,8 @@ from hypothesis import settings
 
 import slackaug
 import tiny
-from slackaug import cli, learn
+from slackaug import cli
+from slackaug.auto import learn
 from slackaug.report import live
 
 torch.set_num_threads(1)  # test tensors are small: a second thread only waits

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import torch
 
 import tiny
-from slackaug import cli, learn
-from slackaug.checkpoints import Checkpoints
+from slackaug import cli
+from slackaug.auto import learn
 from slackaug.data import load
-from slackaug.evaluation import trial
+from slackaug.judge import training
+from slackaug.runs.checkpoints import Checkpoints
 
 N_STEPS = 1000  # more than a round of any test has
 LIMIT = 120.0  # seconds that no attempt takes
@@ -137,10 +138,10 @@ def prepare(log: str, path: str) -> Callable[..., None]:
 def command(words: list[str], log: str, path: str) -> None:
     """A command with a checkpoint after every step."""
     note = prepare(log, path)
-    learn.CHECKPOINT_SECONDS = trial.CHECKPOINT_SECONDS = -1.0
-    learn.METRICS_EVERY = trial.REPORT_EVERY = 1
-    trial.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
-    save, find, keep = Checkpoints.save, Checkpoints.load, trial.keep
+    learn.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = -1.0
+    learn.METRICS_EVERY = training.REPORT_EVERY = 1
+    training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
+    save, find, keep = Checkpoints.save, Checkpoints.load, training.keep
 
     def save_and_note(self: Checkpoints, state: dict[str, Any]) -> None:
         save(self, state)
@@ -151,12 +152,12 @@ def command(words: list[str], log: str, path: str) -> None:
         note("loaded", self.folder, position(found[0]))
         return found
 
-    def keep_and_note(one: trial.Trial, *rest: Any) -> None:
+    def keep_and_note(one: training.Trial, *rest: Any) -> None:
         keep(one, *rest)
         note("done", one.checkpoint_folder, one.result_file)
 
     Checkpoints.save, Checkpoints.load = save_and_note, load_and_note  # type: ignore[method-assign]
-    trial.keep = keep_and_note
+    training.keep = keep_and_note
     note("begun")
     sys.argv = ["slackaug", *words]
     cli.main()

@@ -10,14 +10,15 @@ import numpy as np
 import torch
 from PIL import Image
 
-from slackaug import runs, settings
-from slackaug.evaluation import results
-from slackaug.evaluation.intervals import verdict
-from slackaug.policy import Policy
-from slackaug.recipes import DataConfig, RunConfig
-from slackaug.slack import SearchConfig
-from slackaug.stability import stability
-from slackaug.studies.plan import Study
+from slackaug.augment.policy import Policy
+from slackaug.augment.stability import stability
+from slackaug.config import parse
+from slackaug.config.presets import DataConfig, RunConfig
+from slackaug.judge import results
+from slackaug.judge.intervals import verdict
+from slackaug.judge.studies.plan import Study
+from slackaug.methods.slack import SearchConfig
+from slackaug.runs import folders
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "قطة سوداء", "{{ 7 * 7 }} & co")
 LONG = "a-policy-with-a-name-that-goes-on-and-on-as-the-names-of-files-of-some-people-do-v2-final-really.json"
@@ -52,8 +53,8 @@ def run(
     chosen = config(source, n_rounds, seed=seed)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "policies").mkdir(exist_ok=True)
-    (folder / "config.yaml").write_text(settings.dump(chosen), encoding="utf-8")
-    (folder / "env.json").write_text(json.dumps(runs.environment()))
+    (folder / "config.yaml").write_text(parse.dump(chosen), encoding="utf-8")
+    (folder / "env.json").write_text(json.dumps(folders.environment()))
     generator = torch.Generator().manual_seed(seed)
     phi = Policy.uniform(chosen.space)
     lines = [{"stage": "pre-training", "round": 0, "step": i, "train_loss": 2 / i} for i in range(10, 110, 10)]
@@ -125,7 +126,7 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
     for s in range(n_search):
         run(folder / "searches" / str(s), source, n_rounds=n_rounds, seed=s)
         policies.append(Policy.load(folder / "searches" / str(s) / "policy.json"))
-    (folder / "study.yaml").write_text(settings.dump(chosen), encoding="utf-8")
+    (folder / "study.yaml").write_text(parse.dump(chosen), encoding="utf-8")
     evaluation(folder, ("uniform", "trivialaugment-wide", "slack"))
     document = json.loads((folder / "eval" / "results.json").read_text())
     rows = [
@@ -134,5 +135,5 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
         for row in document["policies"]
     ]
     summary = {"verdict": document["verdict"], "rows": rows, "stability": stability(policies)._asdict()}
-    (folder / "study.json").write_text(json.dumps(summary | {"environment": runs.environment(), "duplicates": 0}))
+    (folder / "study.json").write_text(json.dumps(summary | {"environment": folders.environment(), "duplicates": 0}))
     return folder

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import torch
 
 import tiny
-from slackaug import cli, learn, learner, models
-from slackaug.progress import Display
-from slackaug.runs import Run
+from slackaug import cli, models
+from slackaug.auto import learn, stages
+from slackaug.runs.folders import Run
+from slackaug.runs.progress import Display
 
 N_CLASSES, N_VALUES = tiny.N_CLASSES, 3 * 8 * 8
 N_ROUNDS = 20
@@ -62,7 +63,7 @@ def search(arguments: list[str], n_steps: int, book: str) -> None:
     times: list[float] = []
     done = 0
 
-    def show_and_sample(self: Display, progress: learner.Progress, elapsed: float) -> None:
+    def show_and_sample(self: Display, progress: stages.Progress, elapsed: float) -> None:
         nonlocal done
         show(self, progress, elapsed)
         done += bool(progress.round)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_evaluate
+import test_study
 import torch
 from PIL import Image
 
 import crash
-import test_comparison
-import test_studies
 import tiny
 from slackaug.data import load, records
 
@@ -26,16 +26,16 @@ def search(data: Path) -> crash.Work:
 
 def evaluation(data: Path, *more: object) -> crash.Work:
     def words(out: Path) -> list[str]:
-        return test_comparison.words(data, out, "--baselines", "none,uniform", "--seeds", 2, *more)
+        return test_evaluate.words(data, out, "--baselines", "none,uniform", "--seeds", 2, *more)
 
-    return crash.Work(words, words, "", test_comparison.outcome)
+    return crash.Work(words, words, "", test_evaluate.outcome)
 
 
 def study(data: Path) -> crash.Work:
     def begin(out: Path) -> list[str]:
-        return test_studies.words(data, out, "--baselines", "none", "--evaluations", 1)
+        return test_study.words(data, out, "--baselines", "none", "--evaluations", 1)
 
-    return crash.Work(begin, test_studies.resume, "study.yaml", test_studies.outcome)
+    return crash.Work(begin, test_study.resume, "study.yaml", test_study.outcome)
 
 
 WORKS = {

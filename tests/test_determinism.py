@@ -13,8 +13,8 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug.policy import Policy
-from slackaug.spaces import augment, draw
+from slackaug.augment.apply import augment, draw
+from slackaug.augment.policy import Policy
 
 pytestmark = pytest.mark.usefixtures("quick_search", "threads_as_before")
 DIGITS = {"pretrain__batch": 64, "search__batch": 64, "search__n_composites": 4, "pretrain__epochs": 1}

@@ -6,18 +6,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import test_evaluate
 import torch
 from PIL import Image
+from test_checkpoints import equal, parts
 
-import test_comparison
 import tiny
 from disks import flip_a_bit
-from slackaug import learn
-from slackaug.checkpoints import Checkpoints
+from slackaug.auto import learn
 from slackaug.data import DataError, cache, load
-from slackaug.evaluation import trial
-from slackaug.progress import Display
-from test_checkpoints import equal, parts
+from slackaug.judge import training
+from slackaug.runs.checkpoints import Checkpoints
+from slackaug.runs.progress import Display
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 FULL = "cannot be written (No space left on device); what is saved is whole"
@@ -66,13 +66,13 @@ def test_a_search_on_a_disk_of_every_size(step, command, disk, tiny_npz, finishe
 
 @pytest.mark.parametrize("step", [48, pytest.param(4, marks=pytest.mark.slow)])
 def test_an_evaluation_on_a_disk_of_every_size(step, command, disk, tiny_npz, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial, "CHECKPOINT_SECONDS", -1.0)
-    monkeypatch.setattr(trial, "seconds_of", lambda one: 0.0)
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
     options = ("--baselines", "none,uniform", "--seeds", 1)
-    assert command(*test_comparison.words(tiny_npz, tmp_path / "whole", *options)).returncode == 0
+    assert command(*test_evaluate.words(tiny_npz, tmp_path / "whole", *options)).returncode == 0
     n_full, size = 0, 4
     while True:
-        words = test_comparison.words(tiny_npz, disk(size) / "run", *options)
+        words = test_evaluate.words(tiny_npz, disk(size) / "run", *options)
         done = command(*words)
         if done.returncode == 0:
             break
@@ -80,7 +80,7 @@ def test_an_evaluation_on_a_disk_of_every_size(step, command, disk, tiny_npz, tm
         assert (done.returncode, FULL in done.stderr, "Traceback" in done.stderr) == (1, True, False)
         disk(10_000)
         assert command(*words).returncode == 0
-        assert test_comparison.outcome(Path(words[3])) == test_comparison.outcome(tmp_path / "whole")
+        assert test_evaluate.outcome(Path(words[3])) == test_evaluate.outcome(tmp_path / "whole")
         shutil.rmtree(words[3])
         size += step
     assert n_full > 1
@@ -163,8 +163,8 @@ def test_a_run_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
 
 
 def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial, "seconds_of", lambda one: 0.0)
-    out, keep, n_kept = tmp_path / "run", trial.keep, 0
+    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
+    out, keep, n_kept = tmp_path / "run", training.keep, 0
 
     def keep_and_remove(*arguments):
         nonlocal n_kept
@@ -173,8 +173,8 @@ def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkey
             shutil.rmtree(out)
         keep(*arguments)
 
-    monkeypatch.setattr(trial, "keep", keep_and_remove)
-    done = command(*test_comparison.words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
+    monkeypatch.setattr(training, "keep", keep_and_remove)
+    done = command(*test_evaluate.words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
     assert done.returncode == 1
     assert "(No such file or directory); what is saved is whole" in done.stderr
     assert "Traceback" not in done.stderr

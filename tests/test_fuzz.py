@@ -13,25 +13,27 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import test_published
 from PIL import Image
+from test_checkpoints import state
 
 import fuzz
 import made_up
-import test_published
 import tiny
 from fuzz import Target
-from slackaug import fit, recipes, settings
-from slackaug.checkpoints import Checkpoints, Damaged, read, to_bytes
+from slackaug.augment.formats import published
+from slackaug.augment.policy import Policy
+from slackaug.commands import evaluate
+from slackaug.config import parse, presets
+from slackaug.config.parse import SettingError
 from slackaug.data import DataError, decode, load
 from slackaug.data.options import Options
-from slackaug.evaluation import comparison, results, trial
-from slackaug.methods import published
-from slackaug.policy import Policy
+from slackaug.engine import fit
+from slackaug.judge import results, training
 from slackaug.report import history, outcome
-from slackaug.runs import RunError
+from slackaug.runs.checkpoints import Checkpoints, Damaged, read, to_bytes
+from slackaug.runs.folders import RunError
 from slackaug.schema import PolicyError
-from slackaug.settings import SettingError
-from test_checkpoints import state
 
 MEGABYTE = 1024**2
 MOST_MEMORY = 600 * MEGABYTE  # that a reader may take: an image of 100 million pixels is the largest thing that is read
@@ -77,17 +79,17 @@ def configurations(place):
     ]
     words = [b"&a ", b"*a ", b"<<: ", b"!!python/object/apply:os.system ", b"!!binary ", b"!!set ", b".inf", b".nan",
              b"1:30", b"0x1F", b"0o7", b"2001-01-01", b"? ", b"- ", b"| ", b"> ", b"---", b"%YAML", b"#"]  # fmt: skip
-    blank = recipes.RunConfig(preset="", model="small", space="cifar")
+    blank = presets.RunConfig(preset="", model="small", space="cifar")
 
     def read_config(path):
-        return settings.update(blank, settings.read_yaml(path))
+        return parse.update(blank, parse.read_yaml(path))
 
     return Target(stored(place / "config.yaml", read_config), (SettingError,), encoded(seeds), words)
 
 
 def assignments(place):
     def read_assignment(document):
-        return settings.parse_assignment(document.decode("utf-8", "replace"))
+        return parse.parse_assignment(document.decode("utf-8", "replace"))
 
     seeds = encoded(["search.n_rounds=5", "exclude=[Invert, Hue]", "search.policy_lr=1e-4", "flip=false"])
     return Target(read_assignment, (SettingError,), seeds, [b"&a ", b"*a", b"!!int ", b"1:30", b"{", b"=", b"."])
@@ -117,11 +119,11 @@ def studies(place):
 
 def protocols(place):
     """The results of an earlier evaluation, which another protocol may not mix with."""
-    protocol = trial.Protocol(
-        data=recipes.DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=fit.FitConfig()
+    protocol = training.Protocol(
+        data=presets.DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=fit.FitConfig()
     )
-    begin = partial(comparison.begin, place, protocol, overwrite=False)
-    seed = json.dumps({"protocol": settings.to_dict(protocol), "policies": []})
+    begin = partial(evaluate.begin, place, protocol, overwrite=False)
+    seed = json.dumps({"protocol": parse.to_dict(protocol), "policies": []})
     return Target(stored(place / "results.json", lambda _: begin()), (RunError,), encoded([seed]), is_json=True)
 
 
@@ -131,7 +133,7 @@ def trials(place):
     seed = json.dumps({"key": "0", "name": "x", "seed": 1, "accuracy": 0.5, "seconds": 1.0, "images_per_second": 2.0})
 
     def read_result(path):
-        found = trial.read_result(one)
+        found = training.read_result(one)
         return None if found is None else results.make_rows({"x": [found]}, "x")[0].images_per_second
 
     return Target(stored(place / "x.json", read_result), (), encoded([seed]), is_json=True)

@@ -16,21 +16,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_study
 import torch
 import yaml
 from PIL import Image
 
 import fuzz
 import made_up
-import test_studies
 import tiny
 from slackaug import export
-from slackaug.checkpoints import Checkpoints, to_bytes
+from slackaug.augment.formats import published
+from slackaug.augment.policy import Policy
 from slackaug.data import DataError, load
 from slackaug.data import npz as npz_reader
-from slackaug.methods import published
-from slackaug.policy import Policy
 from slackaug.report import history, page
+from slackaug.runs.checkpoints import Checkpoints, to_bytes
 from slackaug.schema import PolicyError
 
 GIGABYTE = 1024**3
@@ -342,10 +342,10 @@ def test_a_strangers_run_is_not_written_to_through_links(name, kind, command, pr
 @pytest.mark.usefixtures("quick_search")
 def test_the_log_of_a_strangers_study_is_no_link(command, precious, tiny_npz, tmp_path):
     out = tmp_path / "study"
-    assert command(*test_studies.words(tiny_npz, out, "--baselines", "none", "--evaluations", 1)).returncode == 0
+    assert command(*test_study.words(tiny_npz, out, "--baselines", "none", "--evaluations", 1)).returncode == 0
     (out / "searches" / "0.log").unlink()
     (out / "searches" / "0.log").symlink_to(precious)
-    done = command(*test_studies.resume(out))
+    done = command(*test_study.resume(out))
     assert (done.returncode, "0.log: is a link, a pipe or a folder" in done.stderr) == (2, True)
     assert precious.read_text() == "precious"
 

@@ -18,14 +18,15 @@ from PIL import Image
 
 import slackaug
 import tiny
-from slackaug import elementary, foreign
-from slackaug.checkpoints import from_bytes
+from slackaug import foreign
+from slackaug.augment import transforms
+from slackaug.augment.apply import get_space
+from slackaug.augment.policy import Policy
 from slackaug.data import Split, cache, packages
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import Options
-from slackaug.policy import Policy
 from slackaug.report import samples
-from slackaug.spaces import get_space
+from slackaug.runs.checkpoints import from_bytes
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "slackaug"
@@ -162,7 +163,7 @@ IN_PYTHON = {
     ),
     "module 'slackaug' has no attribute 'serach'": lambda: slackaug.serach,
     "module 'slackaug.data' has no attribute 'laod'": lambda: slackaug.data.laod,
-    "a transformation needs a name, got ''": lambda: elementary.custom("", fog),
+    "a transformation needs a name, got ''": lambda: transforms.custom("", fog),
     "input_size (99, 99) exceeds its images, which are (16, 16)": lambda: rebuild(replace(DIGITS, input_size=(99, 99))),
     "expected images (B, 3, H, W) uint8, got (2, 3, 4, 4) torch.float32": lambda: rebuild(
         replace(DIGITS, train=Split(torch.zeros(2, 3, 4, 4), torch.zeros(2, dtype=torch.int64)))
@@ -230,7 +231,7 @@ def messages():
 
 def test_no_message_is_left_without_a_test():
     """Three words in a row of each are in a test: that somebody has looked at it, not that the test is good."""
-    tests = "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py")))
+    tests = "".join(path.read_text() for path in sorted(Path(__file__).parent.rglob("*.py")))
     tests = re.sub(r'"\s*\n\s*[fr]?"', "", tests.replace("\\", ""))
 
     def is_tested(piece):

@@ -5,14 +5,16 @@ import math
 from dataclasses import replace
 
 import pytest
+import test_slack
 import torch
 
 import slackaug
-import test_slack
 import tiny
-from slackaug import budget, engines, models
-from slackaug.policy import MU_FILE_MIN, MU_MAX, MU_MIN, Policy, SmoothedUniform
-from slackaug.spaces import get_space
+from slackaug import models
+from slackaug.augment.apply import get_space
+from slackaug.augment.policy import MU_FILE_MIN, MU_MAX, MU_MIN, Policy, SmoothedUniform
+from slackaug.engine import ways
+from slackaug.methods import budget
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -87,7 +89,7 @@ def test_precision_has_the_range_of_float32(monkeypatch):
     """bf16 or float32, never fp16: nothing that is a number in one is too large for the other."""
     for is_supported in (True, False):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda is_supported=is_supported, **_: is_supported)
-        kind = engines.precision()
+        kind = ways.precision()
         assert torch.finfo(kind).max > 1e38
     large = torch.tensor([1e30, -1e30]).bfloat16()
     assert torch.isfinite(large).all()

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackaug import schema
-from slackaug.elementary import custom
-from slackaug.policy import Policy, PolicyError
+from slackaug.augment.apply import SPACES, Space, augment
+from slackaug.augment.policy import Policy, PolicyError
+from slackaug.augment.transforms import custom
 from slackaug.rng import generator
-from slackaug.spaces import SPACES, Space, augment
 
 DOCUMENT = Policy.uniform("cifar").to_dict()
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import soak
-from slackaug.policy import Policy
+from slackaug.augment.policy import Policy
 
 BYTES_A_STEP = 200  # of metrics: a line every ten steps
 N_COMMANDS = 64

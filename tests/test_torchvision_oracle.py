@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import oracles
-from slackaug.elementary import TRANSFORMS
+from slackaug.augment.transforms import TRANSFORMS
 
 pytestmark = pytest.mark.torchvision
 
@@ -130,7 +130,7 @@ def test_equals_torchvision_on_tensors(functional, name):
 
 
 def test_flip_equals_torchvision(functional):
-    from slackaug.transforms import hflip
+    from slackaug.augment.functional import hflip
 
     for image, _ in cases("Identity"):
         assert torch.equal(hflip(image[None], torch.tensor([True]))[0], functional.horizontal_flip(image))

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from slackaug import cli, learn, learner, models, rng
-from slackaug.progress import Display
+from slackaug import cli, models, rng
+from slackaug.auto import learn, stages
+from slackaug.runs.progress import Display
 
 SETTINGS = {
     "pretrain": {"epochs": 2, "batch": 4},  # 6 steps
@@ -29,7 +30,7 @@ FORK = multiprocessing.get_context("forkserver")  # imports torch once for all p
 FORK.set_forkserver_preload(
     [
         "crash",
-        "slackaug.studies.study",
+        "slackaug.commands.study",
         "slackaug.report.page",
         "slackaug.report.live",
         "torch.fx.experimental.symbolic_shapes",
@@ -124,7 +125,7 @@ def live_and_die(words: list[str], log: str, moment: Moment, number: int) -> Non
     learn.search_seconds = lambda *_: 0.0
     show, replace, n_writes = Display.show, os.replace, 0
 
-    def show_or_die(self: Display, progress: learner.Progress, elapsed: float) -> None:
+    def show_or_die(self: Display, progress: stages.Progress, elapsed: float) -> None:
         if (progress.stage, progress.round, progress.step) == moment:
             os.kill(os.getpid(), number)
         show(self, progress, elapsed)

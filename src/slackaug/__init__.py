@@ -5,27 +5,27 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .api import search
-    from .checking import check
-    from .evaluation.comparison import evaluate
-    from .methods.published import load
-    from .policy import Policy
+    from .augment.formats.published import load
+    from .augment.module import SlackAugment
+    from .augment.policy import Policy
+    from .auto.check import check
+    from .commands.evaluate import evaluate
+    from .commands.search import search
+    from .commands.study import study
     from .schema import PolicyError
-    from .slackaugment import SlackAugment
-    from .studies.study import study
 
 __all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "check", "evaluate", "load", "search", "study"]
 
 # Imported at first use, so that `slackaug --help` need not wait for torch.
 _WHERE = {
-    "Policy": "policy",
+    "Policy": "augment.policy",
     "PolicyError": "schema",
-    "SlackAugment": "slackaugment",
-    "check": "checking",
-    "evaluate": "evaluation.comparison",
-    "load": "methods.published",
-    "search": "api",
-    "study": "studies.study",
+    "SlackAugment": "augment.module",
+    "check": "auto.check",
+    "evaluate": "commands.evaluate",
+    "load": "augment.formats.published",
+    "search": "commands.search",
+    "study": "commands.study",
 }
 
 

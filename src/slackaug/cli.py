@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-# Turns that threads wait before they sleep. By default they are so many that busy cores starve (benchmarks/busy.py).
+# Turns that threads wait before they sleep. By default they are so many that busy cores starve (research/busy.py).
 SPINS = "4000"
 DATA_HELP = (
     "A folder of class folders (with or without train/ and test/), FILE.npz, FILE.csv, digits, shapes, "
@@ -37,7 +37,8 @@ PresetOption = Annotated[
 ModelOption = Annotated[str | None, typer.Option(help="small, resnet18, wrn-40-2, timm:NAME, module:callable, ...")]
 ConfigOption = Annotated[str | None, typer.Option(help="YAML file with settings, such as a run's config.yaml.")]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="One setting: search.n_rounds=5; all are in docs/settings.md.")
+    list[str] | None,
+    typer.Option("--set", help="One setting: search.n_rounds=5; all are in docs/reference/settings.md."),
 ]
 ExcludeOption = Annotated[str | None, typer.Option(help="Transformations to leave out: Invert,Solarize")]
 BalancedOption = Annotated[
@@ -102,10 +103,10 @@ def check(
     """
     import json
 
-    from . import checking
+    from .auto import check
 
     sys.path.insert(0, "")
-    findings = checking.check(
+    findings = check.check(
         data,
         size=size,
         margin=bool(margin),
@@ -120,7 +121,7 @@ def check(
     if as_json:
         print(json.dumps(findings.as_dict(), indent=1))
     else:
-        print("\n".join(checking.lines(findings)))
+        print("\n".join(check.lines(findings)))
     if findings.problems:
         raise typer.Exit(1)
 
@@ -163,7 +164,7 @@ def search(
     ] = "fast",
 ) -> None:
     """Learn an augmentation policy for your images. Test images are never looked at."""
-    from . import api
+    from .commands import search as api
 
     if follows():
         sys.stderr = sys.__stderr__  # the line is understood: from here on the ensemble decides who says what
@@ -240,10 +241,10 @@ def evaluate(
 
     Given the same command again, it goes on where it was left.
     """
-    from .evaluation import comparison
+    from .commands import evaluate
 
     sys.path.insert(0, "")
-    comparison.evaluate(
+    evaluate.evaluate(
         data,
         policies or (),
         baselines=comma_separated(baselines),
@@ -309,8 +310,8 @@ def study(
     list_all: Annotated[bool, typer.Option("--list", help="Name all recipes, and exit.")] = False,
 ) -> None:
     """Several searches and several evaluations of each: the paper's tables, or the same on your own data."""
-    from .studies import recipes as study_recipes
-    from .studies import study as studies
+    from .commands import study as studies
+    from .judge.studies import recipes as study_recipes
 
     if list_all:
         print("\n".join(study_recipes.STUDIES))
@@ -359,7 +360,7 @@ def demo(
     ] = "runs/demo",
 ) -> None:
     """Search, evaluate and judge on the embedded handwritten digits: about two minutes on 2 cores."""
-    from . import demo as demonstration
+    from .commands import demo as demonstration
 
     demonstration.run(out, Console(width=None if sys.stdout.isatty() else 110))
 
@@ -370,8 +371,8 @@ def show(policies: PolicyArgument) -> None:
 
     Reads slackaug's policies and the published formats of SLACK, AutoAugment, Fast AA, DADA, DeepAA and PBA.
     """
-    from . import show as tables
-    from .methods import published
+    from .augment.formats import published
+    from .report import policy_table as tables
 
     if len(policies) > 2:
         raise typer.BadParameter(f"expected one or two policies, got {len(policies)}")
@@ -396,9 +397,9 @@ def figure(
     ] = None,
 ) -> None:
     """Draw a policy as the paper's pie, the course of a search, or strips of what each transformation does."""
-    from .report import command
+    from .commands import figure
 
-    print(command.draw(kind, source, out, position=position, images=image or ()))
+    print(figure.draw(kind, source, out, position=position, images=image or ()))
 
 
 @app.command()
@@ -446,7 +447,7 @@ def preview(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
 ) -> None:
     """A contact sheet of images: their most and least likely transformations, and random composites."""
-    from . import preview as contact_sheet
+    from .report import contact_sheet
 
     contact_sheet.write(policy, images, out, seed=seed, overwrite=overwrite)
     print(f"wrote {out}")
@@ -455,7 +456,7 @@ def preview(
 @app.command()
 def doctor() -> None:
     """Say what is installed, what is broken, and the line that mends it. Exits 1 where something is broken."""
-    from .doctor import findings
+    from .commands.doctor import findings
 
     broken = False
     for finding in findings():

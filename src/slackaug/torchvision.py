@@ -9,8 +9,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from . import slackaugment
-from .policy import Policy
+from .augment import module
+from .augment.policy import Policy
 
 
 class SlackAugment(v2.Transform):  # type: ignore[misc]  # torchvision carries no annotations
@@ -25,7 +25,7 @@ class SlackAugment(v2.Transform):  # type: ignore[misc]  # torchvision carries n
         self, policy: Policy | str | os.PathLike[str], *, strength: float = 1.0, generator: Generator | None = None
     ):
         super().__init__()
-        self.augment = slackaugment.SlackAugment(policy, strength=strength, generator=generator)
+        self.augment = module.SlackAugment(policy, strength=strength, generator=generator)
 
     @property
     def policy(self) -> Policy:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..prepare import Size
+from ..augment.prepare import Size
 from . import splits
 from .options import DataError, listing, percent, printable
 from .options import Options as Options  # also found here by others

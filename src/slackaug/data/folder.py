@@ -16,7 +16,7 @@ from .listing import Item, Listing, label_of
 from .options import DataError, Options, counted, examples, listing, printable
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
-# What slackaug writes, wherever it is told to: docs/files.md. A folder of images has neither of these.
+# What slackaug writes, wherever it is told to: docs/reference/files.md. A folder of images has neither of these.
 LOCK = ".lock"  # in a run, a study, an evaluation and a cache
 BESIDE_LOCK = {"config.yaml", "study.yaml", "trials", "results.json", "images.u8"}  # unless it has not begun
 BEFORE_A_RUN = "preparation-trials.json"  # there is no lock yet

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from ..policy import IMAGENET
+from ..augment.policy import IMAGENET
 from . import splits
 from .dataset import Dataset, with_margin
 from .files import checked, from_files, refuse_outside

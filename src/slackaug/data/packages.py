@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from .. import foreign
-from ..policy import CIFAR
+from ..augment.policy import CIFAR
 from ..schema import unknown
 from . import decode
 from .arrays import from_arrays

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from .. import schema
-from ..elementary import TRANSFORMS, Transform
+from ..augment.formats.published import find_slack, policy_file
+from ..augment.policy import Policy
+from ..augment.transforms import TRANSFORMS, Transform
 from ..files import write_atomically
-from ..methods.published import find_slack, policy_file
-from ..policy import Policy
 from . import fidelity, text
 from .fidelity import FIDELITY
 

@@ -47,7 +47,9 @@ def read(module: str) -> Module:
             )
         elif isinstance(node, ast.ImportFrom) and node.level:
             folder = Path(module).parents[node.level - 1]
-            found.own.update({alias.name: str(folder / (node.module or "")) for alias in node.names})
+            found.own.update(
+                {alias.name: str(folder.joinpath(*(node.module or "").split("."))) for alias in node.names}
+            )
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 found.foreign[alias.asname or alias.name] = (node.module or "", alias.name, alias.asname or "")

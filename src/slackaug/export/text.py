@@ -2,10 +2,11 @@
 
 import textwrap
 
-from .. import describe, schema
+from .. import schema
 from .._version import __version__
-from ..policy import Policy
-from ..spaces import paint_for
+from ..augment import describe
+from ..augment.apply import paint_for
+from ..augment.policy import Policy
 from . import fidelity
 from .fidelity import TESTED
 from .sources import Cutting, import_block, read

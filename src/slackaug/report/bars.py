@@ -5,24 +5,10 @@ from collections.abc import Sequence
 
 import torch
 
-from ..policy import MU_START, Policy
-from ..stability import Stability, stability
+from ..augment.policy import MU_START, Policy
+from ..augment.stability import Stability, stability
 from .charts import empty, padded, ticks
-from .scene import (
-    SMALL,
-    TEXT,
-    WIDTH,
-    Circle,
-    Line,
-    Rect,
-    Scene,
-    Shape,
-    Table,
-    Text,
-    paragraph,
-    shorten,
-    text_width,
-)
+from .scene import SMALL, TEXT, WIDTH, Circle, Line, Rect, Scene, Shape, Table, Text, paragraph, shorten, text_width
 from .strength import bounds_text, family, shares
 from .svg import render
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import runs
+from ..runs import folders
 from . import figures, plots
 
 
@@ -15,7 +15,7 @@ class Pies:
 
     def __init__(self, run: Path, folder: Path, n_steps: int, say: Callable[[str], None]):
         self.run, self.folder, self.n_steps, self.say = run, folder, n_steps, say  # n_steps: of a round
-        self.n_written, self.has_failed = len(runs.read_policies(run)), False  # of a resumed run they are there
+        self.n_written, self.has_failed = len(folders.read_policies(run)), False  # of a resumed run they are there
         self.writer: Any = None  # opens a file, so it is made when there is something to write
 
     def update(self) -> None:
@@ -28,7 +28,7 @@ class Pies:
             self.has_failed = True
 
     def write(self) -> None:
-        policies = runs.read_policies(self.run)
+        policies = folders.read_policies(self.run)
         if len(policies) <= self.n_written:
             return
         if self.writer is None:

@@ -8,12 +8,14 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import calibrate, composing, confirm, recipes, runs, settings
+from ..augment.apply import get_space
+from ..augment.policy import MAX_COMPOSED, Policy
+from ..auto import calibrate, composing, confirm
+from ..config import parse, presets
 from ..files import read_note
-from ..policy import MAX_COMPOSED, Policy
-from ..runs import RunError
+from ..runs import folders
+from ..runs.folders import RunError
 from ..schema import PolicyError
-from ..spaces import get_space
 
 MAX_STEPS = 2000  # that are held, beside the ends of rounds; a curve has a tenth of that
 MAX_ROUND = 1_000_000
@@ -39,7 +41,7 @@ class History(NamedTuple):
     """The course of a search."""
 
     run: Path
-    config: recipes.RunConfig
+    config: presets.RunConfig
     start: Policy  # the uniform policy that it began with
     steps: list[Step]  # as recorded, every few steps
     policies: list[Policy]  # at the end of each finished round
@@ -107,21 +109,21 @@ def read(run: Path | str) -> History:
             hint = f"it holds a study, whose runs are in {run / 'searches'}"
         raise RunError(f"{run}: holds no run (there is no config.yaml); {hint}")
     config = read_config(run / "config.yaml")
-    policies, composed = runs.read_policies(run), read_note(run / composing.FILE).get("n_positions")
+    policies, composed = folders.read_policies(run), read_note(run / composing.FILE).get("n_positions")
     if not isinstance(composed, int) or not 1 <= composed <= MAX_COMPOSED:
         composed = config.n_composed
     start = start_policy(config, policies, composed)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
     steps = without_other_trials(steps, len(start.pi) if policies else composed)
-    policy = read_result(run / runs.POLICY, policies)
+    policy = read_result(run / folders.POLICY, policies)
     rounds = policies[: config.search.n_rounds]
     return History(run, config, start, steps, rounds, policy, *read_calibration(run), *read_confirmation(run))
 
 
-def read_config(path: Path) -> recipes.RunConfig:
+def read_config(path: Path) -> presets.RunConfig:
     try:
-        return settings.update(recipes.BLANK, settings.read_yaml(path))
-    except settings.SettingError as error:
+        return parse.update(presets.BLANK, parse.read_yaml(path))
+    except parse.SettingError as error:
         raise RunError(f"{path}: is not the configuration of a run ({error})") from error
 
 
@@ -158,7 +160,7 @@ def text_in(note: dict[str, Any], name: str) -> str:
     return found[:LONGEST_REMARK] if isinstance(found, str) else ""
 
 
-def start_policy(config: recipes.RunConfig, policies: list[Policy], n_composed: int | None) -> Policy:
+def start_policy(config: presets.RunConfig, policies: list[Policy], n_composed: int | None) -> Policy:
     if policies:
         return Policy.uniform(policies[0].space, n_composed=len(policies[0].pi))
     space = get_space(config.space)
@@ -195,7 +197,7 @@ def without_other_trials(steps: list[Step], n_composed: int | None) -> list[Step
     return [step for step in steps if step.round or n_composed is None or step.n_composed in (None, n_composed)]
 
 
-def is_planned(step: Step, config: recipes.RunConfig) -> bool:
+def is_planned(step: Step, config: presets.RunConfig) -> bool:
     """Whether a search has such a step: an axis to the round 10^18 has no end."""
     search = config.search
     if step.round == 0:

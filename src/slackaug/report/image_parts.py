@@ -7,7 +7,7 @@ from typing import Any
 from PIL import Image
 
 from .. import rng
-from ..policy import Policy
+from ..augment.policy import Policy
 from . import figures
 from .pieces import Picture, picture
 from .samples import Samples

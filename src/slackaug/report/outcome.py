@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import schema
-from ..evaluation.intervals import Interval, paired, verdict
-from ..evaluation.results import IMBALANCED, percent, points
-from ..progress import duration
+from ..judge.intervals import Interval, paired, verdict
+from ..judge.results import IMBALANCED, percent, points
+from ..judge.studies.paper_tables import Figure
+from ..runs.progress import duration
 from ..schema import PolicyError, expect
-from ..studies.paper_tables import Figure
 
 TONES = ("better", "worse")
 LONGEST = 1000  # characters of a sentence

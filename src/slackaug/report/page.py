@@ -15,9 +15,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from .. import __version__, runs
+from .. import __version__
 from ..files import write_atomically
-from ..runs import RunError
+from ..runs import folders
+from ..runs.folders import RunError
 from ..schema import PolicyError, describe, read_json
 from . import outcome, run_page, study_page
 from .outcome import Outcome
@@ -45,7 +46,7 @@ def write(
     """
     folder = Path(folder)
     path = folder / NAME if out is None else Path(out)
-    running = runs.is_held(folder) if is_running is None else is_running
+    running = folders.is_held(folder) if is_running is None else is_running
     if path.is_dir():
         raise RunError(f"{path}: is a folder, expected a file for the report, such as {path / NAME}")
     if path.suffix.lower() not in SUFFIXES:  # it is replaced unasked: a slip must not cost config.yaml

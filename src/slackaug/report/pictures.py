@@ -11,9 +11,9 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Generator, Tensor
 
 from .. import rng
-from ..pil import MODES
-from ..policy import Policy
-from ..spaces import Composites, Parameters, draw, on_pil
+from ..augment.apply import Composites, Parameters, draw, on_pil
+from ..augment.pil import MODES
+from ..augment.policy import Policy
 from .scene import clean
 from .strength import bounds_text, shares
 

@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..policy import MU_START, Policy
+from ..augment.policy import MU_START, Policy
 from .scene import (
     LINE,
     SMALL,

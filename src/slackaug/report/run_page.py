@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from ..composing import number_of
+from ..augment.policy import Policy
+from ..augment.stability import CHANCE, agreement_of_rounds, agreement_text
+from ..auto.composing import number_of
 from ..data import DataError
-from ..policy import Policy
-from ..progress import duration
-from ..stability import CHANCE, agreement_of_rounds, agreement_text
+from ..runs.progress import duration
 from . import figures, history, image_parts, samples
 from .history import History
 from .outcome import Outcome

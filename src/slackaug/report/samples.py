@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from ..config.presets import DataConfig
 from ..data import DATASETS, DataError, Dataset, arrays, decode, files, folder, listing, load, npz, table
 from ..data.dataset import Options
-from ..recipes import DataConfig
 
 N_SAMPLES = 4
 

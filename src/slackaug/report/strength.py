@@ -1,8 +1,8 @@
 """What a bound mu means: the family of a transformation, and its strengths in units that people know."""
 
-from ..describe import range_text
-from ..elementary import Transform
-from ..policy import Policy
+from ..augment.describe import range_text
+from ..augment.policy import Policy
+from ..augment.transforms import Transform
 
 FAMILIES = {
     "geometric": "ShearX ShearY TranslateX TranslateY Rotate",

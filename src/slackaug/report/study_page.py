@@ -4,11 +4,11 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from .. import confirm
-from ..policy import Policy
-from ..runs import POLICY, RunError, learned
+from ..augment.policy import Policy
+from ..auto import confirm
+from ..judge.studies.plan import Study, read_study
+from ..runs.folders import POLICY, RunError, learned
 from ..schema import PolicyError
-from ..studies.plan import Study, read_study
 from . import figures, history
 from .outcome import Outcome
 from .pieces import Chart, chart

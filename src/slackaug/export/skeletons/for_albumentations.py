@@ -17,7 +17,7 @@ from albumentations.augmentations.geometric import functional as geometric
 from albumentations.augmentations.pixel import functional as pixel
 from PIL import Image
 
-from ...pil import (
+from ...augment.pil import (
     autocontrast,
     color,
     cutout,

@@ -14,7 +14,7 @@ from kornia import color as kc
 from kornia import enhance as ke
 from torch import Tensor, nn
 
-from ...transforms import (
+from ...augment.functional import (
     autocontrast,
     cutout,
     hue,

@@ -11,7 +11,7 @@ which DataLoader seeds per worker; the same seed gives the same pixels as slacka
 import torch
 from torch import Tensor, nn
 
-from ...transforms import (
+from ...augment.functional import (
     autocontrast,
     brightness,
     color,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from PIL import Image
 from timm.data import auto_augment as ops
 
-from ...pil import cutout, grayscale, hflip, hue, random_crop, random_resize_crop
+from ...augment.pil import cutout, grayscale, hflip, hue, random_crop, random_resize_crop
 from .numbers import FILL, FILL_GREY, POLICY
 from .one import Step, argument
 from .one_by_torch import draw

@@ -18,7 +18,7 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
-from ...pil import Box, contrast, cutout, hue, random_resize_crop, shear_x, shear_y
+from ...augment.pil import Box, contrast, cutout, hue, random_resize_crop, shear_x, shear_y
 from .numbers import FILL, FILL_GREY, POLICY
 from .one import Step, argument
 from .one_by_torch import draw

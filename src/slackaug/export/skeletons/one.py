@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import NamedTuple
 
-from ...pil import Box
+from ...augment.pil import Box
 from .numbers import FLIP, POLICY, SIGMA
 
 

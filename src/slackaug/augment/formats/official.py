@@ -1,0 +1,115 @@
+"""Reading the policies that the authors of SLACK published, in the text form `slack-official-policy/1`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import schema
+from ...schema import PolicyError, expect, unknown
+from ..apply import SPACES, Space
+from ..policy import CIFAR, IMAGENET, MAX_COMPOSED, MU_FILE_MIN, MU_START, Policy
+from ..transforms import TRANSFORMS, Transform
+
+SLACK_FORMAT = "slack-official-policy/1"
+# Where the file has the distance from no change, and we the strength itself.
+SLACK_NO_CHANGE = {"Solarize": 255, "Posterize": 8, "RandomResizeCrop": 1}
+SLACK_REQUIRED = ["format", "dataset", "num_ops", "transformations", "magnitude_ranges", "sigma", "logits", "mu"]
+SLACK_HISTORY = [
+    "source",
+    "licence",
+    "architecture",
+    "split",
+    "split_rule",
+    "search_steps",
+    "search_seconds",
+    "search_hyperparameters",
+]
+
+
+def read_slack(document: Mapping[str, Any]) -> Policy:
+    """A policy of the authors, out of its logits: its probabilities are rounded."""
+    schema.check_keys(document, SLACK_REQUIRED, (*SLACK_HISTORY, "official_names", "magnitude_free", "pi"))
+    space = read_slack_space(document)
+    n_composed = schema.integer(document["num_ops"], "num_ops", 1, MAX_COMPOSED)
+    dataset = schema.string(document["dataset"], "dataset")
+    mean, std = CIFAR if dataset.startswith("cifar") else IMAGENET
+    pi = read_matrix(document["logits"], "logits", n_composed, len(space), low=-100, high=100)
+    if "pi" in document:
+        rounded = read_matrix(document["pi"], "pi", n_composed, len(space), low=0, high=1)
+        if (pi.softmax(-1) - rounded).abs().max() > 1e-5:
+            raise PolicyError("pi: is not the softmax of logits; one of the two was changed")
+    return Policy(
+        space=space,
+        pi=pi,
+        mu=read_slack_mu(document["mu"], space),
+        sigma=schema.number(document["sigma"], "sigma", 1e-3, 1),
+        fill=tuple(round(255 * channel) for channel in mean),
+        mean=mean,
+        std=std,
+        learned={key: document[key] for key in ("dataset", *SLACK_HISTORY) if key in document},
+    )
+
+
+def read_slack_space(document: Mapping[str, Any]) -> Space:
+    """One of our spaces where the names and ranges are the same."""
+    names = schema.sequence(document["transformations"], "transformations", read_name)
+    ranges = document["magnitude_ranges"]
+    expect(isinstance(ranges, dict), "magnitude_ranges", "an object", ranges)
+    if ranges.keys() != set(names):
+        raise PolicyError("magnitude_ranges: expected one entry per transformation")
+    free = [name for name in names if TRANSFORMS[name].span is None]
+    if "magnitude_free" in document and document["magnitude_free"] != free:
+        raise PolicyError(f"magnitude_free: expected {', '.join(free) or 'none'}")
+    candidates = tuple(read_slack_transform(TRANSFORMS[name], ranges[name]) for name in names)
+    for space in SPACES.values():
+        if space.transforms == candidates:
+            return space
+    try:
+        return Space("custom", candidates)
+    except ValueError as error:
+        raise PolicyError(f"transformations: {error}") from None
+
+
+def read_name(value: object, where: str) -> str:
+    name = schema.string(value, where)
+    if name not in TRANSFORMS:
+        raise PolicyError(f"{where}: {unknown('transformation', name, list(TRANSFORMS))}")
+    return name
+
+
+def read_slack_transform(transform: Transform, span: object) -> Transform:
+    where = f"magnitude_ranges[{transform.name!r}]"
+    if transform.span is None:
+        expect(span is None, where, "null, for it has no magnitude", span)
+        return transform
+    ends = schema.sequence(span, where, schema.number, 2, 2)
+    if transform.name in SLACK_NO_CHANGE:
+        ends = [round(SLACK_NO_CHANGE[transform.name] - end, 12) for end in ends]
+    return with_span(transform, (ends[0], ends[1]), where)
+
+
+def with_span(transform: Transform, span: tuple[float, float], where: str) -> Transform:
+    try:
+        return replace(transform, span=span)
+    except ValueError as error:
+        raise PolicyError(f"{where}: {error}") from None
+
+
+def read_slack_mu(value: object, space: Space) -> Tensor:
+    """The bounds; those of parameter-free transformations moved at random in their search and mean nothing."""
+    bounds = schema.sequence(value, "mu", lambda entry, where: entry, len(space), len(space))
+    mu = [
+        MU_START if t.span is None else schema.number(bound, f"mu[{i}] ({t.name})", MU_FILE_MIN, 1)
+        for i, (bound, t) in enumerate(zip(bounds, space, strict=True))
+    ]
+    return torch.tensor(mu, dtype=torch.float64)
+
+
+def read_matrix(value: object, where: str, n_rows: int, n_columns: int, low: float, high: float) -> Tensor:
+    entry = partial(schema.number, low=low, high=high)
+    row = partial(schema.sequence, item=entry, low=n_columns, high=n_columns)
+    return torch.tensor(schema.sequence(value, where, row, n_rows, n_rows), dtype=torch.float64)

@@ -1,0 +1,83 @@
+"""What becomes of a stored image before a method acts on it: the paper's table of pre-processing, above 64 pixels.
+
+Data may be stored with a margin around what the network sees (side 8/7, e.g. 256 for 224): training then takes a random
+window, and testing the one in the centre. Axes: B images, (H, W) stored and (h, w) seen by the network.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from .. import rng
+from . import functional
+from .transforms import resize_window
+
+SMALL_IMAGE = 64  # pixels; up to it, images are shown as they are stored
+PADDING = 1 / 8
+Size = tuple[int, int]  # height and width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """From images (B, C, H, W) uint8 as stored to (B, C, h, w) as trained on, and as tested on."""
+
+    size: Size | None = None  # h and w; None: as stored
+    padding: float = 0.0  # black on every side, as a fraction of the size, around what the random window is taken from
+    least_area: float | None = None  # RandomResizeCrop of this share of the image to all of it, in place of a window
+    margin: bool | None = None  # how the data is to be stored: with a margin, whole, or either
+
+    def train(self, images: Tensor, generator: Generator | None) -> Tensor:
+        """Draws, on the CPU, only where chance has something to decide."""
+        u = self.draw(len(images), (images.shape[2], images.shape[3]), generator)
+        return self.apply(images, u.to(images.device))
+
+    def draw(self, n: int, stored: Size, generator: Generator | None) -> Tensor:
+        """The uniforms (n, 4), (n, 2) or (n, 0) that decide about n images of the stored size."""
+        if self.size is None:
+            return torch.empty(n, 0, dtype=torch.float64)
+        if self.least_area is not None:
+            return rng.uniform((n, 4), generator)
+        return rng.uniform((2, n), generator).T if stored != self.size or self.padding else torch.empty(n, 0)
+
+    def apply(self, images: Tensor, u: Tensor) -> Tensor:
+        """What the uniforms decided."""
+        if not u.shape[1]:
+            return images
+        assert self.size is not None
+        if self.least_area is not None:
+            area = self.least_area + (1 - self.least_area) * u[:, 0]
+            box = resize_window(area, u[:, 1:], images.shape[2], images.shape[3])  # (B, 4)
+            return functional.resize_crop(images, box, *self.size)
+        top, left = (
+            (u[:, axis] * (have - seen + 2 * pad + 1)).floor().long() - pad
+            for axis, (have, seen) in enumerate(zip(images.shape[2:], self.size, strict=True))
+            for pad in [round(self.padding * seen)]
+        )
+        return functional.crop(images, left, top, *self.size)
+
+    def test(self, images: Tensor) -> Tensor:
+        """The centre window, which is everything where there is no margin."""
+        if self.size is None:
+            return images
+        height, width = self.size
+        top, left = (round((have - seen) / 2) for have, seen in zip(images.shape[2:], self.size, strict=True))
+        return images[:, :, top : top + height, left : left + width]
+
+
+AS_STORED = Preparation()
+
+
+def window(size: Size) -> Preparation:
+    """Resize(256) + RandomCrop(224), or CenterCrop."""
+    return Preparation(size=size)
+
+
+def padded_window(size: Size) -> Preparation:
+    """Resize(256) + RandomCrop(224, padding=28), or CenterCrop: TrivialAugment's CIFAR defaults on large images."""
+    return Preparation(size=size, padding=PADDING, margin=True)
+
+
+def resize_crop(size: Size, least_area: float, *, margin: bool | None) -> Preparation:
+    """RandomResizeCrop; the area is uniform from `least_area` to 1, the aspect as in `elementary.resize_window`."""
+    return Preparation(size=size, least_area=least_area, margin=margin)

@@ -1,0 +1,124 @@
+"""What a search would cost, measured on a stand-in: a data set of the same numbers and sizes without its images."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from .. import models, rng
+from ..config import presets
+from ..config.presets import RunConfig
+from ..data import Dataset, Split
+from ..data.dataset import with_margin
+from ..data.files import assembled
+from ..data.options import Options, listing
+from ..data.rows import Rows
+from ..data.splits import HOLD_OUT
+from ..data.survey import Survey
+from . import learn
+
+LARGEST = 224  # pixels; the size of networks for photographs
+N_STAND_IN = 256  # images that stand in for the data when the cost is measured
+STEP_FLOPS = 60e9  # of a measured step on a CPU: about a second
+PASSES = 3  # forward and backward, in forward passes
+
+
+class Cost(NamedTuple):
+    preset: str
+    model: str
+    seconds: float
+
+
+def proposed_size(found: Survey) -> int:
+    """The shorter side of most images, or what networks for photographs take."""
+    shorter = sorted(min(size) for size in found.sizes.elements())
+    return min(LARGEST, shorter[len(shorter) // 2])
+
+
+def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
+    """A data set of the same numbers and sizes, of which a few random images are all there is."""
+    if size is None and len(found.sizes) > 1:
+        size = proposed_size(found)
+    options = Options(size=size, margin=margin)
+    side = options.stored_size
+    height, width = (side, side) if side else next(iter(found.sizes))
+    noise = torch.randint(0, 256, (N_STAND_IN, 3, height, width), generator=torch.Generator(), dtype=torch.uint8)
+
+    kept = {"train": 1.0 if found.count("test") else 1 - HOLD_OUT}
+
+    def split(part: str) -> Split:
+        share = kept.get(part, 1.0)
+        counts = torch.tensor([max(round(share * parts.get(part, 0)), 2) for parts in found.classes.values()])
+        labels = torch.arange(len(counts)).repeat_interleave(counts)
+        return Split(Rows(noise, torch.arange(len(labels)) % N_STAND_IN), labels)
+
+    dataset = Dataset(
+        name=found.name,
+        train=split("train"),
+        test=split("test"),
+        class_names=tuple(found.classes),
+        mean=(0.5, 0.5, 0.5),
+        std=(0.25, 0.25, 0.25),
+        fingerprint="",
+    )
+    return with_margin(dataset, options) if margin else dataset
+
+
+def without_images(found: Survey) -> Dataset:
+    """What a search would have, with a black pixel for each image; a DataError where it would be refused."""
+    if found.dataset is not None:
+        dataset = found.dataset
+    else:
+        assert found.listing is not None
+        n = len(found.readable)
+        pixels = Rows(torch.zeros(1, 3, 1, 1, dtype=torch.uint8), torch.zeros(n, dtype=torch.int64))
+        dataset = assembled(found.listing, pixels, found.readable)
+    dataset.halves(0)
+    return dataset
+
+
+def split_by_groups(stand_in: Dataset, found: Survey, dataset: Dataset) -> tuple[Dataset, list[str]]:
+    """The stand-in with the groups that a search would split, and what comes of it."""
+    said, labels, n_test = [], dataset.train.labels, len(dataset.test.labels)
+    counts = dataset.test.labels.bincount(minlength=len(found.classes)).tolist()
+    untested = [name for name, n in zip(found.classes, counts, strict=True) if not n]
+    if untested and not found.has_test:
+        said.append(f"classes that are not tested, for too few groups have them: {listing(untested)}")
+    images = stand_in.train.subset(torch.arange(len(labels)) % len(stand_in.train.labels)).images
+    divided = replace(stand_in, train=Split(images, labels), groups=dataset.groups)
+    train, val = (len(half.labels) for half in divided.halves(0))
+    said.append(f"whole groups give {train:,} images to learn on, {val:,} to validate with and {n_test:,} to test with")
+    return divided, said
+
+
+def measure(stand_in: Dataset, model: str | None, device: str) -> list[Cost]:
+    """A search with each preset."""
+    costs = []
+    for name in presets.PRESETS:
+        if name != "demo":
+            config = presets.preset(name, stand_in, model)
+            costs.append(Cost(name, config.model, seconds(config, stand_in, device)))
+    return costs
+
+
+def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
+    """Measured on a GPU; on a CPU, where a step may take minutes, with fewer images: there, time goes with images."""
+    if device.startswith("cuda"):
+        return learn.search_seconds(config, stand_in, device)
+    model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
+    n_passed = config.search.n_composites + (config.search.train_batch or 0) / config.search.batch
+    per_image = PASSES * n_passed * models.flops(model, stand_in.image_size)  # of search.batch, in a step
+    n_half = len(stand_in.train.labels) // 2
+    batch = min(config.search.batch, n_half, max(2, int(STEP_FLOPS / per_image)))
+    few = min(config.pretrain.batch, batch * 2)
+    share = min(config.search.batch, n_half) / batch
+    search = replace(
+        config.search,
+        batch=batch,
+        val_batch=max(2, round(min(config.search.n_val, n_half) / share)),
+        train_batch=config.search.train_batch and max(2, round(min(config.search.train_batch, n_half) / share)),
+    )
+    small = replace(config, pretrain=replace(config.pretrain, batch=few), search=search)
+    each = learn.step_seconds(small, stand_in, device)
+    each = each._replace(retraining=share * each.retraining, policy=share * each.policy)
+    return learn.whole_seconds(each, config)

@@ -1,0 +1,124 @@
+"""A run that was left is taken up again, from its newest checkpoint."""
+
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..augment.policy import Policy
+from ..config import layers
+from ..config.layers import is_foreign
+from ..config.presets import DataConfig, RunConfig
+from ..data import DataError, Dataset
+from ..runs import folders
+from ..runs.ensemble import n_processes
+from ..runs.folders import POLICY, START_ANEW, Run, RunError, what_changed
+from ..runs.progress import duration
+from . import learn
+from .conduct import SearchResult, Work, conduct, holding, read_data, writing
+from .stages import Learner
+
+TELLING = 0.1  # share of a search after which its seconds tell of the rest; before, much is compiling and calibration
+
+
+def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
+    """Resume a run from its newest checkpoint, or from its start where there is none."""
+    stored = work.ensemble.lead(lambda: read_config(work.folder))
+    with work.ensemble.together():
+        check_resumable(work, stored, model)
+        if weights is not None:
+            stored = found_elsewhere(stored, weights)
+    if work.ensemble.lead(lambda: folders.is_finished(work.folder)):
+        # Neither its data nor its network are needed, nor a checkpoint.
+        work.say(f"{work.folder}: this search is finished; its policy is {work.folder / POLICY}")
+        return SearchResult(work.ensemble.lead(lambda: Policy.load(work.folder / POLICY)), work.folder)
+    with holding(work, stored, lambda: Run(work.folder)) as run:
+        with work.ensemble.together(), writing(work, stored):
+            dataset = read_data(work, stored.data)
+            check_data(dataset, work.data, stored.data)
+            has_state = work.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
+            start = replace(stored, weights=None) if has_state else layers.known_weights(stored)
+            learner = Learner(start, dataset, work.device, work.ensemble, work.engine)
+        seconds = restore(work, run, learner)
+        if run is not None and learner.is_finished and not (work.folder / POLICY).is_file():  # somebody removed it
+            learn.save_result(run, learner, seconds)
+        return conduct(work, run, learner, dataset, seconds)
+
+
+def check_data(dataset: Dataset, place: str, stored: DataConfig) -> None:
+    """What was read from `place` are the images of the run, wherever they lay."""
+    if dataset.fingerprint != stored.fingerprint:
+        if os.path.abspath(place) == stored.source:
+            raise DataError(f"{place}: has changed since this run began (another fingerprint); begin another")
+        raise DataError(f"{place}: is not the data of this run (another fingerprint than that of {stored.source})")
+
+
+def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:
+    if model != (stored.model if is_foreign(stored.model) else None):  # a file alone may not name code to run
+        expected = f"give --model {stored.model}" if is_foreign(stored.model) else "do not give --model"
+        raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
+    if stored.n_ranks != work.ensemble.n_ranks:
+        raise RunError(
+            f"{work.folder}: this run has {n_processes(stored.n_ranks)}, not "
+            f"{work.ensemble.n_ranks}. To go on: {work.resume_command(stored)}"
+        )
+
+
+def found_elsewhere(stored: RunConfig, weights: str) -> RunConfig:
+    """With the file that the network started from where it lies now; no other one may take its place."""
+    if stored.weights is None:
+        raise RunError("the network of this run did not start from a file; do not give --weights with --resume")
+    return layers.known_weights(replace(stored, weights=weights))
+
+
+def restore(work: Work, run: Run | None, learner: Learner) -> float:
+    """Give every rank its state of the newest checkpoint; the seconds of work that are in it."""
+    saved: dict[str, Any] | None = None
+    with work.ensemble.together(), writing(work, learner.config):
+        if run is not None:
+            saved, remarks = run.load_checkpoint()
+            for remark in remarks:
+                work.say(remark)
+            if saved is not None and not is_of_a_search(saved):
+                raise NotOurs(work.folder)
+            run.cut_metrics(0 if saved is None else saved["metrics_size"])
+    states = None if run is None else [None] * learner.config.n_ranks if saved is None else learn.unpack(saved)
+    own = work.ensemble.scatter_states(states)
+    if own is None:
+        work.say("no checkpoint yet: starting again with the stored configuration")
+        return 0.0
+    try:
+        learner.set_state(own)
+        share, is_finished = learner.share_done(), learner.is_finished
+    except (LookupError, TypeError, AttributeError, ArithmeticError):  # whole, but not what this version writes
+        raise NotOurs(work.folder) from None
+    seconds = 0.0 if saved is None else float(saved["seconds"])
+    if not is_finished:
+        left = f"; about {duration(seconds * (1 - share) / share)} left" if share > TELLING else ""
+        work.say(f"going on after {share:.0%} of the search{left}")
+        changed = None if run is None else what_changed(work.folder)
+        if changed is not None:
+            work.say(changed)
+    return seconds
+
+
+class NotOurs(RunError):
+    """A checkpoint is whole, and still not what this version writes."""
+
+    def __init__(self, folder: Path):
+        super().__init__(f"{folder}: its checkpoint is not one of this slackaug's searches; {START_ANEW}")
+
+
+def is_of_a_search(saved: dict[str, Any]) -> bool:
+    """Whether it says how much of the metrics it has seen, and how long the work took."""
+    match saved:
+        case {"metrics_size": int(size), "seconds": int() | float() as seconds}:
+            return size >= 0 and 0 <= seconds < math.inf
+    return False
+
+
+def read_config(folder: Path) -> RunConfig:
+    if not (folder / "config.yaml").is_file():
+        raise RunError(f"{folder}: holds no run to resume (no config.yaml)")
+    return layers.read(folder / "config.yaml")

@@ -1,0 +1,294 @@
+"""`slackaug.evaluate`: several policies under one protocol, with intervals, differences and one plain sentence."""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ..augment.policy import Policy
+from ..config import layers, parse
+from ..config.presets import DataConfig, RunConfig
+from ..data import DataError, Dataset
+from ..judge import results, training
+from ..judge.backends import get_backend
+from ..judge.candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
+from ..judge.queue import Work, announce, check_candidates, choose, conduct, finished, warn_of_length
+from ..judge.results import Results
+from ..judge.training import Protocol
+from ..machine import machine
+from ..report import live
+from ..runs import folders
+from ..runs.folders import RunError
+from ..runs.progress import Reading
+
+MAX_SEEDS = 10_000
+OF_A_SEARCH = dict.fromkeys(
+    ("search", "pretrain", "balanced", "seed", "n_ranks"),
+    "is a setting of a search, which a training does not have; those of a training are evaluate.*, space, exclude, "
+    "flip, model and weights",
+)
+
+
+def evaluate(
+    data: str | os.PathLike[str],
+    policies: Sequence[PolicyLike] = (),
+    *,
+    baselines: Sequence[str] = (),
+    seeds: int = 4,
+    out: str | os.PathLike[str] | None = None,
+    preset: str | None = None,
+    model: str | None = None,
+    ops: str | None = None,
+    magnitudes: str = "own",
+    randaugment_grid: str | None = None,
+    save_models: str | os.PathLike[str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    set: Sequence[str] = (),
+    size: int | None = None,
+    margin: bool | None = None,
+    flip: bool | None = None,
+    skip_bad: bool = False,
+    group_by: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    device: str | None = None,
+    threads: int | None = None,
+    jobs: int | None = None,
+    backend: str = "local",
+    address: str | None = None,
+    console: Console | None = None,
+) -> Results:
+    """Train with each policy and each seed under one protocol, and test the last epoch.
+
+    `policies` are files of any known format, folders of runs, or policies; `baselines` are names such as none, uniform
+    or trivialaugment-wide. Results go to `out`/eval, and what is there already is not done again.
+    """
+    console = console or Console(stderr=True)
+    if isinstance(policies, str | os.PathLike | Policy) or isinstance(baselines, str) or isinstance(set, str):
+        raise TypeError("policies, baselines and set take lists, such as ['uniform', 'trivialaugment-wide']")
+    if seeds < 1:
+        raise ValueError(f"--seeds {seeds}: expected at least 1")
+    if seeds > MAX_SEEDS:
+        raise ValueError(f"--seeds {seeds}: expected at most {MAX_SEEDS}")
+    device, threads = machine(device, threads, is_here=address is None)
+    candidates = with_magnitudes(find_candidates(policies, baselines), magnitudes)
+    grid = find_grid(candidates, randaugment_grid)
+    folder = results_folder(policies, out) / "eval"
+    where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
+    given = {"preset": preset, "model": model, "space": ops, "flip": flip}
+    given |= {"weights": None if weights is None else os.fspath(weights)}
+    reading: dict[str, Any] = {"size": size, "margin": margin, "group_by": group_by, "cache": cache}
+    reading |= {"skip_bad": skip_bad or None}
+    stored = stored_config(policies)
+    training.load_once.cache_clear()  # files may have changed since an earlier call
+    source, dataset, lost = load_as(stored, os.fspath(data), reading, config, Reading(console))
+    chosen = configure(dataset, given, stored, config, set)
+    protocol = make_protocol(replace(source, fingerprint=dataset.fingerprint), dataset, chosen, chosen.model)
+    models = None if save_models is None else Path(save_models)
+    work = Work(protocol, folder, models, device, threads, where, console)
+    if lost:
+        work.say(f"the policy's run had {' '.join(lost)}; this is other data, and is read without unless that is given")
+    check_candidates(work, dataset, [*candidates, *grid])
+    with work.writing(), folders.held(folder):
+        begin(folder, protocol, overwrite=overwrite)
+        n_duplicates = announce(work, dataset)
+        remarks: dict[str, Any] = {"duplicates": n_duplicates}
+        if seeds == 1:
+            work.say("1 seed: there will be no intervals, and no verdict; give --seeds 2 or more")
+        for candidate in candidates:
+            if isinstance(candidate.augmentation, Policy):
+                warn_of_length(work, dataset, candidate.name, candidate.augmentation.learned.get("preset"))
+        if grid:
+            best, remarks["randaugment_grid"] = choose(work, grid)
+            candidates = with_choice(candidates, best)
+        trials = [work.trial(candidate, seed) for seed in range(seeds) for candidate in candidates]
+        names = [candidate.name for candidate in candidates]
+        reference = next((c.name for c in candidates if c.is_baseline), None)
+        subject = next((c.name for c in candidates if not c.is_baseline), names[-1])
+
+        def summary() -> Results:
+            found = finished(trials)
+            rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
+            verdict = results.judge(rows, subject, reference) + results.reservations(rows, dataset, n_duplicates)
+            return Results(protocol, dataset.class_names, reference, rows, verdict, remarks)
+
+        conduct(work, trials, lambda: results.write(summary(), folder))
+        final = summary()
+        results.write(final, folder)
+    console.print(results.table(final, console.width))
+    work.say(final.verdict)
+    work.say(f"all results are in {folder / 'results.json'} and {folder / 'results.csv'}")
+    if stored is not None and folder.parent == run_folder(policies):
+        is_its_own = stored.data.fingerprint == dataset.fingerprint
+        if live.attempt(folder.parent, dataset if is_its_own else None, work.say):
+            work.say(f"the report is {folder.parent / 'report.html'}")
+    return final
+
+
+def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig, model: str) -> Protocol:
+    return Protocol(
+        data=source,
+        data_digest=training.data_digest(dataset),
+        model=model,
+        space=config.space,
+        exclude=config.exclude,
+        flip=config.flip,
+        weights=config.weights,
+        weights_digest=config.weights_digest,
+        fit=config.evaluate,
+    )
+
+
+def results_folder(policies: Sequence[PolicyLike], out: str | os.PathLike[str] | None) -> Path:
+    """`out`, or the folder of the run that the first policy comes from."""
+    if out is not None:
+        if (Path(out) / folders.STUDY).is_file():
+            raise RunError(f"{out}: holds a study, which has results of its own; choose another -o")
+        return Path(out)
+    folder = run_folder(policies)
+    if folder is None:
+        raise ValueError("give a folder for the results: -o runs/x (a policy of a run would use that run's folder)")
+    return folder
+
+
+def folder_of(policies: Sequence[PolicyLike]) -> Path | None:
+    """Where the first policy lies."""
+    if not policies or isinstance(policies[0], Policy):
+        return None
+    path = Path(policies[0])
+    return path if path.is_dir() else path.parent
+
+
+def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
+    folder = folder_of(policies)
+    return folder if folder is not None and (folder / "config.yaml").is_file() else None
+
+
+def stored_config(policies: Sequence[PolicyLike]) -> RunConfig | None:
+    """The settings of the run that the first policy comes from, or of all searches of the study."""
+    if (folder := run_folder(policies)) is not None:
+        return layers.read(folder / "config.yaml")
+    folder = folder_of(policies)
+    if folder is None or not (folder / folders.STUDY).is_file():
+        return None
+    searches, model = layers.read(folder / folders.SEARCHES), parse.read_yaml(folder / folders.STUDY).get("model")
+    if model == searches.model:
+        return searches
+    return replace(searches, model=str(model), weights=None, weights_digest=None)  # it evaluates another network
+
+
+def load_as(
+    stored: RunConfig | None,
+    source: str,
+    given: dict[str, Any],
+    config: str | os.PathLike[str] | None,
+    reading: Reading,
+) -> tuple[DataConfig, Dataset, list[str]]:
+    """The data, read as the first policy's run has read it, but for what is given; where it has changed since, too.
+
+    Other data is read as it is, but that groups are kept wherever it has them: without them, images of one group are
+    trained on and tested with. Then the options of the run that do not count come with it.
+    """
+    own = layers.data_config(source, given, config)
+    if stored is None:
+        return own, training.dataset(own, reading), []
+    run = stored.data
+    as_run = layers.data_config(source, given, config, run)
+    if is_same_place(source, run.source):
+        return as_run, training.dataset(as_run, reading), []
+    own = replace(own, cache=as_run.cache)
+    grouped = replace(own, group_by=as_run.group_by)
+    exact = layers.data_config(source, {}, None, run)  # by which it is known again where it has moved
+    reasons = []
+    for choice in dict.fromkeys((exact, grouped, own)):
+        try:
+            dataset = training.dataset(choice, reading)
+        except DataError as error:  # other data may have no such groups
+            reasons.append(str(error))
+            continue
+        if dataset.fingerprint == run.fingerprint:
+            return as_run, training.dataset(as_run, reading), []
+        if choice in (grouped, own):
+            lost = [option for option in as_run.options() if option not in choice.options()]
+            return choice, dataset, [" ".join(option) for option in lost]
+    raise DataError("; and without the options of the policy's run: ".join(dict.fromkeys(reasons)))
+
+
+def is_same_place(source: str, stored: str) -> bool:
+    """A relative path, as old runs have it, tells nothing: the next command may be given elsewhere."""
+    if not os.path.exists(source):
+        return source == stored  # a name
+    return os.path.isabs(stored) and os.path.exists(stored) and os.path.samefile(source, stored)
+
+
+def configure(
+    dataset: Dataset,
+    given: dict[str, Any],
+    stored: RunConfig | None,
+    config: str | os.PathLike[str] | None,
+    assignments: Sequence[str],
+) -> RunConfig:
+    """The settings of the first policy's run, or of the preset or the file, changed by --set and the options."""
+    given = {key: value for key, value in given.items() if value is not None}
+    asked = layers.read_assignments(assignments, OF_A_SEARCH) | given
+    if stored is None:
+        return layers.configure(dataset, given, config, assignments)
+    if "preset" in given or config is not None:  # another protocol on the data of the run
+        chosen = layers.configure(dataset, given, config, assignments)
+        return layers.configure(dataset, given, config, assignments, before=of_data(stored, chosen))
+    if "model" not in asked and layers.is_foreign(stored.model):  # a file alone may not name code to run
+        raise RunError(
+            f"the policy was learned with the network {stored.model}: give --model {stored.model}, or another"
+        )
+    wanted = replace(stored, space=asked.get("space", stored.space), model=asked.get("model", stored.model))
+    before = {"preset": stored.preset, "space": stored.space, "model": stored.model} | of_data(stored, wanted)
+    if wanted.model == stored.model:  # another network has settings of its own
+        before["evaluate"] = parse.to_dict(stored.evaluate)
+    return layers.configure(dataset, given, None, assignments, before=before)
+
+
+def of_data(stored: RunConfig, wanted: RunConfig) -> dict[str, Any]:
+    """What a run has settled about its images, whatever the protocol: flips; what is left out, where the space is the
+    same; and the weights that training starts from, where the network is."""
+    found: dict[str, Any] = {} if stored.flip is None else {"flip": stored.flip}
+    found |= {"exclude": list(stored.exclude)} if wanted.space == stored.space else {}
+    if wanted.model == stored.model:
+        found |= {"weights": stored.weights, "weights_digest": stored.weights_digest}
+    return found
+
+
+def begin(folder: Path, protocol: Protocol, *, overwrite: bool) -> None:
+    """Results of another protocol are not mixed with these, and not thrown away unasked."""
+    if overwrite:
+        for own in ("results.json", "results.csv"):
+            (folder / own).unlink(missing_ok=True)
+        shutil.rmtree(folder / "trials", ignore_errors=True)
+    try:
+        before = flat(json.loads((folder / "results.json").read_bytes())["protocol"])
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise RunError(f"{folder / 'results.json'}: is not a file of ours; choose another -o, or --overwrite") from None
+    now = flat(parse.to_dict(protocol))
+    for where in ("data.source", "data.cache", "weights"):
+        before[where] = now[where]  # the same images may lie elsewhere
+    differences = [f"{name} was {before.get(name)}, is {now[name]}" for name in now if before.get(name) != now[name]]
+    if differences:
+        raise RunError(
+            f"{folder}: holds results of another protocol ({'; '.join(differences)}); choose another -o, or replace "
+            "them with --overwrite"
+        )
+
+
+def flat(document: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """{"fit": {"lr": 0.1}} as {"fit.lr": 0.1}."""
+    found: dict[str, Any] = {}
+    for key, value in document.items():
+        found |= flat(value, f"{where}{key}.") if isinstance(value, dict) else {f"{where}{key}": value}
+    return found

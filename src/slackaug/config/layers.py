@@ -1,0 +1,155 @@
+"""The configuration of a search: a preset, changed by a file, then by --set, then by the options."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from .. import foreign
+from ..auto.stages import start_policy
+from ..data import Dataset
+from ..data.sources import located
+from ..engine import weights as start
+from ..methods.slack import SearchConfig
+from ..runs.ensemble import n_processes
+from . import parse, presets
+from .presets import BLANK, DataConfig, RunConfig
+
+REPLACED_BY_A_BUDGET = ("policy_lr", "kl_weight")
+READING = ("size", "margin", "skip_bad", "group_by", "cache")  # of DataConfig: how data is read, not which
+
+
+def read(path: Path) -> RunConfig:
+    """All settings of a run, or of the searches of a study, from their file."""
+    return parse.update(BLANK, parse.read_yaml(path))
+
+
+def data_config(
+    source: str, given: dict[str, Any], config: str | os.PathLike[str] | None, before: DataConfig | None = None
+) -> DataConfig:
+    """How the data is read: as the options say; where they say nothing, as the file has it, and then as `before`.
+
+    Places are whole, for a later command may be given elsewhere. An empty --group-by is none.
+    """
+    stored = parse.read_yaml(config).get("data", {}) if config is not None else {}
+    parse.update(BLANK, {"data": stored})  # finds what is no setting, or not of its kind
+    read = {key: value for key, value in stored.items() if key in READING}
+    read |= {key: value for key, value in given.items() if value is not None}
+    read = ({} if before is None else {key: getattr(before, key) for key in READING}) | read
+    if read.get("cache") is not None:
+        read["cache"] = os.path.abspath(os.path.expanduser(read["cache"]))
+    read["group_by"] = read.get("group_by") or None
+    return parse.update(BLANK, {"data": read | {"source": located(source)}}).data
+
+
+def configure(
+    dataset: Dataset,
+    given: dict[str, Any],
+    config: str | os.PathLike[str] | None,
+    assignments: Sequence[str],
+    n_ranks: int = 1,
+    before: dict[str, Any] | None = None,
+) -> RunConfig:
+    """The preset, changed by `before`, the file, then by --set, then by the options."""
+    changes = parse.read_yaml(config) if config is not None else {}
+    changes.pop("data", None)  # which data it was for; the command says which it is for now, and how that is read
+    if "model" not in given and is_foreign(str(changes.get("model", ""))):
+        raise parse.SettingError(f"{config}: a file may not name code to run; give --model {changes['model']} too")
+    assigned = read_assignments(
+        assignments,
+        {"data": "the data is given by DATA and its options: --size, --margin, --skip-bad, --group-by, --cache"},
+    )
+    layers = [{"n_ranks": n_ranks}, before or {}, changes, assigned, given]
+    together = reduce(merge, layers)
+    name = together.get("preset") or presets.default_preset()
+    model = parse.checked(together.get("model"), str | None, "model")
+    chosen = changed(presets.preset(str(name), dataset, model), layers)
+    refuse_without_effect(chosen, assigned)
+    if chosen.n_ranks != n_ranks:
+        raise parse.SettingError(
+            f"n_ranks={chosen.n_ranks}, but this search has {n_processes(n_ranks)}; give "
+            f"--set n_ranks={n_ranks}, or start it with torchrun --nproc-per-node {chosen.n_ranks} -m slackaug search"
+        )
+    start_policy(chosen, dataset)  # an unknown transformation in `exclude` is found here, not later
+    return chosen
+
+
+def read_assignments(assignments: Sequence[str], decided: dict[str, str]) -> dict[str, Any]:
+    """What --set gives, all of it together; `decided` says of settings that it may not give what does."""
+    found: dict[str, Any] = {}
+    for text in assignments:
+        assignment = parse.parse_assignment(text)
+        for key in assignment.keys() & decided.keys():
+            raise parse.SettingError(f"--set {text}: {decided[key]}")
+        found = merge(found, assignment)
+    return found
+
+
+def changed(base: RunConfig, layers: Sequence[dict[str, Any]]) -> RunConfig:
+    """The base, changed by each layer in turn, but checked at the end alone: settings may need one another."""
+    layers = [with_rates({"weights_digest": None} | layer if "weights" in layer else layer) for layer in layers]
+    return known_weights(parse.update(base, reduce(merge, [*layers, with_distance(base.search, layers)])))
+
+
+def known_weights(config: RunConfig) -> RunConfig:
+    """The file that the network starts from, wherever the next command is given, and the same by its content."""
+    if config.weights is None:
+        return config
+    path, digest = os.path.abspath(config.weights), start.digest(config.weights)
+    if config.weights_digest not in (None, digest):
+        raise start.WeightsError(f"--weights {path}: is not the file that this run began with (its content is another)")
+    return replace(config, weights=path, weights_digest=digest)
+
+
+def with_distance(base: SearchConfig, layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Who changes the number of rounds alone wants more or fewer of them, and not a policy that goes further."""
+    n_rounds, budget = base.n_rounds, base.kl_budget
+    for given in map(of_search, layers):
+        before, n_rounds = n_rounds, given.get("n_rounds", n_rounds)
+        if "kl_budget" in given:
+            budget = given["kl_budget"]
+        elif isinstance(budget, float) and isinstance(n_rounds, int) and n_rounds > 0:  # else it is refused later
+            budget = budget * before**2 / n_rounds**2
+    return {} if budget == base.kl_budget else {"search": {"kl_budget": budget}}
+
+
+def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
+    """Who gives a rate of the search does not want it to be found, unless the same file or command asks for that, too:
+    a run's file has both, and what is given after it counts."""
+    given = of_search(changes)
+    off: dict[str, Any] = {"calibrate": False} if "model_lr" in given else {}
+    off |= {"kl_budget": None} if given.keys() & {*REPLACED_BY_A_BUDGET} else {}
+    return merge({"search": off}, changes) if off else changes
+
+
+def refuse_without_effect(chosen: RunConfig, assigned: dict[str, Any]) -> None:
+    """Of --set: who gives a budget and what it stands in place of expects both to count. Files are left alone, for that
+    of a run has all fields; and so is model_lr with calibrate, for it is where the trials begin."""
+    given = of_search(assigned)
+    unused = [name for name in (*REPLACED_BY_A_BUDGET, "mu_divisor") if name in given]
+    if chosen.search.kl_budget is not None and unused:
+        names = [name for name in ("kl_budget", *unused) if name in given]
+        raise parse.SettingError(
+            f"{' '.join(f'--set search.{name}={given[name]}' for name in names)}: a budget stands in place of the "
+            f"policy's rates and KL weight, which have no effect beside it; give either the budget or these, with "
+            "--set search.kl_budget=null"
+        )
+
+
+def of_search(changes: dict[str, Any]) -> dict[str, Any]:
+    found = changes.get("search")
+    return found if isinstance(found, dict) else {}
+
+
+def merge(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    """Nested dictionaries; the second wins."""
+    both = {key: merge(first[key], then[key]) for key in first.keys() & then.keys()
+            if isinstance(first[key], dict) and isinstance(then[key], dict)}  # fmt: skip
+    return first | then | both
+
+
+def is_foreign(model: str) -> bool:
+    """Whether a name stands for a user's own code: module:callable."""
+    return foreign.is_reference(model) and model.partition(":")[0] not in ("timm", "torchvision")

@@ -1,0 +1,167 @@
+"""Training a model under a policy: the pre-training of theta_0, and evaluation (App. B.5).
+
+One composite per image, drawn anew each time. Axes: B images of a batch, P parameters of the model.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .. import rng
+from ..augment.apply import Composites, Parameters, draw, execute
+from ..augment.policy import Policy
+from ..augment.prepare import AS_STORED, Preparation
+from ..data import Batches, Split
+from ..judge.baselines import Method
+from . import hypergrad
+from .passes import Normalise, one_pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitConfig:
+    """The comments are the meanings in docs/reference/settings.md (`make settings`)."""
+
+    epochs: int = 200  # passes over the training images
+    batch: int = 128  # images of a step
+    lr: float = 0.1  # highest rate; cosine to zero, step by step
+    warmup_epochs: int = 0  # epochs in which the rate rises evenly, before the cosine
+    momentum: float = 0.9  # momentum of SGD
+    nesterov: bool = True  # the momentum is Nesterov's; no effect where it is 0
+    weight_decay: float = 5e-4  # weight decay, of all parameters but batch-norm's
+    clip: float | None = 5.0  # highest norm of the gradient; null: any
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.warmup_epochs > self.epochs:
+            raise ValueError(f"warmup_epochs must not exceed epochs, got {self.warmup_epochs} of {self.epochs}")
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"lr must be positive, got {self.lr}")
+        for name in ("warmup_epochs", "momentum", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.clip is not None and not 0 < self.clip < math.inf:
+            raise ValueError(f"clip must be positive, or null for none, got {self.clip}")
+
+
+def decaying(model: nn.Module) -> Tensor:
+    """(P,): 1 where weight decay applies, 0 for the parameters of batch-norm."""
+    exempt = {id(p) for m in model.modules() if isinstance(m, _BatchNorm) for p in m.parameters()}
+    parameters = hypergrad.trainable(model)
+    return torch.cat([torch.full_like(p, float(id(p) not in exempt)).flatten().detach() for p in parameters])
+
+
+def descend(theta: Tensor, momentum: Tensor, g: Tensor, decay: Tensor, lr: Tensor, config: FitConfig) -> None:
+    """A step of SGD along the gradient g, in place; all (P,) but lr."""
+    g = hypergrad.clip(g, config.clip) + decay * theta
+    momentum.mul_(config.momentum).add_(g)
+    g = g + config.momentum * momentum if config.nesterov else momentum
+    theta.sub_(lr * g)
+
+
+class Fit:
+    """A training that goes on step by step and can be left and taken up again at any of them."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        policy: Policy | Method,
+        train: Split,
+        config: FitConfig,
+        streams: dict[str, Generator],
+        preparation: Preparation = AS_STORED,
+    ):
+        self.model, self.policy, self.train, self.config, self.streams = model, policy, train, config, streams
+        self.preparation = preparation
+        self.theta = hypergrad.flatten_(model)
+        self.decay = config.weight_decay * decaying(model)
+        self.momentum = torch.zeros_like(self.theta)
+        self.normalise = Normalise(policy).to(train.images.device)
+        self.batches = Batches(len(train.labels), config.batch, streams["train data"])
+        self.n_steps = config.epochs * self.batches.per_epoch
+        self.descend = descend
+        self.done = 0
+
+    def lr(self) -> float:
+        warmup = self.config.warmup_epochs * self.batches.per_epoch
+        if self.done < warmup:
+            return self.config.lr * (self.done + 1) / warmup
+        progress = (self.done - warmup) / max(self.n_steps - warmup, 1)
+        return self.config.lr * 0.5 * (1 + math.cos(math.pi * progress))
+
+    def step(self) -> Tensor:
+        """One step of SGD; the loss before it."""
+        drawn = {name: value.to(self.theta.device, non_blocking=True) for name, value in self.draw().items()}
+        loss = self.move(**drawn)
+        self.done += 1
+        return loss
+
+    def draw(self) -> dict[str, Tensor]:
+        """All that chance and the schedule decide about the next step, on the CPU."""
+        index = self.batches.next()
+        height, width = self.train.images.shape[2:]
+        window = self.preparation.draw(len(index), (height, width), self.streams["transform"])
+        tau = self.policy.sample(len(index), self.streams["policy"], self.done / self.n_steps)
+        (op, magnitude, active, _), u, flip = draw(tau, self.streams["transform"], flip=self.policy.flip)
+        lr = torch.tensor(self.lr(), dtype=torch.float64)
+        drawn = {"index": index, "window": window, "op": op, "magnitude": magnitude, "active": active, "u": u,
+                 "flip": flip, "lr": lr}  # fmt: skip
+        images = self.train.read_ahead(index)
+        return drawn if images is None else drawn | {"images": images}
+
+    def move(
+        self,
+        index: Tensor,
+        window: Tensor,
+        op: Tensor,
+        magnitude: Tensor,
+        active: Tensor,
+        u: Tensor,
+        flip: Tensor,
+        lr: Tensor,
+        images: Tensor | None = None,
+    ) -> Tensor:
+        """Take the images, augment them as was drawn, and move theta; on the device."""
+        images, labels = self.train.take(index, images)
+        images = self.preparation.apply(images, window)
+        parameters = Parameters(Composites(op, magnitude, active, self.policy.space), u, flip)
+        g, loss = self.gradient(self.augment(images, parameters), labels)
+        self.descend(self.theta, self.momentum, g, self.decay, lr, self.config)
+        return loss
+
+    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
+        return execute(images, parameters, self.policy.fill)
+
+    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(P,), and the loss."""
+        return one_pass(self.model, self.normalise, images, labels, self.streams["model"])
+
+    def get_state(self) -> dict[str, Any]:
+        return {
+            "done": self.done,
+            "model": {name: value.clone() for name, value in self.model.state_dict().items()},
+            "momentum": self.momentum.clone(),
+            "batches": self.batches.get_state(),
+            "streams": rng.get_state(self.streams),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.done = state["done"]
+        self.model.load_state_dict(state["model"])
+        self.momentum.copy_(state["momentum"])
+        self.batches.set_state(state["batches"])
+        rng.set_state(self.streams, state["streams"])
+
+
+@torch.no_grad()
+def predict(
+    model: nn.Module, normalise: Normalise, data: Split, batch: int = 500, preparation: Preparation = AS_STORED
+) -> Tensor:
+    """The logits (B, C) for images without augmentation, with the running statistics of batch-norm."""
+    model.eval()
+    return torch.cat([model(normalise(preparation.test(images))) for images in data.images.split(batch)])

@@ -1,0 +1,284 @@
+"""Every method that a policy is compared with, by name: what it draws for each image, and what it adds by default.
+
+A method is made of parts that act one after the other: its own, then its defaults (crop, colour jitter), the mirror
+flip, and Cutout last. Axes: n draws, L positions, M levels. Departures from the methods' own code:
+docs/science/fidelity.md.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+from torch import Generator
+
+from ..augment import prepare
+from ..augment.apply import Composites, Space, get_space
+from ..augment.formats import autoaugment, forms, published
+from ..augment.formats.forms import ENHANCERS, FAST_AA, WARPS, DeepAA
+from ..augment.formats.published import AnyPolicy
+from ..augment.policy import MAX_COMPOSED, RGB, Policy
+from ..augment.prepare import SMALL_IMAGE, Preparation, Size
+from ..augment.samplers import All, Sampler, Some, UniformMagnitudes, WithoutFlips
+from ..augment.transforms import TRANSFORMS, Transform
+from ..data import Dataset
+from ..schema import unknown
+
+TOP_LEVEL = 30  # of TrivialAugment and RandAugment: 31 levels, from 0
+RANDAUGMENT = 2, 9  # N and M
+FILE = "file:"
+VERSION = 1  # of the definitions: raise it when one changes, and earlier results are not taken for its own
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Method:
+    """What a network is trained with. The statistics are those of the data: one protocol for all methods."""
+
+    name: str
+    parts: tuple[Sampler, ...]  # drawn independently, and acting in this order
+    flip: bool
+    fill: tuple[int, ...]
+    mean: RGB
+    std: RGB
+    preparation: Preparation
+
+    @cached_property
+    def space(self) -> Space:
+        """The transformations of all parts, one after the other."""
+        return Space(self.name, tuple(transform for part in self.parts for transform in part.space))
+
+    def sample(self, n: int, generator: Generator | None, progress: float = 0.0) -> Composites:
+        """One composite an image, its positions those of the parts in turn."""
+        drawn = [part.sample(n, generator, progress) for part in self.parts]
+        first = accumulate((len(part.space) for part in self.parts), initial=0)  # each part's index into the space
+        op = torch.cat([tau.op + i for tau, i in zip(drawn, first, strict=False)], 1)  # (n, L)
+        magnitude = torch.cat([tau.magnitude for tau in drawn], 1)
+        active = torch.cat([tau.active for tau in drawn], 1)
+        return Composites(op, magnitude, active, self.space)
+
+
+# --- defaults ---------------------------------------------------------------------------------------------------------
+
+
+class Defaults(NamedTuple):
+    """What a method adds to every image, whatever it draws."""
+
+    parts: tuple[Sampler, ...] = ()
+    preparation: Preparation | None = None  # None: as the data is stored
+
+
+def is_small(size: Size) -> bool:
+    return max(size) <= SMALL_IMAGE
+
+
+def fixed(name: str, strength: float) -> Transform:
+    return replace(TRANSFORMS[name], name=f"{name} (default)", span=(strength, strength))
+
+
+def jitter(strength: float, hue: float = 0.0, suffix: str = "") -> All:
+    """ColorJitter: factors uniform in 1 - strength .. 1 + strength, in random order."""
+    spans = dict.fromkeys(("Brightness", "Contrast", "Color"), strength) | ({"Hue": hue} if hue else {})
+    return All(
+        space=Space("jitter", tuple(
+            replace(TRANSFORMS[name], name=name + suffix, span=(-most, most), signed=False)
+            for name, most in spans.items()
+        )),
+        shuffled=True,
+    )  # fmt: skip
+
+
+def nothing(size: Size) -> Defaults:
+    return Defaults()
+
+
+def cifar(size: Size) -> Defaults:
+    """A random crop by 4 pixels of 32, and Cutout of 16 of 32. Of large images the preparation takes the crop."""
+    crop, cutout = fixed("RandomCrop", 4 / 32), fixed("Cutout", 16 / 32)
+    if is_small(size):
+        return Defaults((All(space=Space("cifar defaults", (crop, cutout))),))
+    return Defaults((All(space=Space("cifar defaults", (cutout,))),), prepare.padded_window(size))
+
+
+def imagenet(size: Size) -> Defaults:
+    """RandomResizeCrop and ColorJitter."""
+    preparation = prepare.resize_crop(size, 0.08, margin=None if is_small(size) else True)
+    return Defaults((jitter(0.4, suffix=" (default)"),), preparation)
+
+
+def usual(size: Size) -> Defaults:
+    return cifar(size) if is_small(size) else imagenet(size)
+
+
+def domainbed_crop(size: Size) -> Defaults:
+    return Defaults((), prepare.resize_crop(size, 0.7, margin=False))
+
+
+# --- the methods' own parts -------------------------------------------------------------------------------------------
+
+Parts = tuple[Sampler, ...]
+
+
+def empty(size: Size, space: Space) -> Parts:
+    return ()
+
+
+def none(size: Size, space: Space) -> Parts:
+    return (Policy.uniform(Space("none", (TRANSFORMS["Identity"],)), n_composed=1),)
+
+
+def uniform(size: Size, space: Space, exclude: tuple[str, ...] = (), n_composed: int = 3) -> Parts:
+    """Where SLACK's search starts."""
+    present = [name for name in exclude if name in space.names]  # a search may have left it out already
+    return (Policy.uniform(space.exclude(*present) if present else space, n_composed=n_composed),)
+
+
+def fourteen(name: str, shear: float, shift: tuple[float, float], degrees: float, bits: int, enhance: float) -> Space:
+    """RandAugment's transformations without Invert, at strengths that are largest at level 30."""
+    spans = dict.fromkeys(("ShearX", "ShearY"), shear) | {"TranslateX": shift[0], "TranslateY": shift[1]}
+    spans |= {"Rotate": degrees} | dict.fromkeys(ENHANCERS, enhance)
+    ranges: forms.Spans = {
+        "Identity": None, **{transformation: (0.0, most) for transformation, most in spans.items()},
+        "Posterize": (8, bits), "Solarize": (255, 0), "AutoContrast": None, "Equalize": None,
+    }  # fmt: skip
+    return forms.space(name, ranges, signed=WARPS + ENHANCERS)
+
+
+def trivialaugment(size: Size, space: Space, wide: bool) -> Parts:
+    """One transformation at one of 31 levels (Mueller and Hutter, ICCV 2021). Wide shifts by pixels of any image."""
+    height, width = size
+    candidates = (
+        fourteen("wide", shear=0.99, shift=(32 / width, 32 / height), degrees=135, bits=2, enhance=0.99)
+        if wide
+        else fourteen("ra", shear=0.3, shift=(10 / 32, 10 / 32), degrees=30, bits=4, enhance=0.9)
+    )
+    return (Some(space=candidates, n_ops=1, levels=torch.arange(TOP_LEVEL + 1, dtype=torch.float64) / TOP_LEVEL),)
+
+
+def randaugment(size: Size, space: Space, n_ops: int, level: int) -> Parts:
+    """N transformations, all at level M (Cubuk et al., 2020)."""
+    shift = 150 / 331
+    candidates = fourteen("randaugment", shear=0.3, shift=(shift, shift), degrees=30, bits=4, enhance=0.9)
+    return (Some(space=candidates, n_ops=n_ops, levels=torch.tensor([level / TOP_LEVEL], dtype=torch.float64)),)
+
+
+def uniformaugment(size: Size, space: Space) -> Parts:
+    """Two transformations; a probability uniform in [0, 1], then a coin by it, is a coin (LingChen et al., 2020)."""
+    return (Some(space=FAST_AA.space, n_ops=2, chance=0.5),)
+
+
+def learned_by_autoaugment(size: Size, space: Space) -> Parts:
+    return (autoaugment.cifar10() if is_small(size) else autoaugment.imagenet(),)
+
+
+def domainbed(size: Size, space: Space) -> Parts:
+    """ColorJitter, then one image of ten in grey (Gulrajani and Lopez-Paz, 2021). SLACK's table leaves out the hue."""
+    return (jitter(0.3, hue=0.3), All(space=Space("grey", (TRANSFORMS["Grayscale"],)), chance=0.1))
+
+
+class Definition(NamedTuple):
+    parts: Callable[[Size, Space], Parts]  # of the size of the images and SLACK's space
+    defaults: Callable[[Size], Defaults]
+
+
+METHODS: dict[str, Definition] = {
+    "none": Definition(none, nothing),
+    "default": Definition(empty, usual),
+    "uniform": Definition(uniform, nothing),
+    "uniform-no-invert-solarize": Definition(partial(uniform, exclude=("Invert", "Solarize")), nothing),
+    **{
+        f"trivialaugment-{ranges}{suffix}": Definition(partial(trivialaugment, wide=ranges == "wide"), defaults)
+        for ranges in ("ra", "wide")
+        for suffix, defaults in (("", usual), ("-cifar", cifar), ("-imagenet", imagenet))
+    },
+    "randaugment": Definition(partial(randaugment, n_ops=RANDAUGMENT[0], level=RANDAUGMENT[1]), usual),
+    "uniformaugment": Definition(uniformaugment, usual),
+    "domainbed": Definition(domainbed, domainbed_crop),
+    "autoaugment": Definition(learned_by_autoaugment, usual),
+}
+FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
+
+
+# --- from a name to a method ------------------------------------------------------------------------------------------
+
+
+def baseline(name: str, data: Dataset, *, space: str | Space, flip: bool, uniform_magnitudes: bool = False) -> Method:
+    """A method of METHODS, uniform-K, randaugment-N-M, or file:PATH with a policy in any format that is known.
+
+    `space` is SLACK's, for the uniform ones. `flip=False` switches off every mirror flip; True leaves a policy of SLACK
+    as its file says.
+    """
+    if name.startswith(FILE):
+        policy = published.load(name.removeprefix(FILE))
+        own = flip and isinstance(policy, Policy)
+        return from_policy(policy, name, data, flip=None if own else flip, uniform_magnitudes=uniform_magnitudes)
+    definition, size = define(name), data.image_size
+    space = get_space(space) if isinstance(space, str) else space
+    parts, defaults = definition.parts(size, space), definition.defaults(size)
+    return assemble(name, parts, defaults, data, flip, uniform_magnitudes)
+
+
+def from_policy(
+    policy: AnyPolicy, name: str, data: Dataset, *, flip: bool | None, uniform_magnitudes: bool = False
+) -> Method:
+    """A policy with the defaults of its method. `flip=None`: as SLACK's policy says, or else as the data allows."""
+    defaults = policy_defaults(policy, data.image_size)
+    if isinstance(policy, Policy):
+        flip = policy.flip if flip is None else flip
+        return assemble(name, (policy,), defaults, data, flip, uniform_magnitudes)
+    flip = data.flip if flip is None else flip
+    if isinstance(policy, DeepAA):  # which flips where it drew a flip
+        part = policy if flip else WithoutFlips(policy)
+        return assemble(name, (part,), defaults, data, False, uniform_magnitudes)
+    return assemble(name, (policy,), defaults, data, flip, uniform_magnitudes)
+
+
+def policy_defaults(policy: AnyPolicy, size: Size) -> Defaults:
+    """SLACK and DeepAA add nothing to what their policies say."""
+    return Defaults() if isinstance(policy, Policy | DeepAA) else usual(size)
+
+
+def assemble(
+    name: str, parts: Parts, defaults: Defaults, data: Dataset, flip: bool, uniform_magnitudes: bool
+) -> Method:
+    if uniform_magnitudes:
+        parts = tuple(UniformMagnitudes(part) for part in parts)
+    return Method(
+        name=name,
+        parts=parts + defaults.parts,
+        flip=flip,
+        fill=tuple(round(255 * channel) for channel in data.mean),
+        mean=data.mean,
+        std=data.std,
+        preparation=defaults.preparation or prepare.window(data.image_size),
+    )
+
+
+def define(name: str) -> Definition:
+    if name in METHODS:
+        return METHODS[name]
+    if numbers := re.fullmatch(r"uniform-(\d{1,3})", name, re.ASCII):
+        n_composed = int(numbers[1])
+        if not 1 <= n_composed <= MAX_COMPOSED:
+            raise ValueError(f"{name}: expected uniform-K with K from 1 to {MAX_COMPOSED} transformations")
+        return METHODS["uniform"]._replace(parts=partial(uniform, n_composed=n_composed))
+    if numbers := re.fullmatch(r"randaugment-(\d{1,3})-(\d{1,3})", name, re.ASCII):
+        n_ops, level = int(numbers[1]), int(numbers[2])
+        if not 1 <= n_ops <= MAX_COMPOSED or level > TOP_LEVEL:
+            raise ValueError(
+                f"{name}: expected randaugment-N-M with N from 1 to {MAX_COMPOSED} transformations at level M from 0 "
+                f"to {TOP_LEVEL}"
+            )
+        return METHODS["randaugment"]._replace(parts=partial(randaugment, n_ops=n_ops, level=level))
+    raise ValueError(unknown("baseline", name, [*METHODS, *FORMS]))
+
+
+def margin(name: str, size: int) -> bool | None:
+    """How the data for this method is to be stored: with a margin, whole, or (None) either."""
+    if name.startswith(FILE):
+        defaults = policy_defaults(published.load(name.removeprefix(FILE)), (size, size))
+    else:
+        defaults = define(name).defaults((size, size))
+    return None if defaults.preparation is None else defaults.preparation.margin

@@ -1,0 +1,192 @@
+"""All that decides a study: what is searched, what is trained, and what the paper says about it.
+
+Axes: S searches, E evaluations of each. Every (search, evaluation) has a seed of its own, and each baseline is trained
+with all of these seeds, so that the differences of different searches are independent (intervals.py).
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...auto import resume
+from ...auto.stages import start_policy
+from ...config import layers, parse
+from ...config.presets import BLANK, DataConfig, RunConfig
+from ...data import DataError, Dataset
+from ...runs.folders import STUDY, RunError
+from ...runs.progress import Reading
+from .. import candidates, training
+from ..candidates import Candidate
+from ..training import Protocol
+from . import recipes as study_recipes
+from .paper_tables import FIGURES, N_IMAGES, UNIFORM_AGAIN, Figure, published_row
+
+LEARNED = "slack"
+DECIDED = {
+    "data": "the data is given by --data",
+    "seed": "the searches' seeds are 0, 1, ...",
+    "preset": "the preset is that of the recipe; give another recipe",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """The file study.yaml."""
+
+    recipe: str = ""
+    data: DataConfig = field(default_factory=DataConfig)
+    data_digest: str = ""  # as in a protocol
+    search: RunConfig = BLANK
+    model: str = ""  # of the evaluations
+    n_search: int = 4
+    n_eval: int = 4
+    baselines: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()  # NAME=FILE, published policies that are evaluated beside the baselines
+    magnitudes: str = "own"  # of these
+    paper: tuple[str, ...] = ()  # data set and network, where the paper has figures for them
+    row: str | None = None  # of the learned policy there
+
+    def __post_init__(self) -> None:
+        if self.n_search < 0 or self.n_eval < 1:
+            raise ValueError("--searches must be at least 0 and --evaluations at least 1")
+
+    @property
+    def n_seeds(self) -> int:
+        """Of each baseline."""
+        return max(self.n_search, 1) * self.n_eval
+
+    def seeds(self, s: int) -> range:
+        """Of the evaluations of search s."""
+        return range(s * self.n_eval, (s + 1) * self.n_eval)
+
+    def figures(self, name: str) -> list[Figure]:
+        """What the paper prints for a row of ours; for `uniform` it has two tables that disagree."""
+        known = FIGURES.get((self.paper[0], self.paper[1]), {}) if self.paper else {}
+        rows = [self.row] if name == LEARNED else [name, UNIFORM_AGAIN] if name == "uniform" else [name]
+        return [known[row] for row in rows if row in known]
+
+    def protocol(self) -> Protocol:
+        weights = self.search.weights if self.model == self.search.model else None
+        return Protocol(
+            data=self.data,
+            data_digest=self.data_digest,
+            model=self.model,
+            space=self.search.space,
+            exclude=self.search.exclude,
+            flip=self.search.flip,
+            weights=weights,
+            weights_digest=self.search.weights_digest if weights else None,
+            fit=self.search.evaluate,
+        )
+
+    def foreign_model(self) -> str | None:
+        """The network, where it is a user's own code, which a file alone may not name."""
+        return next((model for model in (self.search.model, self.model) if layers.is_foreign(model)), None)
+
+
+def unlike_the_paper(config: study_recipes.StudyConfig, dataset: Dataset, search: RunConfig) -> str | None:
+    """Why the figures of the recipe's row say nothing about this data and these trainings."""
+    if config.paper is None:
+        return None
+    expected, n_images = N_IMAGES.get(config.paper[0]), len(dataset.train.labels)
+    if expected is not None and n_images != expected:
+        return f"{n_images:,} training images, where it has {expected:,}"
+    epochs, own = search.evaluate.epochs, config.run_config(dataset).evaluate.epochs
+    return None if epochs == own else f"trainings of {epochs} epochs, where it has {own}"
+
+
+def configure(
+    recipe: str,
+    place: str | None,
+    reading_options: dict[str, Any],
+    options: dict[str, Any],
+    given: dict[str, Any],
+    assignments: Sequence[str],
+    reading: Reading = training.SILENT,
+) -> Study:
+    """The recipe, changed by --set (settings of the search and the training) and by the options; `given` are counts and
+    lists of the study itself."""
+    config, model = study_recipes.study(recipe), options.get("model")
+    before = DataConfig(size=config.size, margin=config.margin)
+    where = layers.data_config(place or config.data, reading_options, None, before)
+    if not where.source:
+        raise ValueError(f"the study {recipe} needs --data, the images to search on")
+    check_policies(config, given.get("policies", []))
+    training.load_once.cache_clear()  # files may have changed since an earlier call
+    dataset = training.dataset(where, reading)
+    where = replace(where, fingerprint=dataset.fingerprint)
+    assigned = layers.read_assignments(assignments, DECIDED)
+    search = layers.changed(config.run_config(dataset, model), [assigned, options])
+    layers.refuse_without_effect(search, assigned)
+    search = replace(search, data=where)
+    is_as_in_the_paper = unlike_the_paper(config, dataset, search) is None
+    start_policy(search, dataset)  # an unknown transformation in `exclude` is found here, not later
+    chosen = Study(
+        recipe=recipe,
+        data=where,
+        data_digest=training.data_digest(dataset),
+        search=search,
+        model=config.model or search.model,
+        n_search=config.n_search,
+        n_eval=config.n_eval,
+        baselines=config.baselines,
+        magnitudes="both" if len(config.magnitudes) > 1 else "own",
+        paper=(config.paper or ()) if is_as_in_the_paper else (),
+        row=config.row if is_as_in_the_paper else None,
+    )
+    chosen = parse.update(chosen, given)
+    chosen = replace(chosen, policies=tuple(map(wherever_given, chosen.policies)))
+    if not (chosen.n_search or chosen.baselines or chosen.policies):
+        raise ValueError("nothing to do: no searches, no baselines and no policies")
+    return chosen
+
+
+def wherever_given(policy: str) -> str:
+    """NAME=FILE with the whole path, for a study that is taken up in another folder."""
+    name, _, path = policy.partition("=")
+    return f"{name}={os.path.abspath(path)}" if path else policy
+
+
+def check_policies(config: study_recipes.StudyConfig, policies: Sequence[str]) -> None:
+    """Those that the recipe needs are there."""
+    names = [text.partition("=")[0] for text in policies]
+    missing = [name for name in config.policies if name not in names]
+    if missing:
+        wanted = " ".join(f"-p {name}=FILE" for name in missing)
+        raise ValueError(f"this study needs published policies that are not part of slackaug: {wanted}")
+
+
+def fixed_candidates(study: Study) -> list[Candidate]:
+    """All that is trained beside the learned policies."""
+    baselines = candidates.find_candidates((), study.baselines) if study.baselines else []
+    files = []
+    for text in study.policies:
+        name, _, path = text.partition("=")
+        if not name or not path:
+            raise ValueError(f"-p {text}: expected NAME=FILE, such as fast-aa=fast_aa.json")
+        files += [found._replace(name=published_row(name)) for found in candidates.find_candidates([path], ())]
+    found = [*baselines, *candidates.with_magnitudes(files, study.magnitudes)]
+    candidates.check_names(found)
+    return found
+
+
+def read_study(folder: Path) -> Study:
+    if not (folder / STUDY).is_file():
+        raise RunError(f"{folder}: holds no study to resume (no {STUDY})")
+    return parse.update(Study(), parse.read_yaml(folder / STUDY))
+
+
+def found_again(stored: Study, place: str | None, reading: Reading) -> Study:
+    """The study with its images where they are now; no others may take their place."""
+    where = stored.data if place is None else replace(stored.data, source=place)
+    training.load_once.cache_clear()  # files may have changed since an earlier call
+    try:
+        dataset = training.dataset(replace(where, fingerprint=""), reading)
+    except DataError as error:
+        if place is not None:
+            raise
+        raise DataError(f"{error}; if the images have moved, --data names their new place") from None
+    resume.check_data(dataset, where.source, stored.data)
+    return replace(stored, data=where, search=replace(stored.search, data=where))

@@ -1,0 +1,283 @@
+"""A contact sheet: what a policy does to images, as one PNG.
+
+For each image two rows: the image beside its most and least likely transformations, each alone at its bound mu, and
+random composites as training draws them. Large images are reduced to a tile first; small ones are shown enlarged.
+"""
+
+import io
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from PIL import Image, ImageDraw, ImageFont, ImageOps
+from torch import Generator
+
+from .. import rng
+from ..augment import describe
+from ..augment.apply import Composites, Parameters, draw, on_pil
+from ..augment.formats.published import find_slack
+from ..augment.policy import Policy
+from ..augment.transforms import Transform
+from ..data.decode import opened, to_rgb
+from ..data.options import DataError
+from ..files import write_atomically
+
+N_EXTREMES = 3  # most likely transformations, and least likely ones
+N_COMPOSITES = 2 * N_EXTREMES + 1  # a tile in every column
+MAX_IMAGES = 50  # more would make a sheet that few programs open
+MAX_LINES = 4  # of the list under a composite
+
+TILE, MARGIN, GAP, GROUP_GAP = 168, 36, 14, 34
+TITLE, BODY, SMALL = 24, 14, 12  # heights of the letters
+COARSE = 3  # enlarged as many times or more, pixels are shown as squares
+LINE = 18  # from one line of a label to the next
+HEAD = 30  # above a row of tiles: its heading and a rule
+PAPER, INK, FAINT, RULE, EMPTY = "#ffffff", "#1c1c1e", "#6b6b70", "#c9c9ce", "#f1f1f4"
+MOST, LEAST = "#1f7a54", "#b4532a"
+
+
+class PreviewError(ValueError):
+    """The sheet cannot be made."""
+
+
+class Tile(NamedTuple):
+    """A picture and the lines below it."""
+
+    picture: Image.Image
+    lines: list[str]
+    share: float | None = None  # of a bar below the picture
+
+
+class Group(NamedTuple):
+    """Tiles side by side under one heading."""
+
+    heading: str
+    colour: str
+    tiles: list[Tile]
+
+
+# --- what is on the sheet ---------------------------------------------------------------------------------------------
+
+
+def extremes(policy: Policy) -> tuple[list[int], list[int]]:
+    """The indices of the most likely transformations, and of the least likely, beginning with the most extreme."""
+    order = policy.probabilities.detach().mean(0).argsort(descending=True, stable=True).tolist()
+    n_most = min(N_EXTREMES, (len(order) + 1) // 2)
+    return order[:n_most], order[max(n_most, len(order) - N_EXTREMES) :][::-1]
+
+
+def single(policy: Policy, image: Image.Image, n: int, generator: Generator) -> Tile:
+    """One transformation alone, at its bound."""
+    op = torch.tensor([[n]])
+    composites = Composites(op, policy.mu.detach()[op], torch.ones_like(op, dtype=torch.bool), policy.space)
+    picture = on_pil(image, draw(composites, generator, flip=False), policy.fill)
+    probability = policy.probabilities.detach().mean(0)
+    transform = policy.space.transforms[n]
+    strength = describe.strength_text(transform, at(transform, policy.mu[n].item()))
+    return Tile(
+        picture,
+        [transform.name, f"{probability[n]:.1%}", strength],
+        (probability[n] / probability.max()).item(),
+    )
+
+
+def at(transform: Transform, magnitude: float) -> float:
+    start, end = transform.span or (0.0, 0.0)
+    return start + (end - start) * min(max(magnitude, 0.0), 1.0)
+
+
+def random_composite(policy: Policy, image: Image.Image, generator: Generator) -> Tile:
+    parameters = draw(policy.sample(1, generator), generator, flip=policy.flip)
+    return Tile(on_pil(image, parameters, policy.fill), steps(parameters))
+
+
+def steps(parameters: Parameters) -> list[str]:
+    """A line for each transformation of a composite; what does nothing is left out."""
+    (op, magnitude, _, space), u, flip = parameters
+    lines = []
+    for k, n in enumerate(op[0].tolist()):
+        transform = space.transforms[n]
+        if not transform.changes_nothing:
+            strength = transform.strength(magnitude[0, k], u[0, k, 0]).item()
+            lines.append(f"{transform.name} {amount(transform, strength)}".rstrip())
+    lines += ["mirrored"] if flip.item() else []
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES - 1 :] = [f"and {len(lines) - MAX_LINES + 1} more"]
+    return lines or ["unchanged"]
+
+
+def amount(transform: Transform, strength: float) -> str:
+    """A strength without its unit, in a few characters."""
+    if transform.span is None:
+        return ""
+    digits = 0 if abs(strength) >= 10 or transform.unit == "bits" else 2
+    return f"{strength:{'+' if transform.signed else ''}z.{digits}f}"
+
+
+def rows(policy: Policy, image: Image.Image, name: str, size: str, generator: Generator) -> list[list[Group]]:
+    most, least = extremes(policy)
+    groups = [Group("image", INK, [Tile(image, [name, size])])]
+    groups.append(Group("most likely", MOST, [single(policy, image, n, generator) for n in most]))
+    if least:
+        groups.append(Group("least likely", LEAST, [single(policy, image, n, generator) for n in least]))
+    composites = [random_composite(policy, image, generator) for _ in range(N_COMPOSITES)]
+    heading = f"random composites of {len(policy.pi)}, as in training"
+    return [groups, [Group(heading, INK, composites)]]
+
+
+# --- drawing ----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)
+
+
+def fitted(text: str, size: int, width: float) -> str:
+    """The text, or its beginning and an ellipsis, in at most `width` pixels; no control characters."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    if font(size).getlength(text) <= width:
+        return text
+    while text and font(size).getlength(text + "…") > width:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def on_tile(picture: Image.Image) -> Image.Image:
+    """In the middle of a tile, as large as it fits: few pixels are shown as squares, many are smoothed."""
+    factor = TILE / max(picture.size)
+    is_coarse = factor >= COARSE
+    scaled = [max(round(side * (int(factor) if is_coarse else factor)), 1) for side in picture.size]
+    picture = picture.resize(
+        (scaled[0], scaled[1]), Image.Resampling.NEAREST if is_coarse else Image.Resampling.BICUBIC
+    )
+    tile = Image.new("RGB", (TILE, TILE), EMPTY)
+    tile.paste(picture, ((TILE - picture.width) // 2, (TILE - picture.height) // 2))
+    return tile
+
+
+def n_lines(row: list[Group]) -> int:
+    return max(len(tile.lines) for group in row for tile in group.tiles)
+
+
+def row_height(row: list[Group]) -> int:
+    return HEAD + TILE + 10 + n_lines(row) * LINE + GAP
+
+
+def draw_row(sheet: Image.Image, top: int, row: list[Group]) -> None:
+    pen = ImageDraw.Draw(sheet)
+    left = MARGIN
+    for group in row:
+        width = len(group.tiles) * (TILE + GAP) - GAP
+        if len(row) == 1:
+            width = sheet_width() - 2 * MARGIN
+        pen.text((left, top), fitted(group.heading, BODY, width), group.colour, font(BODY))
+        pen.line((left, top + 21, left + width - 1, top + 21), group.colour if group.colour != INK else RULE)
+        spread = (width - TILE) / max(len(group.tiles) - 1, 1)
+        for i, tile in enumerate(group.tiles):
+            draw_tile(sheet, pen, left + round(i * spread), top + HEAD, tile, group.colour)
+        left += width + GROUP_GAP
+
+
+def draw_tile(sheet: Image.Image, pen: ImageDraw.ImageDraw, left: int, top: int, tile: Tile, colour: str) -> None:
+    sheet.paste(on_tile(tile.picture), (left, top))
+    below = top + TILE
+    if tile.share is not None:
+        pen.rectangle((left, below + 3, left + TILE - 1, below + 6), EMPTY)
+        pen.rectangle((left, below + 3, left + max(round(tile.share * TILE), 1) - 1, below + 6), colour)
+    for i, line in enumerate(tile.lines):
+        is_name = i == 0 and tile.share is not None
+        size = BODY if is_name else SMALL
+        place = (left, below + 10 + i * LINE)
+        pen.text(place, fitted(line, size, TILE), INK if is_name else FAINT, font(size))
+
+
+def sheet_width() -> int:
+    n = 2 * N_EXTREMES + 1
+    return 2 * MARGIN + n * TILE + (n - 3) * GAP + 2 * GROUP_GAP
+
+
+def sheet(title: str, subtitle: str, blocks: Sequence[list[list[Group]]]) -> Image.Image:
+    """Title, then block by block, a rule between them."""
+    top = MARGIN + TITLE + LINE + 2 * GAP + 4
+    height = top + sum(sum(map(row_height, block)) + MARGIN for block in blocks)
+    page = Image.new("RGB", (sheet_width(), height), PAPER)
+    pen = ImageDraw.Draw(page)
+    width = page.width - 2 * MARGIN
+    pen.text((MARGIN, MARGIN - 6), fitted(title, TITLE, width), INK, font(TITLE))
+    pen.text((MARGIN, MARGIN + TITLE + 4), fitted(subtitle, BODY, width), FAINT, font(BODY))
+    for i, block in enumerate(blocks):
+        if i:
+            pen.line((MARGIN, top - MARGIN // 2, page.width - MARGIN - 1, top - MARGIN // 2), RULE, 2)
+        for row in block:
+            draw_row(page, top, row)
+            top += row_height(row)
+        top += MARGIN
+    return page
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def read_image(path: Path) -> tuple[Image.Image, str]:
+    """As a search would see it, reduced to a tile; and its size in words."""
+    with opened(path) as file:
+        image = to_rgb(ImageOps.exif_transpose(file))
+    size = f"{image.width} x {image.height}"
+    image.thumbnail((TILE, TILE), Image.Resampling.LANCZOS)
+    return image, size
+
+
+def read_images(paths: Sequence[Path]) -> list[tuple[Image.Image, str]]:
+    """All, or an error that names each file that cannot be read."""
+    images, bad = [], []
+    for path in paths:
+        if path.is_dir():
+            bad.append(f"{path}: is a folder, expected an image")
+            continue
+        try:
+            images.append(read_image(path))
+        except DataError as error:
+            bad.append(f"{path}: {error}")
+    if bad:
+        raise PreviewError("cannot read " + "\n  ".join(["these images:", *bad] if len(bad) > 1 else bad))
+    return images
+
+
+def check_output(path: Path, images: Sequence[Path], overwrite: bool) -> None:
+    if path.suffix.lower() != ".png":
+        raise PreviewError(f"{path}: expected a name that ends in .png")
+    if not path.parent.is_dir():
+        raise PreviewError(f"{path}: there is no folder {path.parent}")
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise PreviewError(f"{path}: exists; choose another -o" + ("" if path.is_dir() else ", or --overwrite"))
+    if path.exists() and any(image.exists() and image.samefile(path) for image in images):
+        raise PreviewError(f"{path}: is one of the images; choose another -o")
+
+
+def render(policy: Policy, title: str, images: Sequence[Path], seed: int = 0) -> Image.Image:
+    """The sheet; the same policy, images and seed give the same pixels."""
+    if not 1 <= len(images) <= MAX_IMAGES:
+        raise PreviewError(f"expected 1 to {MAX_IMAGES} images, got {len(images)}")
+    flips = "with" if policy.flip else "without"
+    n_composed, n = policy.pi.shape
+    subtitle = f"{describe.number_text(n_composed)} an image out of {n}, {flips} mirror flips; seed {seed}"
+    blocks = []
+    for i, (path, (image, size)) in enumerate(zip(images, read_images(images), strict=True)):
+        blocks.append(rows(policy, image, path.name, size, rng.generator(seed, "preview", i)))
+    return sheet(title, subtitle, blocks)
+
+
+def write(
+    policy: str, images: Sequence[str], out: str | os.PathLike[str], *, seed: int = 0, overwrite: bool = False
+) -> None:
+    """Write the contact sheet of image files under a policy file, or `uniform:SPACE`, as a PNG."""
+    path, files = Path(out), [Path(image) for image in images]
+    check_output(path, files, overwrite)
+    page = render(find_slack(policy), policy, files, seed)
+    buffer = io.BytesIO()
+    page.save(buffer, "PNG", optimize=True)
+    write_atomically(path, buffer.getvalue())

@@ -1,0 +1,308 @@
+"""The folder of a run: nothing in it is ever half written, and what was saved is never lost.
+
+Files: config.yaml, env.json, search.log, metrics.jsonl, policy.json, policies/, checkpoints/. The newest
+checkpoint carries its own checksums, and the one before it is kept.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from .. import __version__
+from ..augment.policy import Policy
+from ..augment.stability import agreement_of_rounds
+from ..files import leads_elsewhere, read_note, temporary_name, write_atomically
+from ..schema import PolicyError
+from . import provenance
+from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
+
+POLICY = "policy.json"
+FINISHED = "finished.json"  # is written last
+STUDY = "study.yaml"  # of a study: all that decides it
+SEARCHES = "search.yaml"  # of a study: the settings that all of its searches share
+TRIALS = "preparation-trials.json"  # of --try-margin, until the run begins
+OWN = (  # beside config.yaml
+    "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
+    "composing.json", "calibration.json", "confirmation.json", "preparation.json", TRIALS, "report.html",
+    "eval/results.json", "eval/results.csv", "tensorboard/events.*",
+    *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
+)  # fmt: skip
+BEFORE_A_RUN = {
+    ".lock",
+    TRIALS,
+    temporary_name(TRIALS),
+    temporary_name("config.yaml"),
+}  # left by a process that dies before there is a run
+LOGS = ("search.log", "metrics.jsonl")
+CODE = {"slackaug": "slackaug {}", "commit": "commit {}"}  # what decides about numbers as a whole
+ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
+START_ANEW = "start anew with --overwrite, or choose another -o"
+
+
+class RunError(ValueError):
+    """A run folder cannot be used as asked."""
+
+
+def lock(path: Path) -> IO[str]:
+    """Hold a folder; the lock goes with the process, even a killed one."""
+    refuse_links(path, ".lock")
+    file = (path / ".lock").open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise RunError(f"{path}: another process is working on this run; wait for it, or choose another -o") from None
+    return file
+
+
+def refuse_links(path: Path, *names: str) -> None:
+    """What is written to without being replaced must be a file: a link would change what it points to."""
+    for name in names:
+        if leads_elsewhere(path / name):
+            raise RunError(f"{path / name}: is a link, a pipe or a folder, expected a file of the run; remove it")
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process, perhaps this one, is working on a folder."""
+    if not (path / ".lock").is_file() or leads_elsewhere(path / ".lock"):
+        return False
+    try:
+        lock(path).close()
+    except RunError:
+        return True
+    except OSError:  # a folder that may only be read
+        return False
+    return False
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """A folder for this process alone, made where there is none."""
+    path.mkdir(parents=True, exist_ok=True)
+    with lock(path):
+        yield
+
+
+@contextmanager
+def writing(folder: Path, how_to_go_on: Callable[[], str]) -> Iterator[None]:
+    """What goes wrong with a folder becomes one message, which says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise RuntimeError(
+            f"{error.filename or folder}: cannot be written ({error.strerror or error}); what is saved is whole. "
+            f"When that is mended: {how_to_go_on()}"
+        ) from error
+
+
+class Run:
+    """A run folder, held by this process alone."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.checkpoints = Checkpoints(path / "checkpoints")
+        self.loggers: list[Callable[[dict[str, Any]], None]] = []  # see the metrics, too
+        self.followers: list[Callable[[], None]] = []  # are called when a round has ended and more are to come
+        refuse_links(path, *LOGS)
+        self.lock = lock(path)
+
+    @classmethod
+    def create(cls, path: Path, config: str, *, overwrite: bool = False) -> "Run":
+        """A new run in a folder that is empty, or that held a run and may be replaced; files not ours stay."""
+        refuse(path, overwrite=overwrite)
+        path.mkdir(parents=True, exist_ok=True)
+        run = cls(path)
+        try:
+            run.write("config.yaml", config)  # first: from here on the folder holds a run, whatever happens
+            for own in map(Path, OWN):
+                for pattern in (own, own.with_name(temporary_name(own.name))):
+                    for old in path.glob(str(pattern)):
+                        old.unlink()
+        except OSError:
+            run.close()
+            raise
+        return run
+
+    def close(self) -> None:
+        self.lock.close()
+
+    def write(self, name: str, content: str | bytes) -> None:
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, content.encode() if isinstance(content, str) else content)
+
+    # --- metrics ------------------------------------------------------------------------------------------------------
+
+    def add_metrics(self, metrics: dict[str, Any]) -> None:
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(metrics) + "\n")
+        for log in self.loggers:
+            log(metrics)
+
+    def metrics_size(self) -> int:
+        path = self.path / "metrics.jsonl"
+        return path.stat().st_size if path.exists() else 0
+
+    def synced_metrics_size(self) -> int:
+        """Of what is on disk for certain, for a checkpoint to refer to."""
+        if not self.metrics_size():
+            return 0
+        with (self.path / "metrics.jsonl").open("rb") as file:
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno()).st_size
+
+    def cut_metrics(self, size: int) -> None:
+        """Forget what was written after a checkpoint: it will be written again."""
+        if self.metrics_size() > size:
+            os.truncate(self.path / "metrics.jsonl", size)
+
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    def save_checkpoint(self, state: dict[str, Any]) -> None:
+        self.checkpoints.save(state | {"metrics_size": self.synced_metrics_size(), "config": config_digest(self.path)})
+
+    def load_checkpoint(self) -> tuple[dict[str, Any] | None, list[str]]:
+        """The newest checkpoint that is whole, and a remark on each that is not; None where there is no checkpoint."""
+        state, wrong = self.checkpoints.load()
+        if state is None and wrong:
+            raise RuntimeError(f"{'; '.join(dict.fromkeys(map(str, wrong)))}; no checkpoint can be read; {START_ANEW}")
+        if state is not None and state["config"] != config_digest(self.path):
+            raise Changed(self.path)
+        return state, [f"{error}, going back to the checkpoint before it" for error in wrong]
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Say that all of it is there, by this configuration."""
+        self.write(FINISHED, json.dumps({"config": config_digest(self.path)}, indent=1))
+
+
+def config_digest(path: Path) -> str:
+    return hashlib.sha256((path / "config.yaml").read_bytes()).hexdigest()
+
+
+class Changed(RunError):
+    """A run has another configuration than it began with."""
+
+    def __init__(self, path: Path):
+        super().__init__(f"{path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
+
+
+def is_finished(path: Path) -> bool:
+    """Whether the run in a folder says that all of it is there."""
+    if not (path / FINISHED).is_file() or not (path / POLICY).is_file():
+        return False
+    try:
+        digest = json.loads((path / FINISHED).read_bytes())["config"]
+    except (ValueError, LookupError, TypeError, RecursionError):  # not a file of ours
+        return False
+    if digest != config_digest(path):
+        raise Changed(path)
+    return True
+
+
+def read_policies(run: Path) -> list[Policy]:
+    """Of the rounds from the first on, as far as they are all there."""
+    found = {}
+    for path in (run / "policies").glob("round_*.json"):
+        number = path.stem.removeprefix("round_")
+        if number.isdecimal():
+            found[int(number)] = path
+    policies: list[Policy] = []
+    while len(policies) + 1 in found:
+        policies.append(Policy.load(found[len(policies) + 1]))
+    if policies and any(policy.space.names != policies[0].space.names for policy in policies):
+        raise PolicyError(f"{run / 'policies'}: the rounds are policies over different spaces")
+    if policies and any(policy.pi.shape != policies[0].pi.shape for policy in policies):
+        raise PolicyError(f"{run / 'policies'}: the rounds are policies of different numbers of positions")
+    return policies
+
+
+def learned(run: Path) -> Policy:
+    """What the rounds have come to, kept or not; the result itself where no rounds are there to read."""
+    try:
+        rounds = read_policies(run)
+    except PolicyError:
+        rounds = []
+    return rounds[-1] if rounds else Policy.load(run / POLICY)
+
+
+def agreement(run: Path) -> float | None:
+    """Of what its rounds changed; None where that cannot be told, for it is for people."""
+    try:
+        return agreement_of_rounds(read_policies(run))
+    except PolicyError:
+        return None
+
+
+def refuse(path: Path, *, overwrite: bool) -> None:
+    """Where a new run may not be written to."""
+    if path.exists() and not path.is_dir():
+        raise RunError(f"{path}: is a file, expected a folder for the run")
+    if not path.is_dir() or {entry.name for entry in path.iterdir()} <= BEFORE_A_RUN:
+        return
+    if not overwrite:
+        raise RunError(f"{path}: is not empty; go on with --resume, start anew with --overwrite, or choose another -o")
+    if not (path / "config.yaml").is_file():
+        raise RunError(f"{path}: is not empty and holds no run, so --overwrite does not touch it; choose another -o")
+
+
+def tensorboard(folder: Path, names: list[str], n_steps: int) -> Callable[[dict[str, Any]], None]:
+    """A logger that writes scalars for TensorBoard; rounds of `n_steps` follow one another."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(folder))
+
+    def log(metrics: dict[str, Any]) -> None:
+        step = max(metrics["round"] - 1, 0) * n_steps + metrics["step"]
+        stage = "search" if metrics["round"] else f"pre-training-{metrics['n_composed']}"
+        scalars = {f"{stage}/{key}": metrics[key] for key in ("train_loss", "val_loss") if key in metrics}
+        if "pi" in metrics:
+            scalars["search/entropy"] = sum(metrics["entropy"]) / len(metrics["entropy"])
+            means = (sum(column) / len(column) for column in zip(*metrics["pi"], strict=True))
+            scalars |= {f"pi/{name}": mean for name, mean in zip(names, means, strict=True)}
+            scalars |= {f"mu/{name}": mu for name, mu in zip(names, metrics["mu"], strict=True) if mu is not None}
+        for tag, value in scalars.items():
+            writer.add_scalar(tag, value, step)
+        writer.flush()
+
+    return log
+
+
+def environment() -> dict[str, Any]:
+    """What a result may depend on beside the configuration."""
+    return {
+        "slackaug": __version__,
+        "commit": provenance.commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def what_changed(folder: Path) -> str | None:
+    """How this process differs from the one that began a run, where that can change its numbers."""
+    before, now, known = read_note(folder / "env.json"), environment(), CODE | ROUNDING
+    names = [name for name in known if name in before and before[name] != now[name]]
+    if not names:
+        return None
+
+    def told(one: dict[str, Any]) -> str:
+        each = (
+            "no " + known[name].format("").strip() if one[name] is None else known[name].format(one[name])
+            for name in names
+        )
+        return ", ".join(each)
+
+    what = "its numbers" if CODE.keys() & names else "the last bits of its numbers"
+    return f"this run began with {told(before)} and goes on with {told(now)}, so that {what} may differ"

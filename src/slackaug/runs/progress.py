@@ -1,0 +1,167 @@
+"""What long work shows: one live line on a terminal, one plain line every 30 seconds elsewhere."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from ..augment import describe
+from ..auto import composing
+from ..auto.stages import Progress
+
+PLAIN_SECONDS = 30.0
+LIVE_SECONDS = 0.2
+N_TOP = 3
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def line(progress: Progress, elapsed: float) -> str:
+    """Stage, round, step, time left, losses, entropy and the likeliest transformations with their bounds."""
+    where = f"round {progress.round}, " if progress.round else ""
+    if progress.stage == "pre-training":
+        where = f"{composing.number_of(progress.phi) or 'none'} composed, "
+    left = elapsed * (1 - progress.done) / progress.done if progress.done > 0 else 0.0
+    parts = [f"{progress.stage}, {where}step {progress.step} of {progress.n_steps}", f"{duration(left)} left"]
+    parts.append(f"train loss {progress.train_loss.item():.3f}")
+    if progress.val_loss is not None:
+        phi = progress.phi
+        parts.append(f"val loss {progress.val_loss.item():.3f}")
+        parts.append(f"entropy {phi.entropy().mean().item():.3f}")
+        mean = phi.probabilities.mean(0)
+        top = mean.topk(min(N_TOP, len(mean))).indices.tolist()
+        parts.append(", ".join(f"{phi.space.names[n]} {mean[n]:.3f} {bound(progress, n)}".rstrip() for n in top))
+    return "; ".join(parts)
+
+
+def bound(progress: Progress, n: int) -> str:
+    transform = progress.phi.space.transforms[n]
+    text = describe.range_text(transform, progress.phi.mu[n].item())
+    return f"({text})" if text else ""
+
+
+class LiveLine:
+    """On a terminal, one line that is replaced again and again; elsewhere nothing."""
+
+    def __init__(self, console: Console):
+        self.shown_at = time.monotonic()
+        self.live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def update(self, text: Callable[[], str]) -> None:
+        """A few times a second at most: only then is the text made."""
+        now = time.monotonic()
+        if self.live is not None and now - self.shown_at >= LIVE_SECONDS:
+            self.shown_at = now
+            self.live.update(Text(text(), overflow="ellipsis", no_wrap=True), refresh=True)
+
+
+class Display(LiveLine):
+    """Shows progress on a console, and keeps a line every 30 seconds in the file `log`."""
+
+    def __init__(self, console: Console, log: Path):
+        super().__init__(console)
+        self.console = console
+        self.log = log
+        self.logged_at = time.monotonic()
+
+    def show(self, progress: Progress, elapsed: float) -> None:
+        round_ended = progress.round > 0 and progress.step == progress.n_steps
+        now = time.monotonic()
+        if round_ended or now - self.logged_at >= PLAIN_SECONDS:
+            self.logged_at = now
+            text = line(progress, elapsed)
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+            self.console.print(text, highlight=False, soft_wrap=True)
+        self.update(lambda: line(progress, elapsed))
+
+
+class Reading:
+    """Shows how far long reading is. Who watches is no part of what is read: all are equal, for what remembers data."""
+
+    def __init__(self, console: Console | None = None):
+        self.console = console
+        self.live: LiveLine | None = None
+        self.start = self.said_at = time.monotonic()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reading)
+
+    def __hash__(self) -> int:
+        return hash(Reading)
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self.console is None:
+            return
+        if self.live is None:
+            self.start = self.said_at = time.monotonic()
+            self.live = LiveLine(self.console).__enter__()
+        elapsed = time.monotonic() - self.start
+        left = duration(elapsed * (total - done) / max(done, 1))
+        text = f"{what}: {done:,} of {total:,} ({done / max(elapsed, 1e-9):,.0f} a second), {left} left"
+        self.live.update(lambda: text)
+        if not self.console.is_terminal and time.monotonic() - self.said_at >= PLAIN_SECONDS:
+            self.said_at = time.monotonic()
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        if done >= total:
+            self.live.__exit__()
+            self.live = None
+
+
+class Jobs(LiveLine):
+    """Shows the progress of several jobs: a line for each that is done, and how long the rest will take."""
+
+    def __init__(
+        self,
+        console: Console,
+        names: Sequence[str],
+        describe_done: Callable[[int], str],
+        follow: Callable[[], None] = lambda: None,
+    ):
+        super().__init__(console)
+        self.console, self.names, self.describe_done = console, names, describe_done
+        self.follow = follow  # is called as often as there is progress: who has more to do looks at the clock
+        self.start = self.said_at = time.monotonic()
+        self.found: dict[int, float] = {}  # the share of each job that was done when it was begun here
+
+    def remark(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def done(self, index: int) -> None:
+        self.remark(self.describe_done(index))
+
+    def progress(self, shares: Sequence[float]) -> None:
+        now = time.monotonic()
+        for index, share in enumerate(shares):
+            if 0 < share < 1:
+                self.found.setdefault(index, share)
+        self.update(lambda: self.line(shares))
+        self.follow()
+        if self.live is None and now - self.said_at >= PLAIN_SECONDS:
+            self.said_at = now
+            self.remark(self.line(shares))
+
+    def line(self, shares: Sequence[float]) -> str:
+        done, n = sum(shares), len(shares)
+        going = [f"{name} {share:.0%}" for name, share in zip(self.names, shares, strict=True) if 0 < share < 1]
+        new = done - sum(self.found.values())
+        left = (time.monotonic() - self.start) * (n - done) / new if new > 0 else None
+        parts = [f"{sum(share == 1 for share in shares)} of {n} done", *([", ".join(going)] if going else [])]
+        return "; ".join([*parts, *([f"{duration(left)} left"] if left is not None else [])])

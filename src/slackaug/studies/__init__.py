@@ -1,1 +1,0 @@
-"""Studies: several searches on different splits, several evaluations of each, beside the figures of the paper."""

@@ -1,0 +1,282 @@
+"""The ranges and the draws of the other methods, against their definitions. All policies here are made up."""
+
+from itertools import permutations, product
+
+import pytest
+import torch
+from torch import Tensor
+
+from slackaug.augment import apply, describe
+from slackaug.augment.apply import Composites, Space
+from slackaug.augment.formats.forms import (
+    AUTOAUGMENT,
+    AUTOAUGMENT_KAKAOBRAIN,
+    AUTOAUGMENT_TORCHVISION,
+    DADA,
+    DEEPAA_NAMES,
+    FAST_AA,
+    PBA,
+    PBA_COUNT,
+    DeepAA,
+    Levels,
+    PBASchedule,
+    SubPolicies,
+    deepaa_transform,
+    expected,
+)
+from slackaug.augment.transforms import TRANSFORMS
+
+N_DRAWS = 20_000
+
+
+def assert_frequency(hits: Tensor, probability: float) -> None:
+    """Within 5.5 standard deviations: a false alarm in 4e-8 of all seeds, and the seed is fixed."""
+    n = hits.numel()
+    margin = 5.5 * max(probability * (1 - probability), 1 / n) ** 0.5 / n**0.5
+    assert hits.double().mean().item() == pytest.approx(probability, abs=margin)
+
+
+def strength_at(levels: Levels, name: str, level: float) -> float:
+    transform = levels.space[name]
+    magnitude = torch.tensor([levels.magnitude(transform, level)], dtype=torch.float64)
+    return transform.strength(magnitude, torch.ones(1)).item()
+
+
+@pytest.mark.parametrize(
+    ("levels", "name", "level", "strength"),
+    [
+        (AUTOAUGMENT, "ShearX", 8, 0.24),
+        (AUTOAUGMENT, "TranslateY", 9, 9 / 32),
+        (AUTOAUGMENT, "Rotate", 3, 9),
+        (AUTOAUGMENT, "Solarize", 3, 256 - 76),  # int(76.8)
+        (AUTOAUGMENT, "Posterize", 4, 3),  # 4 - int(1.6)
+        (AUTOAUGMENT, "Posterize", 5, 2),
+        (AUTOAUGMENT, "Posterize", 9, 1),
+        (AUTOAUGMENT, "Contrast", 0, 0.1 - 1),
+        (AUTOAUGMENT, "Color", 9, 0.1 + 0.9 * 1.8 - 1),
+        (AUTOAUGMENT, "Cutout", 4, 8 / 32),
+        (AUTOAUGMENT_KAKAOBRAIN, "TranslateXAbs", 5, 5 / 32),
+        (AUTOAUGMENT_KAKAOBRAIN, "Posterize2", 7, 2),
+        (AUTOAUGMENT_TORCHVISION, "ShearY", 9, 0.3),
+        (AUTOAUGMENT_TORCHVISION, "TranslateX", 3, 50 / 331),
+        (AUTOAUGMENT_TORCHVISION, "Solarize", 6, 85),
+        (AUTOAUGMENT_TORCHVISION, "Sharpness", 1, 0.1),
+        (FAST_AA, "Rotate", 0.1, -24),
+        (FAST_AA, "TranslateX", 1, 0.45),
+        (FAST_AA, "Solarize", 0.25, 64),
+        (FAST_AA, "Posterize", 0.7, 6),  # int(6.8)
+        (FAST_AA, "Brightness", 0.75, 0.45),
+        (DADA, "Cutout", 0.5, 0.1),
+        (PBA, "Solarize", 9, 26),
+    ],
+)
+def test_strength_at_level(levels, name, level, strength):
+    assert strength_at(levels, name, level) == pytest.approx(strength, abs=1e-9)
+
+
+def test_torchvision_posterize_is_rounded():
+    bits = [round(strength_at(AUTOAUGMENT_TORCHVISION, "Posterize", level)) for level in range(10)]
+    assert bits == [8, 8, 7, 7, 6, 6, 5, 5, 4, 4]
+
+
+def test_which_ranges_are_mirrored():
+    warps = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
+    assert {t.name for t in FAST_AA.space if t.signed} == warps
+    assert {t.name for t in PBA.space if t.signed} == warps
+    enhancers = {"Contrast", "Color", "Brightness", "Sharpness"}
+    assert {t.name for t in AUTOAUGMENT_TORCHVISION.space if t.signed} == warps | enhancers
+
+
+@pytest.mark.parametrize("levels", [AUTOAUGMENT, AUTOAUGMENT_KAKAOBRAIN, AUTOAUGMENT_TORCHVISION, FAST_AA, DADA, PBA])
+def test_every_level_is_a_magnitude(levels):
+    for transform in levels.space:
+        for level in range(levels.highest + 1):
+            assert 0 <= levels.magnitude(transform, level) <= 1
+
+
+# --- draws ------------------------------------------------------------------------------------------------------------
+
+
+def subpolicies() -> SubPolicies:
+    """Half of the images: Rotate (1/2), then Invert (always); the others: Solarize (1/4) alone."""
+    rotate, invert, solarize = (AUTOAUGMENT.space.index(name) for name in ("Rotate", "Invert", "Solarize"))
+    return SubPolicies(
+        name="made up",
+        space=AUTOAUGMENT.space,
+        op=torch.tensor([[rotate, invert], [solarize, 0]]),
+        probability=torch.tensor([[0.5, 1.0], [0.25, 0.0]], dtype=torch.float64),
+        magnitude=torch.tensor([[0.3, 0.0], [0.5, 0.0]], dtype=torch.float64),
+    )
+
+
+def deepaa() -> DeepAA:
+    names = ("Identity", "Rotate", "RandFlip", "RandResizeCrop_imagenet")
+    return DeepAA(
+        name="made up",
+        space=Space("deepaa", tuple(deepaa_transform(name, (-30, 30), 224) for name in names)),
+        probability=torch.tensor([[0.1, 0.2, 0.3, 0.4, 0.0], [0.0, 0.0, 0.5, 0.0, 0.5]], dtype=torch.float64),
+        op=torch.tensor([0, 1, 1, 2, 3]),
+        magnitude=torch.tensor([[0.5, 0.5], [0.0, 0.0], [0.75, 0.75], [0.5, 0.5], [0.0, 1.0]], dtype=torch.float64),
+    )
+
+
+def pba() -> PBASchedule:
+    """No augmentation for 10 of 100 epochs; then Rotate (0.4, 1.0 in its copy); from 60 on also Equalize (0.5)."""
+    probability = torch.zeros(3, 30, dtype=torch.float64)
+    probability[1:, 0], probability[1:, 15] = 0.4, 1.0
+    probability[2, PBA.space.index("Equalize")] = 0.5
+    magnitude = torch.zeros(3, 30, dtype=torch.float64)
+    magnitude[:, 0], magnitude[:, 15] = 0.1, 0.5
+    first_epoch = torch.tensor([0, 10, 60])
+    return PBASchedule(
+        name="made up", n_epochs=100, first_epoch=first_epoch, probability=probability, magnitude=magnitude
+    )
+
+
+EVERY = pytest.mark.parametrize("policy", [subpolicies(), deepaa(), pba()], ids=lambda policy: type(policy).__name__)
+
+
+@EVERY
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_draws_have_shapes_and_types(policy, n, generator):
+    op, magnitude, active, space = policy.sample(n, generator, progress=1.0)
+    assert op.shape == magnitude.shape == active.shape == (n, 2)
+    assert (op.dtype, magnitude.dtype, active.dtype) == (torch.int64, torch.float64, torch.bool)
+    assert space is policy.space
+
+
+@EVERY
+def test_draws_depend_on_the_generator_alone(policy):
+    def draws(seed: int) -> list[Tensor]:
+        return list(policy.sample(50, torch.Generator().manual_seed(seed), 1.0)[:3])
+
+    before = torch.get_rng_state()
+    assert all(map(torch.equal, draws(0), draws(0)))
+    assert not all(map(torch.equal, draws(0), draws(1)))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@EVERY
+@pytest.mark.parametrize("progress", [0.0, 0.3, 1.0])
+def test_rows_say_how_often_each_acts(policy, progress, generator):
+    op, _, active, _ = policy.sample(N_DRAWS, generator, progress)
+    for n, row in enumerate(policy.rows(progress)):
+        count = ((op == n) & active).sum(1)  # per image: 0, 1 or 2
+        deviation = 5.5 * max(count.double().std().item(), N_DRAWS**-0.5) / N_DRAWS**0.5
+        assert count.double().mean().item() == pytest.approx(row.share, abs=deviation)  # false alarms: 4e-8 each
+
+
+def test_subpolicies_are_drawn_whole(generator):
+    op, magnitude, active, space = subpolicies().sample(N_DRAWS, generator)
+    first = op[:, 0] == space.index("Rotate")
+    assert_frequency(first, 0.5)
+    assert_frequency(active[first, 0], 0.5)
+    assert active[first, 1].all()
+    assert (op[first, 1] == space.index("Invert")).all()
+    assert_frequency(active[~first, 0], 0.25)
+    assert not active[~first, 1].any()  # the shorter one
+    assert set(magnitude[first, 0].tolist()) == {0.3}
+
+
+def test_deepaa_draws_choices_by_layer(generator):
+    op, magnitude, active, _ = deepaa().sample(N_DRAWS, generator)
+    assert active.all()
+    for (n, m), probability in {(0, 0.5): 0.1, (1, 0.0): 0.2, (1, 0.75): 0.3, (2, 0.5): 0.4}.items():
+        assert_frequency((op[:, 0] == n) & (magnitude[:, 0] == m), probability)
+    area = magnitude[:, 1][op[:, 1] == 3]
+    assert_frequency(area < 0.3, 0.3)  # drawn anew for each image
+    assert ((op[:, 1] == 3) | (magnitude[:, 1] == 0.75)).all()
+
+
+def test_pba_applies_up_to_two(generator):
+    op, magnitude, active, space = pba().sample(N_DRAWS, generator, progress=0.3)
+    first, second = active.unbind(1)
+    assert_frequency(first, 0.8)  # one entry always acts, unless none may
+    assert_frequency(second, 0.5 * 0.4)  # two may, and the other entry acts as well
+    assert (op[active] == space.index("Rotate")).all()
+    assert_frequency(magnitude[second, 0] == 0.1, 0.5)  # in either order
+    assert not (second & ~first).any()
+
+
+def test_pba_phases():
+    schedule = pba()
+    at = [schedule.phase(epoch / 100) for epoch in range(100)]
+    assert at == [0] * 10 + [1] * 50 + [2] * 40
+    assert schedule.phase(1.0) == 2
+    assert not schedule.sample(100, None, 0.05).active.any()
+    for progress in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            schedule.phase(progress)
+
+
+def test_expected_matches_enumeration():
+    """Every subset of entries that would act, every order, every allowed number."""
+    p = [0.3, 1.0, 0.0, 0.6]
+    share = [0.0] * len(p)
+    orders = list(permutations(range(len(p))))
+    for acts, order, (count, weight) in product(product((0, 1), repeat=len(p)), orders, enumerate(PBA_COUNT)):
+        chance = weight / len(orders)
+        for acted, probability in zip(acts, p, strict=True):
+            chance *= probability if acted else 1 - probability
+        for entry in [entry for entry in order if acts[entry]][:count]:
+            share[entry] += chance
+    assert expected(torch.tensor(p, dtype=torch.float64)).tolist() == pytest.approx(share)
+
+
+# --- DeepAA's transformations, and the tables -------------------------------------------------------------------------
+
+
+def test_rand_flip_mirrors_every_second_image(generator):
+    space = Space("flips", (deepaa_transform("RandFlip", (0, 1), 32),))
+    images = torch.randint(0, 256, (2000, 3, 2, 5), generator=generator, dtype=torch.uint8)
+    op = torch.zeros(2000, 1, dtype=torch.int64)
+    composites = Composites(op, op.double(), op == 0, space)
+    parameters = apply.draw(composites, generator, flip=False)
+    out = apply.grouped(images, parameters)
+    flipped = (out != images).flatten(1).any(1)
+    assert_frequency(flipped, 0.5)
+    assert torch.equal(out, torch.where(flipped.view(-1, 1, 1, 1), images.flip(3), images))
+    assert torch.equal(out, apply.branch_free(images, parameters))
+    for i in range(4):
+        one = apply.Parameters(
+            Composites(op[:1], op[:1].double(), op[:1] == 0, space), *(t[i : i + 1] for t in parameters[1:])
+        )
+        assert torch.equal(out[i], apply.pil.to_tensor(apply.on_pil(apply.pil.from_tensor(images[i]), one)))
+
+
+@pytest.mark.parametrize("name", DEEPAA_NAMES)
+def test_deepaa_transform_keeps_the_name(name):
+    assert deepaa_transform(name, (1.0, 1.5), 224).name == name
+
+
+def test_deepaa_enhancers_are_relative_to_one():
+    transform = deepaa_transform("Color", (0.1, 1.9), 32)
+    assert (transform.span, transform.signed) == ((-0.9, 0.9), False)
+
+
+@EVERY
+def test_augments_images(policy, images, generator):
+    out = apply.augment(images, policy.sample(4, generator, 1.0), generator)
+    assert (out.shape, out.dtype) == (images.shape, images.dtype)
+
+
+def test_rows_in_physical_units():
+    rows = {row.name: row for row in subpolicies().rows()}
+    assert (rows["Rotate"].share, rows["Rotate"].strength) == (0.25, "±9 degrees")
+    assert (rows["Solarize"].share, rows["Solarize"].strength) == (0.125, "128 threshold")
+    assert (rows["Invert"].share, rows["Invert"].strength) == (0.5, "")
+    assert (rows["Color"].share, rows["Color"].strength) == (0.0, "")
+
+
+def test_rows_average_sizes_where_directions_cancel():
+    op = torch.tensor([FAST_AA.space.index("Rotate")] * 2 + [FAST_AA.space.index("Color")])
+    weight, magnitude = torch.tensor([[0.1, 0.3, 1.0], [0.0, 0.75, 0.75]], dtype=torch.float64)
+    rows = {row.name: row for row in describe.rows(FAST_AA.space, op, weight, magnitude)}
+    assert rows["Rotate"].share == pytest.approx(0.4)
+    assert rows["Rotate"].strength == "±18.8 degrees"  # (0.1 * 30 + 0.3 * 15) / 0.4
+    assert rows["Color"].strength == "+0.45 on factor 1"
+
+
+def test_strength_text_without_unit_or_magnitude():
+    assert describe.strength_text(TRANSFORMS["Invert"], 0.0) == ""
+    assert describe.strength_text(TRANSFORMS["Hue"], -0.25) == "±0.25 of circle"

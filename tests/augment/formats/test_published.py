@@ -1,0 +1,325 @@
+"""Reading published formats: made-up documents, malformed ones, and (marked data) the published files themselves."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackaug.augment import apply
+from slackaug.augment.apply import SPACES, Composites
+from slackaug.augment.formats.forms import DeepAA, PBASchedule, SubPolicies
+from slackaug.augment.formats.published import DEEPAA_KIND, PBA_KIND, SUBPOLICY_KINDS, from_document, load
+from slackaug.augment.policy import IMAGENET_MEAN, Policy
+from slackaug.schema import PolicyError
+
+REFERENCE = Path(__file__).parents[4] / "shared" / "reference"
+FILES = [path for path in sorted(REFERENCE.glob("*/*.json")) if path.name != "index.json"]
+AUTOAUGMENT_KIND, TORCHVISION_KIND, FAST_AA_KIND, DADA_KIND = SUBPOLICY_KINDS
+
+
+def subpolicies(kind: str = AUTOAUGMENT_KIND, source: str = "made up", **changes: Any) -> dict[str, Any]:
+    level = 0.25 if "[0,1]" in kind else 5
+    entries = [[["Rotate", 0.5, level], ["Invert", 1.0, level]], [["Solarize", 0.25, level]]]
+    return {"kind": kind, "source": source, "licence": "ours", "subpolicies": entries} | changes
+
+
+def deepaa(**changes: Any) -> dict[str, Any]:
+    return {
+        "kind": DEEPAA_KIND,
+        "policy_probs": [[0.5, 0.25, 0.25, 0.0], [0.0, 0.0, 0.0, 1.0]],
+        "ops": [0, 1, 2, 3],
+        "mags": [6, 12, 4, 6],
+        "l_mags": 13,
+        "op_names": ["Identity:(0.0,,1.0)", "Color:(0.1,,1.9)", "Posterize:(4.0,,8.0)", "RandCutout:(0.0,,1.0)"],
+    } | changes
+
+
+def pba(*updates: list[Any], **changes: Any) -> dict[str, Any]:
+    default = [["1", "0", 9, 10, [0] * 60, [5, 9] * 30], ["2", "1", 52, 50, [5, 9] * 30, [10, 0] * 30]]
+    return {"kind": PBA_KIND, "updates": list(updates) or default} | changes
+
+
+def slack(**changes: Any) -> dict[str, Any]:
+    names = "Rotate Solarize Posterize Invert RandomResizeCrop".split()  # noqa: SIM905
+    ranges = dict(zip(names, ([0, 90], [0, 255], [0, 6], None, [0, 0.95]), strict=True))
+    return {
+        "format": "slack-official-policy/1",
+        "source": "made up",
+        "dataset": "domainnet-made-up",
+        "split": 3,
+        "search_hyperparameters": {"rounds": 10},
+        "num_ops": 2,
+        "transformations": names,
+        "magnitude_ranges": ranges,
+        "magnitude_free": ["Invert"],
+        "sigma": 0.1,
+        "logits": [[0.0, 1.0, -1.0, 0.5, 0.0], [0.0] * 5],
+        "mu": [0.5, 1.0, 0.75, 0.9, 0.1],
+    } | changes
+
+
+DOCUMENTS = {
+    **{kind: subpolicies(kind) for kind in SUBPOLICY_KINDS},
+    "deepaa": deepaa(),
+    "pba": pba(),
+    "slack": slack(),
+    "ours": Policy.uniform("cifar").to_dict(),
+}
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def test_subpolicies():
+    policy = from_document(subpolicies(), "mine")
+    assert isinstance(policy, SubPolicies)
+    assert (policy.name, policy.source, policy.licence) == ("mine", "made up", "ours")
+    names = policy.space.names
+    assert [names[n] for n in policy.op.flatten().tolist()][:3] == ["Rotate", "Invert", "Solarize"]
+    assert policy.probability.tolist() == [[0.5, 1.0], [0.25, 0.0]]
+    assert policy.magnitude[0, 0] == 0.5
+    assert policy.magnitude[1, 0] == 128 / 256
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "space", "name"),
+    [
+        (AUTOAUGMENT_KIND, "tensorflow/models", "autoaugment", "TranslateX"),
+        (AUTOAUGMENT_KIND, "kakaobrain/fast-autoaugment archive.py", "autoaugment", "TranslateXAbs"),
+        (TORCHVISION_KIND, "pytorch/vision", "autoaugment-torchvision", "TranslateX"),
+        (FAST_AA_KIND, "kakaobrain/fast-autoaugment", "fastaa", "TranslateX"),
+        (DADA_KIND, "VDIGPKU/DADA", "dada", "TranslateX"),
+    ],
+)
+def test_kind_and_source_decide_the_ranges(kind, source, space, name):
+    policy = from_document(subpolicies(kind, source))
+    assert policy.space.name == space
+    assert name in policy.space.names
+
+
+def test_null_level_where_there_is_no_magnitude():
+    policy = from_document(subpolicies(TORCHVISION_KIND, subpolicies=[[["Invert", 0.1, None], ["Contrast", 0.2, 6]]]))
+    assert policy.op.tolist() == [[policy.space.index("Invert"), policy.space.index("Contrast")]]
+
+
+def test_deepaa():
+    policy = from_document(deepaa())
+    assert isinstance(policy, DeepAA)
+    assert [t.name for t in policy.space] == ["Identity", "Color", "Posterize", "RandCutout"]
+    assert policy.space["Color"].span == (-0.9, 0.9)
+    assert policy.space["RandCutout"].span == (0.5, 0.5)  # 16 pixels of 32
+    assert policy.magnitude[:, 0].tolist() == [0.5, 1.0, 0.25, 0.5]  # Posterize: int(4 + 4 * 4 / 12) = 5 bits
+    assert torch.equal(policy.magnitude[:, 0], policy.magnitude[:, 1])
+
+
+def test_deepaa_on_imagenet_draws_the_area():
+    names = [
+        "Identity:(0.0,,1.0)",
+        "RandFlip:(0.0,,1.0)",
+        "RandResizeCrop_imagenet:(0.0,,1.0)",
+        "RandCutout:(0.0,,1.0)",
+    ]
+    policy = from_document(deepaa(op_names=names))
+    assert policy.space["RandCutout"].span == (16 / 224, 16 / 224)
+    assert policy.magnitude[2].tolist() == [0.0, 1.0]
+
+
+def test_pba():
+    schedule = from_document(pba())
+    assert isinstance(schedule, PBASchedule)
+    assert schedule.n_epochs == 200
+    assert schedule.first_epoch.tolist() == [0, 10, 50]
+    assert schedule.probability[:, 7].tolist() == [0.0, 0.5, 1.0]
+    assert schedule.magnitude[1, schedule.space.index("Rotate")] == pytest.approx(0.9)
+    assert schedule.magnitude[1, schedule.space.index("Posterize")] == 1.0  # 1 bit
+    assert from_document(pba(), "rsvhn_16_wrn").n_epochs == 160
+    assert from_document(pba(epochs=60), "rsvhn_16_wrn").n_epochs == 60
+
+
+def test_pba_entry_order():
+    settings = [0] * 60
+    settings[2:4], settings[30 + 28 : 60] = [3, 4], [7, 8]  # second in the first copy, last in the second
+    schedule = from_document(pba(["1", "0", 1, 1, [0] * 60, settings]))
+    (first, last) = schedule.probability[1].nonzero().flatten().tolist()
+    assert [schedule.space.names[schedule.op[n]] for n in (first, last)] == ["TranslateX", "Contrast"]
+    assert schedule.probability[1, [first, last]].tolist() == [0.3, 0.7]
+
+
+def test_pba_does_not_go_back_in_time():
+    first, second = pba()["updates"][:2]
+    with pytest.raises(PolicyError, match=r"updates\[1\]\[3\]: the schedule goes back from epoch 10 to 4"):
+        from_document(pba(first, [*second[:2], 4, 4, *second[4:]]))
+
+
+def test_pba_follows_the_last_lineage():
+    stray = ["7", "6", 4, 5, [0] * 60, [1, 1] * 30]
+    schedule = from_document(pba(stray, *pba()["updates"]))
+    assert schedule.first_epoch.tolist() == [0, 10, 50]
+
+
+def test_official_slack():
+    policy = from_document(slack())
+    assert isinstance(policy, Policy)
+    assert policy.space["Solarize"].span == (255, 0)
+    assert policy.space["Posterize"].span == (8, 2)
+    assert policy.space["RandomResizeCrop"].span == (1, 0.05)
+    assert policy.space["Rotate"].span == (0, 90)
+    assert policy.pi.tolist() == slack()["logits"]
+    assert policy.mu[[0, 1, 2, 4]].tolist() == [0.5, 1.0, 0.75, 0.1]
+    assert policy.mean == IMAGENET_MEAN
+    assert policy.learned == {k: slack()[k] for k in ("source", "dataset", "split", "search_hyperparameters")}
+    again = Policy.from_dict(policy.to_dict())
+    assert torch.allclose(again.probabilities, policy.probabilities)
+
+
+def test_official_slack_in_our_space():
+    space = SPACES["imagenet"]
+    away = {"Solarize": [0, 255], "Posterize": [0, 6], "RandomResizeCrop": [0, 0.95]}
+    ranges = {t.name: away.get(t.name, t.span and list(t.span)) for t in space}
+    n = len(space)
+    document = slack(transformations=space.names, magnitude_ranges=ranges, logits=[[0.0] * n] * 2, mu=[0.5] * n)
+    document["magnitude_free"] = [t.name for t in space if t.span is None]
+    assert from_document(document).space is space
+
+
+def test_load_names_the_policy_after_its_file(tmp_path):
+    path = tmp_path / "some_svhn.json"
+    path.write_text(json.dumps(pba()))
+    schedule = load(path)
+    assert isinstance(schedule, PBASchedule)
+    assert (schedule.name, schedule.n_epochs) == ("some_svhn", 160)
+    path.write_text(json.dumps(Policy.uniform("imagenet").to_dict()))
+    assert isinstance(load(path), Policy)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "schema_version, format or kind"),
+        ({"kind": 3}, "kind: expected a text"),
+        ({"kind": "subpolicies (op,prob,level 0-10)"}, "did you mean 'subpolicies (op,prob,level 0-9)'"),
+        ({"format": "slack-official-policy/2"}, "did you mean 'slack-official-policy/1'"),
+        ({"kind": AUTOAUGMENT_KIND, "source": "x"}, "subpolicies: missing"),
+        (subpolicies(subpolices=[]), "unknown key 'subpolices'; did you mean 'subpolicies'"),
+        (subpolicies(subpolicies=[]), "subpolicies: expected a list of 1 to 10000 items, got 0"),
+        (subpolicies(subpolicies=[[]]), "subpolicies[0]: expected a list of 1 to 16"),
+        (subpolicies(subpolicies=[[["Rotate", 0.5]]]), "subpolicies[0][0]: expected a list of 3 items, got 2"),
+        (subpolicies(subpolicies=[[["Rotat", 0.5, 1]]]), "subpolicies[0][0][0]: unknown transformation 'Rotat'; did"),
+        (subpolicies(subpolicies=[[["Rotate", -0.5, 1]]]), "subpolicies[0][0][1]: expected a finite number from 0"),
+        (subpolicies(subpolicies=[[["Rotate", 0.5, 10]]]), "subpolicies[0][0][2]: expected an integer from 0 to 9"),
+        (subpolicies(subpolicies=[[["Rotate", 0.5, None]]]), "subpolicies[0][0][2]: expected an integer"),
+        (subpolicies(DADA_KIND, subpolicies=[[["Rotate", 0.5, 1.5]]]), "[2]: expected a finite number from 0 to 1"),
+        (subpolicies(DADA_KIND, subpolicies=[[["Rotate", float("nan"), 1]]]), "subpolicies[0][0][1]: expected a"),
+        (deepaa(policy_probs=[[0.5, 0.2, 0.2, 0.0]]), "policy_probs[0]: the probabilities sum to 0.900000, expected 1"),
+        (deepaa(policy_probs=[[1.0]]), "policy_probs[0]: expected a list of 4 items, got 1"),
+        (deepaa(ops=[0, 1, 2, 4]), "ops[3]: expected an integer from 0 to 3, got 4"),
+        (deepaa(mags=[0, 0, 0, 13]), "mags[3]: expected an integer from 0 to 12, got 13"),
+        (deepaa(l_mags=1), "l_mags: expected an integer from 2"),
+        (deepaa(op_names=["Identity"] * 4), "op_names[0]: expected a name and its range"),
+        (deepaa(op_names=["Identity:(0.0,,1.0)"] * 4), "op_names: the space 'deepaa' lists Identity more than once"),
+        (deepaa(op_names=["Rotated:(0.0,,1.0)"] * 4), "op_names[0]: unknown transformation 'Rotated'; did you mean"),
+        (deepaa(op_names=["Posterize:(0.0,,9.0)"]), "op_names[0]: Posterize takes strengths from 1 to 8"),
+        (pba(["1", "0", 9, 10, [0] * 60, [0] * 59]), "updates[0][5]: expected a list of 60 items, got 59"),
+        (pba(["1", "0", 9, 10, [0] * 60, [11] * 60]), "updates[0][5][0]: expected an integer from 0 to 10, got 11"),
+        (pba(["1", "0", 9, 10, [0] * 60, [10] * 60]), "updates[0][5][1]: expected an integer from 0 to 9, got 10"),
+        (pba(["1", "0", 9, 201, [0] * 60, [0] * 60]), "updates[0][3]: expected an integer from 0 to 200, got 201"),
+        (pba(["1", "0", 9, 9, [0] * 60, [0] * 60], ["2", "1", 9, 8, [0] * 60, [0] * 60]), "updates[1][3]: the"),
+        (slack(logits=[[0.0] * 5]), "logits: expected a list of 2 items, got 1"),
+        (slack(logits=[[0.0] * 5, [1e9] * 5]), "logits[1][0]: expected a finite number from -100 to 100"),
+        (slack(pi=[[0.2] * 5] * 2), "pi: is not the softmax of logits"),
+        (slack(mu=[0.5, 0, 0.5, 0.5, 0.5]), "mu[1] (Solarize): expected a finite number from 0.001 to 1, got 0"),
+        (slack(magnitude_free=[]), "magnitude_free: expected Invert"),
+        (slack(magnitude_ranges={"Rotate": [0, 90]}), "magnitude_ranges: expected one entry per transformation"),
+        (slack(magnitude_ranges=slack()["magnitude_ranges"] | {"Posterize": [0, 8]}), "Posterize takes strengths"),
+        (slack(transformations=["Rotat"]), "transformations[0]: unknown transformation 'Rotat'; did you mean 'Rotate'"),
+        (slack(sigma=10**400), "sigma: expected a finite number from 0.001 to 1"),
+    ],
+)  # fmt: skip
+def test_malformed(document, message):
+    with pytest.raises(PolicyError) as error:
+        from_document(document)
+    assert message in str(error.value)
+
+
+def test_errors_name_the_file(tmp_path):
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(subpolicies(subpolicies=[[["Rotate", 2, 1]]])))
+    with pytest.raises(PolicyError, match=r"bad\.json: subpolicies\[0\]\[0\]\[1\]: expected"):
+        load(path)
+    with pytest.raises(PolicyError, match=r"absent\.json: cannot be read"):
+        load(tmp_path / "absent.json")
+
+
+TEXT = st.text("abcXY:(0,.1)é", max_size=12)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | TEXT
+    | st.sampled_from([-1, 0, 1, 9, 10, 0.5, 1e308, 10**400, "Rotate", "Invert", AUTOAUGMENT_KIND, PBA_KIND]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container in a document with each of its keys or indices."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
+    return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_any_document_is_a_policy_or_an_error(kind, data):
+    document = copy.deepcopy(DOCUMENTS[kind])
+    for _ in range(data.draw(st.integers(1, 2))):
+        found = places(document)
+        if not found:
+            break
+        container, key = data.draw(st.sampled_from(found))
+        match data.draw(st.sampled_from(["replace", "remove", "swap"])):
+            case "replace":
+                container[key] = data.draw(JSON)
+            case "remove":
+                del container[key]
+            case "swap":  # with a value from elsewhere in the document
+                other, place = data.draw(st.sampled_from(found))
+                container[key] = copy.deepcopy(other[place])
+    try:
+        policy = from_document(document)
+    except PolicyError:
+        return
+    op, magnitude, active, space = policy.sample(5, torch.Generator().manual_seed(0), 1.0)
+    assert op.shape == magnitude.shape == active.shape
+    assert (op >= 0).all()
+    assert (op < len(space)).all()
+    assert magnitude.isfinite().all()
+
+
+# --- the published files ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("path", FILES or [None], ids=lambda path: path.stem if path else "absent")
+def test_published_file(path, generator):
+    if path is None:
+        pytest.skip(f"the published policies are not under {REFERENCE}")
+    policy = load(path)
+    for progress in (0.0, 0.5, 1.0):
+        op, magnitude, active, space = policy.sample(1000, generator, progress)
+        assert isinstance(policy, Policy) or ((magnitude >= 0) & (magnitude <= 1)).all()
+        images = torch.randint(0, 256, (16, 3, 32, 32), generator=generator, dtype=torch.uint8)
+        out = apply.augment(images, Composites(op[:16], magnitude[:16], active[:16], space), generator)
+        assert out.shape == images.shape
+    if not isinstance(policy, Policy):
+        assert [row.name for row in policy.rows(0.5)] == policy.space.names

@@ -1,0 +1,191 @@
+"""SlackAugment in the hands of a user: inputs of all kinds, seeds, workers, copies."""
+
+import copy
+import multiprocessing
+import pickle
+
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+from slackaug import Policy, PolicyError, SlackAugment
+from slackaug.augment import pil
+
+
+@pytest.fixture
+def augment():
+    return SlackAugment(Policy.uniform("cifar"))
+
+
+@pytest.fixture
+def images():
+    return torch.randint(0, 256, (6, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+
+
+def seeded(augment, image, seed=0):
+    torch.manual_seed(seed)
+    return augment(image)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_pil_image(augment, mode):
+    out = seeded(augment, Image.new(mode, (9, 7), 77 if mode == "L" else (200, 10, 77)))
+    assert (out.mode, out.size) == (mode, (9, 7))
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 9), (1, 8, 9), (4, 3, 8, 9), (4, 1, 8, 9), (0, 3, 8, 9), (3, 1, 1)])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float16, torch.float64])
+def test_keeps_shape_dtype_and_input(augment, shape, dtype):
+    image = torch.randint(0, 256, shape, dtype=torch.uint8)
+    image = image if dtype == torch.uint8 else (image / 255).to(dtype)
+    before = image.clone()
+    out = augment(image)
+    assert (out.shape, out.dtype) == (image.shape, image.dtype)
+    assert torch.equal(image, before)
+
+
+def test_float_is_the_same_as_uint8(augment, images):
+    assert torch.equal((seeded(augment, images.float() / 255) * 255).round().to(torch.uint8), seeded(augment, images))
+
+
+def test_pil_and_tensor_agree(augment, images):
+    for i, image in enumerate(images):
+        picture = seeded(augment, pil.from_tensor(image), i)
+        assert torch.equal(pil.to_tensor(picture), seeded(augment, image, i))
+
+
+def test_images_of_a_batch_get_their_own_composites(augment):
+    image = torch.randint(0, 256, (3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    out = seeded(augment, image.expand(32, -1, -1, -1))
+    assert len(out.flatten(1).unique(dim=0)) > 16
+
+
+def test_repeatable_from_torch_seed(augment, images):
+    assert torch.equal(seeded(augment, images), seeded(augment, images))
+    assert not torch.equal(seeded(augment, images, 0), seeded(augment, images, 1))
+
+
+def test_own_generator_leaves_torch_alone(images):
+    augment = SlackAugment(Policy.uniform("cifar"), generator=torch.Generator().manual_seed(3))
+    state = torch.get_rng_state()
+    first = augment(images)
+    assert torch.equal(torch.get_rng_state(), state)
+    augment.generator.manual_seed(3)
+    assert torch.equal(augment(images), first)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda a: pickle.loads(pickle.dumps(a))])
+def test_copies_do_the_same(augment, images, duplicate):
+    assert torch.equal(seeded(duplicate(augment), images), seeded(augment, images))
+
+
+def test_strength_multiplies_mu_up_to_the_range():
+    policy = Policy.uniform("cifar", mu=0.4)
+    assert SlackAugment(policy, strength=0.5).applied.mu.max() == pytest.approx(0.2)
+    assert SlackAugment(policy, strength=10).applied.mu.max() == 1
+    assert torch.equal(SlackAugment(policy, strength=0.5).policy.mu, policy.mu)
+
+
+def test_flip_only_where_the_policy_says_so():
+    only_identity = Policy.uniform("cifar")
+    only_identity.pi[:, only_identity.space.index("Identity")] = 100
+    image = torch.arange(48, dtype=torch.uint8).view(1, 3, 4, 4).expand(64, -1, -1, -1)
+    out = seeded(SlackAugment(only_identity), image)
+    flipped = (out == image.flip(3)).flatten(1).all(1)
+    assert 16 < flipped.sum() < 48  # fails by chance once in 10,000 seeds
+    unflipped = Policy.from_dict(only_identity.to_dict() | {"flip": False})
+    assert torch.equal(seeded(SlackAugment(unflipped), image), image)
+
+
+def test_repr_is_one_line():
+    text = repr(SlackAugment(Policy.uniform("cifar"), strength=0.5))
+    assert text == "SlackAugment(3 of 17 transformations of 'cifar', with flips, strength=0.5)"
+
+
+def test_reads_a_file(tmp_path, images):
+    policy = Policy.uniform("imagenet", flip=False)
+    policy.save(tmp_path / "policy.json")
+    assert torch.equal(seeded(SlackAugment(tmp_path / "policy.json"), images), seeded(SlackAugment(policy), images))
+    with pytest.raises(PolicyError, match=r"is a folder.*policy\.json"):
+        SlackAugment(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("image", "error", "says"),
+    [
+        (Image.new("RGBA", (4, 4)), TypeError, r"mode RGB or L, got RGBA; convert it first"),
+        (Image.new("P", (4, 4)), TypeError, r"got P"),
+        (torch.zeros(4, 4, dtype=torch.uint8), ValueError, r"got \(4, 4\)"),
+        (torch.zeros(2, 4, 4, dtype=torch.uint8), ValueError, r"C = 1 or 3, got \(2, 4, 4\)"),
+        (torch.zeros(3, 0, 4, dtype=torch.uint8), ValueError, r"got \(3, 0, 4\)"),
+        (torch.zeros(3, 4, 4, dtype=torch.int64), TypeError, r"got torch.int64"),
+        (torch.full((3, 4, 4), 1.5), ValueError, r"1.5 to 1.5; augment before normalising"),
+        (torch.full((3, 4, 4), float("nan")), ValueError, r"nan to nan"),
+        ("cat.jpg", TypeError, r"got str"),
+    ],
+)
+def test_bad_input_says_what_to_do(augment, image, error, says):
+    with pytest.raises(error, match=says):
+        augment(image)
+
+
+@pytest.mark.parametrize("strength", [-1, float("nan"), float("inf")])
+def test_bad_strength(strength):
+    with pytest.raises(ValueError, match="strength must be"):
+        SlackAugment(Policy.uniform("cifar"), strength=strength)
+
+
+class Constant(Dataset):
+    """The same image again and again, augmented: what comes out shows the random stream."""
+
+    def __init__(self, augment):
+        self.augment = augment
+        self.image = torch.arange(300, dtype=torch.uint8).view(3, 10, 10)
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        torch.set_num_threads(1)
+        return self.augment(self.image)
+
+
+def epochs(augment, context, n=2):
+    loader = DataLoader(
+        Constant(augment),
+        batch_size=3,
+        num_workers=2,
+        multiprocessing_context=context,
+        generator=torch.Generator().manual_seed(7),
+        persistent_workers=True,
+    )
+    return [torch.cat(list(loader)) for _ in range(n)]
+
+
+@pytest.mark.parametrize("context", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods())))
+def test_data_loader_workers(augment, context):
+    """Different across workers and epochs, the same from the same seed, and the same in both kinds of processes."""
+    first, second = epochs(augment, context)
+    assert not torch.equal(first, second)
+    worker_0, worker_1 = torch.cat((first[0:3], first[6:9])), torch.cat((first[3:6], first[9:12]))
+    assert not torch.equal(worker_0, worker_1)
+    again, _ = epochs(augment, "fork")
+    assert torch.equal(first, again)
+
+
+def test_a_generator_of_its_own_is_refused_in_workers(monkeypatch, images):
+    monkeypatch.setattr("slackaug.augment.module.get_worker_info", lambda: "a worker")
+    with pytest.raises(RuntimeError, match="every DataLoader worker would draw the same"):
+        SlackAugment(Policy.uniform("cifar"), generator=torch.Generator())(images)
+
+
+@pytest.mark.parametrize("policy", [None, 3, {}])
+def test_what_is_no_policy(policy):
+    with pytest.raises(TypeError, match=r"expected a slackaug\.Policy"):
+        SlackAugment(policy)
+
+
+def test_gradients_end_here_without_a_warning(augment):
+    image = torch.rand(3, 8, 8, requires_grad=True)
+    assert not augment(image).requires_grad

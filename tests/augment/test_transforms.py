@@ -1,0 +1,170 @@
+"""How magnitudes become strengths and windows (App. B.2 of the paper)."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import oracles
+from slackaug.augment.transforms import TRANSFORMS, Stage, Transform, crop_window, custom, cutout_window, resize_window
+
+UNIT = st.floats(0, 1, exclude_max=True)
+MAGNITUDE = st.floats(-0.5, 1.5) | st.sampled_from([0.0, 1.0])
+
+
+def f64(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_is_the_spec():
+    assert TRANSFORMS.keys() == oracles.PIXELS.keys()
+    assert {name for name, t in TRANSFORMS.items() if t.span} == oracles.STRENGTH.keys()
+    assert {name for name, t in TRANSFORMS.items() if t.signed} == oracles.SIGNED
+    assert {name for name, t in TRANSFORMS.items() if t.window} == oracles.BOXES.keys()
+    assert all(name == t.name for name, t in TRANSFORMS.items())
+
+
+def test_only_random_resize_crop_is_first_and_only_cutout_last():
+    stages = {name: t.stage for name, t in TRANSFORMS.items() if t.stage is not Stage.POSITION}
+    assert stages == {"RandomResizeCrop": Stage.FIRST, "Cutout": Stage.LAST}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@given(m=MAGNITUDE, u=UNIT)
+@settings(max_examples=15)
+def test_strength_follows_the_spec(name, m, u):
+    """Magnitudes outside [0, 1] are clamped where they are applied."""
+    strength = TRANSFORMS[name].strength(f64(m), f64(u)).item()
+    rounded = round(strength) if name == "Posterize" else strength
+    assert rounded == pytest.approx(oracles.strength(name, m, u), abs=1e-12)
+
+
+def test_directions_are_fair():
+    """A fair coin leaves the interval with probability 1e-3; the seed is fixed."""
+    u = torch.rand(10_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    negative = (TRANSFORMS["Rotate"].strength(torch.ones_like(u), u) < 0).sum().item()
+    assert stats.binomtest(negative, 10_000).pvalue > 1e-3
+
+
+def test_a_span_beyond_the_limits_is_refused():
+    with pytest.raises(ValueError, match="Posterize takes strengths from 1 to 8 bits, got 8 to 0"):
+        Transform(name="Posterize", kernel=None, pil=oracles.hue, span=(8, 0), limits=(1, 8), unit="bits")
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", oracles.BOXES)
+@given(m=st.floats(0, 1), u=st.tuples(UNIT, UNIT, UNIT, UNIT), height=st.integers(1, 300), width=st.integers(1, 300))
+@settings(max_examples=100)
+def test_windows_follow_the_spec(name, m, u, height, width):
+    window = TRANSFORMS[name].argument(f64(m), f64(*u).view(1, 4), height, width)
+    assert tuple(window[0].tolist()) == oracles.argument(name, m, list(u), height, width)
+
+
+@given(area=st.floats(0.05, 1), u=st.tuples(UNIT, UNIT, UNIT), height=st.integers(1, 300), width=st.integers(1, 300))
+@settings(max_examples=200)
+def test_resize_window_has_the_area_and_the_aspect_and_fits(area, u, height, width):
+    """Each side is the exact one, rounded, at least 1; the exact ones have the area, and an aspect in the range."""
+    left, top, w, h = resize_window(f64(area), f64(*u).view(1, 3), height, width)[0].tolist()
+    assert 0 <= left <= width - w < width
+    assert 0 <= top <= height - h < height
+    low, high = oracles.aspect_range(area, height, width)
+    aspect = low * (high / low) ** u[0]
+    exact_w, exact_h = math.sqrt(area * height * width * aspect), math.sqrt(area * height * width / aspect)
+    assert w == 1 or abs(w - exact_w) <= 0.5 + 1e-9
+    assert h == 1 or abs(h - exact_h) <= 0.5 + 1e-9
+    assert exact_w * exact_h == pytest.approx(area * height * width)
+    assert exact_w <= width * (1 + 1e-9)
+    assert exact_h <= height * (1 + 1e-9)
+
+
+@given(area=st.floats(0.05, 1), height=st.integers(1, 300), width=st.integers(1, 300))
+def test_aspect_is_the_one_that_fits_nearest_to_the_range(area, height, width):
+    """The oracle's own sanity: [3/4, 4/3] cut with [aR, R/a], or the nearest end where they do not meet."""
+    low, high = oracles.aspect_range(area, height, width)
+    fits = area * width / height, width / height / area
+    assert fits[0] * (1 - 1e-12) <= low <= high <= fits[1] * (1 + 1e-12)
+    if fits[1] < 3 / 4 or fits[0] > 4 / 3:
+        assert low == high
+    else:
+        assert 3 / 4 <= low <= high <= 4 / 3
+
+
+def test_resize_window_of_the_whole_area_is_the_whole_image():
+    u = torch.rand(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert (resize_window(torch.ones(50, dtype=torch.float64), u, 31, 47) == torch.tensor([0, 0, 47, 31])).all()
+
+
+def test_aspect_is_log_uniform():
+    """Kolmogorov-Smirnov on a large square image, where rounding hides; fails a fair draw with probability 1e-3."""
+    u = torch.rand(3000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    window = resize_window(torch.full((3000,), 0.3, dtype=torch.float64), u, 20_000, 20_000).double()
+    log_aspect = (window[:, 2] / window[:, 3]).log().numpy()
+    low, high = math.log(3 / 4), math.log(4 / 3)
+    assert stats.kstest(log_aspect, "uniform", (low, high - low)).pvalue > 1e-3
+
+
+def chi_square(values: torch.Tensor, low: int, high: int) -> float:
+    """The p-value of integers being uniform on low .. high, both ends included."""
+    counts = torch.bincount((values - low).long(), minlength=high - low + 1)
+    assert len(counts) == high - low + 1, "a value above the highest"
+    return stats.chisquare(counts.numpy()).pvalue
+
+
+def test_crops_are_uniform_over_their_offsets():
+    """Chi-square on both axes: padding 6 of 12 and 5 of 10 pixels; each fails a fair draw with probability 1e-3."""
+    u = torch.rand(20_000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    left, top, width, height = crop_window(torch.full((20_000,), 0.5, dtype=torch.float64), u, 10, 12).unbind(1)
+    assert chi_square(left, -6, 6) > 1e-3
+    assert chi_square(top, -5, 5) > 1e-3
+    assert (width == 12).all()
+    assert (height == 10).all()
+
+
+def test_resize_windows_are_uniform_over_their_offsets():
+    """Chi-square on the vertical axis of windows 5 high in 12; fails a fair draw with probability 1e-3."""
+    u = torch.rand(20_000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    window = resize_window(torch.full((20_000,), 0.2, dtype=torch.float64), u, 12, 12)
+    assert chi_square(window[window[:, 3] == 5, 1], 0, 7) > 1e-3
+
+
+def test_cutout_centres_are_uniform_in_the_image():
+    """Chi-square on both axes; each fails a fair draw with probability 1e-3."""
+    u = torch.rand(20_000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    left, top, width, height = cutout_window(torch.full((20_000,), 0.4, dtype=torch.float64), u, 9, 12).unbind(1)
+    assert set(width.tolist()) == set(height.tolist()) == {5}  # round(0.4 x 12): the side follows the width
+    assert chi_square(left + 2, 0, 11) > 1e-3
+    assert chi_square(top + 2, 0, 8) > 1e-3
+
+
+def test_cutout_of_magnitude_zero_paints_nothing(images):
+    box = cutout_window(torch.zeros(4, dtype=torch.float64), torch.rand(4, 3).double(), 16, 16)
+    kernel = TRANSFORMS["Cutout"].kernel
+    assert kernel is not None
+    assert torch.equal(kernel(images, box, (1, 2, 3)), images)
+
+
+# --- a user's own -----------------------------------------------------------------------------------------------------
+
+
+def test_custom_needs_a_function():
+    with pytest.raises(ValueError, match="Blur needs a batched kernel or a function of a PIL image"):
+        custom("Blur")
+
+
+def test_custom_keeps_what_it_is_given():
+    blur = custom("Blur", lambda images, value: images, span=(1, 5), signed=True, unit="pixels")
+    assert (blur.name, blur.span, blur.signed, blur.unit, blur.stage) == (
+        "Blur",
+        (1, 5),
+        True,
+        "pixels",
+        Stage.POSITION,
+    )

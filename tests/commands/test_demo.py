@@ -1,0 +1,47 @@
+"""The demo, shortened to seconds."""
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from slackaug.commands import demo
+from slackaug.config import presets
+from slackaug.runs.folders import RunError
+
+NOT_DIFFERENT = "not distinguishable from"
+pytestmark = pytest.mark.usefixtures("quick_search")
+
+
+@pytest.fixture
+def shortened(monkeypatch):
+    def short(data, model=None):
+        base = presets.demo(data, model)
+        search = replace(base.search, n_rounds=1, n_retrain=1, n_unrolled=1, batch=4, n_composites=2)
+        fit = replace(base.evaluate, epochs=1, batch=512)
+        return replace(base, search=search, pretrain=replace(fit, nesterov=False), evaluate=fit)
+
+    monkeypatch.setitem(presets.PRESETS, "demo", short)
+    monkeypatch.setattr(demo, "SEEDS", 2)
+
+
+def test_it_ends_with_a_verdict_and_where_the_files_are(shortened, tmp_path, capsys):
+    for _ in range(2):  # an earlier demo is replaced
+        demo.run(str(tmp_path / "demo"), Console(width=200))
+    out = capsys.readouterr().out
+    learned = tmp_path / "demo"
+    for baseline in demo.BASELINES:
+        sentences = [f"{learned} is {word} {baseline}: " for word in ("better than", "worse than", NOT_DIFFERENT)]
+        assert sum(out.count(sentence) for sentence in sentences) == 2
+    assert f"all results are in {learned / 'eval' / 'results.json'}" in out
+    assert f"the policy is {tmp_path / 'demo' / 'policy.json'}" in out
+    assert f"the report is {tmp_path / 'demo' / 'report.html'}" in out
+    assert (learned / "report.html").is_file()
+
+
+def test_it_replaces_no_other_run(shortened, tmp_path):
+    demo.run(str(tmp_path), Console(width=200, quiet=True))
+    config = tmp_path / "config.yaml"
+    config.write_text(config.read_text().replace("preset: demo", "preset: quick"))
+    with pytest.raises(RunError, match="is not empty"):
+        demo.run(str(tmp_path), Console(width=200, quiet=True))

@@ -1,0 +1,915 @@
+"""`slackaug evaluate` (comparison.py and trials.py), on data so small that a training takes a blink."""
+
+import csv
+import errno
+import io
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from rich.console import Console
+from scipy import stats
+from test_published import DOCUMENTS, FILES
+
+import slackaug
+import tiny
+from slackaug import cli
+from slackaug.augment.apply import get_space
+from slackaug.augment.policy import Policy
+from slackaug.commands import evaluate as evaluation
+from slackaug.config import parse, presets
+from slackaug.data import DataError, load
+from slackaug.judge import baselines, candidates, training
+from slackaug.judge.training import Trial
+from slackaug.runs import folders
+from slackaug.runs.folders import RunError
+
+SETTINGS = ["evaluate.epochs=1", "evaluate.batch=4", "evaluate.lr=0.05"]  # 6 steps
+TIMES = ("seconds", "images_per_second")
+
+
+def words(data: object, out: object | None, *more: object) -> list[str]:
+    """Of the command, with tiny settings."""
+    found = ["evaluate", str(data), *(["-o", str(out)] if out is not None else [])]
+    for text in SETTINGS:
+        found += ["--set", text]
+    return [*found, *map(str, more)]
+
+
+def evaluate(data: object, out: object | None, policies=(), **options) -> evaluation.Results:
+    options = {"baselines": ["none", "uniform"], "seeds": 2, "console": Console(quiet=True)} | options
+    return slackaug.evaluate(str(data), policies, out=out, set=SETTINGS, **options)
+
+
+def outcome(out: Path) -> list[dict]:
+    """All of the results that must not depend on interruptions, jobs or the machine."""
+    document = json.loads((out / "eval" / "results.json").read_text())
+    for policy in document["policies"]:
+        for found in (policy, *policy["trials"]):
+            for key in TIMES:
+                del found[key]
+    return [document[key] for key in ("protocol", "class_names", "reference", "verdict", "duplicates", "policies")]
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch):
+    """The cost is measured in a test of its own."""
+    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
+
+
+@pytest.fixture(scope="module")
+def done(tiny_npz, tmp_path_factory):
+    """The folder of an evaluation that nobody interrupted; not to be changed."""
+    out = tmp_path_factory.mktemp("done")
+    evaluate(tiny_npz, out)
+    return out
+
+
+@pytest.fixture
+def policy_file(tmp_path):
+    policy = Policy.uniform("cifar")
+    policy.pi[:, policy.space.index("Rotate")] = 1
+    policy.save(tmp_path / "rotating.json")
+    return tmp_path / "rotating.json"
+
+
+# --- end to end -------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = Path("run")
+    done = command(*words(tiny_npz, out, "-p", policy_file.name, "--baselines", "none,uniform", "--seeds", 3))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "24 training and 6 test images of 8 x 8 pixels, 3 classes; network small, 1 epoch, mirror" in lines[0]
+    names = ["none", "uniform", "rotating.json"]
+    for name in names:
+        for seed in range(3):
+            assert sum(line.startswith(f"{name}, seed {seed}: ") for line in lines) == 1
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
+    document = json.loads((out / "eval" / "results.json").read_text())
+    found = {policy["name"]: policy for policy in document["policies"]}
+    assert list(found) == names == [row[0] for row in rows]
+    for name, accuracy, n, difference, _, _ in rows:
+        mean, half_width = found[name]["accuracy"]["mean"], found[name]["accuracy"]["half_width"]
+        assert (accuracy, n) == (f"{100 * mean:.2f} ± {100 * half_width:.2f} %", "3")
+        assert bool(difference) == (name != "none")
+    assert document["verdict"] in lines
+    assert document["verdict"].startswith("rotating.json is ")
+    assert " none: " in document["verdict"]
+    assert lines[-1] == f"all results are in {out / 'eval' / 'results.json'} and {out / 'eval' / 'results.csv'}"
+
+
+def test_the_files_hold_what_was_measured(done):
+    document = json.loads((done / "eval" / "results.json").read_text())
+    assert document["schema_version"] == 1
+    assert document["protocol"]["fit"]["epochs"] == 1
+    assert document["class_names"] == ["0", "1", "2"]
+    assert document["environment"]["torch"] == torch.__version__
+    assert document["duplicates"] == 0
+    assert document["reference"] == "none"
+    for policy in document["policies"]:
+        assert [found["seed"] for found in policy["trials"]] == [0, 1]
+        for found in policy["trials"]:
+            assert found.keys() >= {"accuracy", "top5", "per_class", "ece", "loss", *TIMES}
+            assert len(found["per_class"]) == 3
+        for key in TIMES:
+            assert policy[key] == pytest.approx(statistics.mean(found[key] for found in policy["trials"]))
+    with (done / "eval" / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == [
+        "policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy",
+    ]  # fmt: skip
+    assert [(row["policy"], row["seed"]) for row in rows] == [
+        ("none", "0"), ("none", "1"), ("uniform", "0"), ("uniform", "1"),
+    ]  # fmt: skip
+    trials = [found for policy in document["policies"] for found in policy["trials"]]
+    assert [float(row["accuracy"]) for row in rows] == [found["accuracy"] for found in trials]
+
+
+def test_intervals_and_paired_differences_by_hand(done):
+    none, uniform = json.loads((done / "eval" / "results.json").read_text())["policies"]
+    a, b = ([found["accuracy"] for found in policy["trials"]] for policy in (uniform, none))
+    for values, found in (
+        (a, uniform["accuracy"]),
+        (b, none["accuracy"]),
+        ([x - y for x, y in zip(a, b, strict=True)], uniform["difference"]),
+    ):
+        factor = stats.t.ppf(0.975, 1) / 2**0.5
+        assert found["mean"] == pytest.approx(statistics.mean(values))
+        assert found["half_width"] == pytest.approx(factor * statistics.stdev(values))
+        assert (found["n"], found["unit"]) == (2, "seed")
+    assert none["difference"] is None
+
+
+def test_results_go_to_the_run_of_the_policy_with_its_settings(command, tiny_npz, finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    done = command(
+        "evaluate", tiny_npz, "-p", run, "--baselines", "uniform", "--seeds", 1, "--set", "evaluate.epochs=1"
+    )
+    assert done.returncode == 0, done.stderr
+    protocol = json.loads((run / "eval" / "results.json").read_text())["protocol"]
+    stored = presets.quick(training.dataset(presets.DataConfig(source=str(tiny_npz))))
+    assert protocol["fit"]["batch"] == stored.evaluate.batch
+    assert protocol["model"] == "small"
+    assert f"{run}, seed 0: " in done.stdout
+    assert "learned on other data" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ([], ("small", "cifar", ["Invert"], False, 4)),
+        (["--set", "space=imagenet"], ("small", "imagenet", [], False, 4)),
+        (["--set", "exclude=[Cutout]", "--set", "flip=true"], ("small", "cifar", ["Cutout"], True, 4)),
+        (["--set", "model=wrn-16-1", "--flip"], ("wrn-16-1", "cifar", ["Invert"], True, 64)),
+        (["--set", "model=wrn-16-1", "--model", "small"], ("small", "cifar", ["Invert"], False, 4)),
+    ],
+)
+def test_what_is_set_counts_more_than_the_run_and_options_more_than_that(more, expected, tiny_npz):
+    data = training.dataset(presets.DataConfig(source=str(tiny_npz)))
+    stored = replace(presets.quick(data), exclude=("Invert",), flip=False)
+    stored = replace(stored, evaluate=replace(stored.evaluate, batch=4))
+    assignments = [text for word, text in itertools.pairwise(more) if word == "--set"]
+    given = {"model": "small" if "--model" in more else None, "flip": True if "--flip" in more else None}
+    found = evaluation.configure(data, given, stored, None, assignments)
+    assert (found.model, found.space, [*found.exclude], found.flip, found.evaluate.batch) == expected
+
+
+def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
+    found = slackaug.evaluate(
+        tiny_npz, [Policy.uniform("cifar")], baselines=["none"], seeds=2, out=tmp_path, set=SETTINGS
+    )
+    assert [row.name for row in found.rows] == ["none", "policy 0"]
+    assert found.rows[1].accuracies.keys() == {0, 1}
+    assert found.verdict.startswith("policy 0 ")
+    assert capsys.readouterr().out == ""  # a function keeps stdout for its caller
+
+
+@pytest.mark.parametrize("options", [{"policies": "p.json"}, {"baselines": "none"}, {"set": "evaluate.lr=1"}])
+def test_texts_in_place_of_lists_are_refused(options, tiny_npz):
+    with pytest.raises(TypeError, match="take lists"):
+        slackaug.evaluate(tiny_npz, **options)
+
+
+# --- the subject and the reference ------------------------------------------------------------------------------------
+
+
+def test_the_verdict_is_on_the_first_policy_and_the_first_baseline(tiny_npz, policy_file, tmp_path):
+    other = Policy.uniform("imagenet")
+    found = evaluate(tiny_npz, tmp_path, [policy_file, other], baselines=["uniform", "none"])
+    assert found.reference == "uniform"
+    assert found.verdict.startswith(f"{policy_file} ")
+    assert " uniform" in found.verdict
+
+
+def test_without_a_policy_the_verdict_is_on_the_last_baseline(done):
+    assert json.loads((done / "eval" / "results.json").read_text())["verdict"].startswith("uniform is ")
+
+
+@pytest.mark.parametrize(("policies", "baselines"), [(["policy"], []), ([], ["none"])])
+def test_one_alone_has_no_verdict(policies, baselines, tiny_npz, tmp_path, policy_file):
+    found = evaluate(tiny_npz, tmp_path / "run", [policy_file for _ in policies], baselines=baselines)
+    assert found.verdict.startswith("Nothing to compare")
+    assert found.rows[0].difference is None
+
+
+def test_policies_without_a_baseline_are_compared_with_nothing(tiny_npz, policy_file, tmp_path):
+    found = evaluate(tiny_npz, tmp_path, [policy_file, Policy.uniform("cifar")], baselines=[], seeds=1)
+    assert found.reference is None
+    assert [row.difference for row in found.rows] == [None, None]
+
+
+def test_one_seed_has_no_interval_and_says_so(command, tiny_npz, tmp_path):
+    done = command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 1))
+    assert done.returncode == 0
+    assert "1 seed: there will be no intervals, and no verdict; give --seeds 2 or more" in done.stdout
+    assert "with fewer than two no interval can be given" in done.stdout
+    policies = json.loads((tmp_path / "eval" / "results.json").read_text())["policies"]
+    assert [policy["accuracy"]["half_width"] for policy in policies] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("learned", "times", "is_said"),
+    [({"preset": "quick"}, 2, False), ({"preset": "quick"}, 3, True), ({"preset": ["?"]}, 3, False), ({}, 3, False)],
+)
+def test_a_policy_for_much_shorter_trainings_is_named(tiny_npz, tmp_path, monkeypatch, learned, times, is_said):
+    """It may be worse than uniform there; a file need not say how it was learned."""
+    usual = presets.quick(load(str(tiny_npz))).evaluate.epochs
+    monkeypatch.setattr(evaluation, "conduct", lambda work, trials, write: None)
+    policy, said = replace(Policy.uniform("cifar"), learned=learned), Console(file=io.StringIO(), width=200)
+    changed = [f"evaluate.epochs={times * usual}"]
+    slackaug.evaluate(str(tiny_npz), [policy], seeds=2, out=tmp_path, set=changed, console=said)
+    expected = f"policy 0 was learned by the preset quick, whose trainings would have {usual} epochs here, and these"
+    assert (expected in said.file.getvalue()) is is_said
+    assert ("worse than uniform" in said.file.getvalue()) is is_said
+
+
+# --- given again ------------------------------------------------------------------------------------------------------
+
+
+def test_given_again_it_does_nothing_and_says_so(command, tiny_npz, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "run"))
+    before = tiny.contents(out / "eval" / "trials")
+    found = command(*words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
+    assert "4 of 4 trainings are there already" in found.stdout
+    assert "seed 0:" not in found.stdout
+    assert tiny.contents(out / "eval" / "trials") == before
+    assert outcome(out) == outcome(done)
+
+
+def test_a_policy_by_another_path_is_not_trained_again(command, tiny_npz, tmp_path):
+    for name in ("a.json", "b.json"):
+        Policy.uniform("cifar", mu=0.5).save(tmp_path / name)
+    first = command(*words(tiny_npz, tmp_path / "run", "-p", tmp_path / "a.json", "--seeds", 2))
+    again = command(*words(tiny_npz, tmp_path / "run", "-p", tmp_path / "b.json", "--seeds", 2))
+    assert "trainings are there already" not in first.stdout
+    assert "2 of 2 trainings are there already" in again.stdout
+    policies = json.loads((tmp_path / "run" / "eval" / "results.json").read_text())["policies"]
+    assert [[each["name"] for each in policy["trials"]] for policy in policies] == [[str(tmp_path / "b.json")] * 2]
+
+
+def test_a_policy_and_a_baseline_of_one_file_are_not_the_same(tmp_path):
+    """With --flip, the policy has its own flips and the baseline those of all."""
+    path = tmp_path / "x.json"
+    Policy.uniform("cifar", flip=False).save(path)
+    assert candidates.from_name(f"file:{path}").digest != candidates.find_candidates([path], ())[0].digest
+
+
+def test_the_length_of_pbas_schedule_counts_even_if_a_name_says_it(tmp_path):
+    paths = [tmp_path / name for name in ("rsvhn.json", "mine.json", "also_mine.json")]
+    for path in paths:
+        path.write_text(json.dumps(DOCUMENTS["pba"]))
+    of_svhn, mine, also_mine = candidates.find_candidates(paths, ())
+    assert (of_svhn.augmentation.n_epochs, mine.augmentation.n_epochs) == (160, 200)
+    assert of_svhn.digest != mine.digest
+    assert mine.digest == also_mine.digest
+
+
+def test_more_seeds_and_policies_only_do_what_is_new(command, tiny_npz, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "run"))
+    found = command(*words(tiny_npz, out, "--baselines", "none,uniform,default", "--seeds", 3))
+    assert "4 of 9 trainings are there already" in found.stdout
+    new = [line.split(":")[0] for line in found.stdout.splitlines() if " images/s)" in line]
+    assert new == ["default, seed 0", "default, seed 1", "none, seed 2", "uniform, seed 2", "default, seed 2"]
+
+
+def test_fewer_seeds_show_fewer_and_throw_nothing_away(tiny_npz, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "run"))
+    assert [row.accuracy.n for row in evaluate(tiny_npz, out, seeds=1).rows] == [1, 1]
+    assert tiny.contents(out / "eval" / "trials") == tiny.contents(done / "eval" / "trials")
+
+
+def test_a_policy_that_has_changed_is_trained_with_again(tiny_npz, policy_file, tmp_path, monkeypatch):
+    evaluate(tiny_npz, tmp_path, [policy_file])
+    Policy.uniform("imagenet").save(policy_file)
+    trained = []
+    run = training.run
+    monkeypatch.setattr(training, "run", lambda one, report: (trained.append(one.name), run(one, report)))
+    evaluate(tiny_npz, tmp_path, [policy_file])
+    assert trained == [str(policy_file)] * 2
+
+
+def test_another_protocol_is_refused_and_may_replace(command, tiny_npz, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "run"))
+    (out / "eval" / "mine.txt").write_text("not ours")
+    before = tiny.contents(out)
+    more = ["--baselines", "none,uniform", "--seeds", 2, "--set", "evaluate.lr=0.01"]
+    found = command(*words(tiny_npz, out, *more))
+    assert found.returncode == 2
+    assert "holds results of another protocol (fit.lr was 0.05, is 0.01)" in found.stderr
+    assert "--overwrite" in found.stderr
+    assert tiny.contents(out) == before
+    assert command(*words(tiny_npz, out, *more, "--overwrite")).returncode == 0
+    assert outcome(out) != outcome(done)
+    assert (out / "eval" / "mine.txt").exists()
+
+
+def test_other_test_images_are_another_protocol(tmp_path):
+    """The fingerprint of the data is that of its training images."""
+    arrays = tiny.arrays()
+    np.savez(tmp_path / "x.npz", **arrays)
+    evaluate(tmp_path / "x.npz", tmp_path / "run")
+    np.savez(tmp_path / "x.npz", **arrays | {"test_images": arrays["test_images"] ^ 255})
+    with pytest.raises(RunError, match=r"another protocol \(data_digest was"):
+        evaluate(tmp_path / "x.npz", tmp_path / "run")
+
+
+def test_the_same_data_elsewhere_is_the_same_protocol(tiny_npz, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "run"))
+    shutil.copy(tiny_npz, tmp_path / "moved.npz")
+    evaluate(tmp_path / "moved.npz", out)
+    assert tiny.contents(out / "eval" / "trials") == tiny.contents(done / "eval" / "trials")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"protocol": 3}', '{"protocol": {"data": 1}}'])
+def test_damaged_results(content, command, tiny_npz, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "run"))
+    (out / "eval" / "results.json").write_text(content)
+    found = command(*words(tiny_npz, out, "--baselines", "none"))
+    assert found.returncode == 2
+    assert "results.json" in found.stderr or "another protocol" in found.stderr
+    assert "--overwrite" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+# --- interrupted ------------------------------------------------------------------------------------------------------
+
+
+def live_and_die(arguments: list[str], log: str, name: str, share: float, number: int) -> None:
+    """The command in a process that sends itself the signal in a chosen training."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    torch.set_num_threads(1)
+    training.CHECKPOINT_SECONDS, training.REPORT_EVERY = -1.0, 1
+    training.seconds_of = lambda one: 0.0
+    run = training.run
+
+    def run_or_die(one, report) -> None:
+        def report_or_die(done: float) -> None:
+            if (f"{one.name} {one.seed}", done) == (name, share):
+                os.kill(os.getpid(), number)
+            report(done)
+
+        run(one, report_or_die)
+
+    training.run = run_or_die
+    sys.argv = ["slackaug", *arguments]
+    cli.main()
+
+
+def run_until(arguments: list[str], log: Path, name: str, share: float, number: int) -> int:
+    process = tiny.FORK.Process(target=live_and_die, args=(arguments, str(log), name, share, number), daemon=True)
+    process.start()
+    process.join(60)
+    return process.exitcode
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "share"),
+    [(signal.SIGKILL, -9, 0.5), (signal.SIGINT, 130, 0.5), (signal.SIGTERM, 143, 0.5), (signal.SIGTERM, 143, 1.0)],
+)
+def test_interrupted_and_given_again_equals_uninterrupted(number, code, share, command, tiny_npz, done, tmp_path):
+    out, log = tmp_path / "run", tmp_path / "log"
+    arguments = words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2)
+    assert run_until(arguments, log, "none 1", share, number) == code
+    if number != signal.SIGKILL:
+        last = log.read_text().splitlines()[-1]
+        assert last == "slackaug: stopped; everything is saved. To go on: give the same command again"
+    found = command(*arguments)
+    assert found.returncode == 0
+    assert "of 4 trainings are there already" in found.stdout
+    assert outcome(out) == outcome(done)
+    assert {path.suffix for path in (out / "eval" / "trials").iterdir()} == {".json"}
+
+
+def test_two_jobs_equal_one_bit_for_bit(tiny_npz, done, tmp_path):
+    evaluate(tiny_npz, tmp_path / "two", jobs=2, threads=1)
+    assert outcome(tmp_path / "two") == outcome(done)
+
+
+def test_a_second_process_is_refused(command, tiny_npz, tmp_path):
+    with folders.held(tmp_path / "eval"):
+        found = command(*words(tiny_npz, tmp_path, "--baselines", "none"))
+    assert (found.returncode, "another process is working on this run" in found.stderr) == (2, True)
+
+
+# --- disks ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_written_is_one_message(command, tiny_npz, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    found = command(*words(tiny_npz, tmp_path / "file", "--baselines", "none"))
+    assert found.returncode == 1
+    assert "cannot be written (Not a directory)" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_disk_that_fails_is_one_message_and_the_work_goes_on_later(
+    number, command, tiny_npz, done, tmp_path, monkeypatch
+):
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    arguments = words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(folders.os, "replace", fail)
+        failed(command(*arguments), os.strerror(number))
+    assert command(*arguments).returncode == 0
+    assert outcome(tmp_path) == outcome(done)
+
+
+def test_so_it_is_with_several_processes(command, tiny_npz, done, tmp_path):
+    arguments = words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 2, "--jobs", 2, "--threads", 1)
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "trials").write_text("a file where a folder must be")
+    failed(command(*arguments), "File exists")
+    (tmp_path / "eval" / "trials").unlink()
+    assert command(*arguments).returncode == 0
+    assert outcome(tmp_path) == outcome(done)
+
+
+def failed(found, reason):
+    assert found.returncode == 1
+    assert f"cannot be written ({reason}); what is saved is whole. When that is mended: give the same" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+
+def write_published(folder: Path, names) -> list[Path]:
+    paths = []
+    for i, name in enumerate(names):
+        document = DOCUMENTS[name]
+        if name == "slack":  # made up in a space that is none of ours
+            document = document | {"dataset": "cifar10"}
+        paths.append(folder / f"published{i}.json")
+        paths[-1].write_text(json.dumps(document))
+    return paths
+
+
+def test_published_formats_as_policies_and_as_baselines(tiny_npz, tmp_path):
+    paths = write_published(tmp_path, DOCUMENTS)
+    as_policies = evaluate(tiny_npz, tmp_path / "a", paths, baselines=["none"], seeds=1)
+    as_baselines = evaluate(tiny_npz, tmp_path / "b", baselines=["none", *(f"file:{path}" for path in paths)], seeds=1)
+    assert [row.name for row in as_baselines.rows] == ["none", *(f"file:{path}" for path in paths)]
+    assert [row.name for row in as_policies.rows] == ["none", *map(str, paths)]
+    for one, other in zip(as_policies.rows, as_baselines.rows, strict=True):
+        assert one.accuracies == other.accuracies
+        assert one.trials[0]["loss"] == other.trials[0]["loss"]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_published_files_can_be_evaluated(path, tiny_npz, tmp_path):
+    found = evaluate(tiny_npz, tmp_path, [path], baselines=[f"file:{path}"], seeds=1)
+    assert found.rows[0].accuracies == found.rows[1].accuracies
+
+
+@pytest.mark.parametrize(
+    ("magnitudes", "names"),
+    [
+        ("own", ["uniform", "randaugment", "P"]),
+        ("uniform", ["uniform", "randaugment, uniform magnitudes", "P, uniform magnitudes"]),
+        ("both", ["uniform", "randaugment", "randaugment, uniform magnitudes", "P", "P, uniform magnitudes"]),
+    ],
+)
+def test_magnitudes(magnitudes, names, tiny_npz, tmp_path):
+    (path,) = write_published(tmp_path, ["slack"])
+    found = evaluate(tiny_npz, tmp_path, [path], baselines=["uniform", "randaugment"], magnitudes=magnitudes, seeds=1)
+    assert [row.name.replace(str(path), "P") for row in found.rows] == names
+    losses = [row.trials[0]["loss"] for row in found.rows]
+    assert len(set(losses)) == len(losses)
+
+
+def test_a_policy_for_other_data_and_another_space_is_said(command, tiny_npz, tmp_path):
+    replace(Policy.uniform("domainnet"), dataset="0123456789abcdef").save(tmp_path / "p.json")
+    found = command(*words(tiny_npz, tmp_path, "-p", tmp_path / "p.json", "--seeds", 1))
+    assert found.returncode == 0
+    assert f"{tmp_path / 'p.json'}: learned on other data; it is used with the mean and std of this" in found.stdout
+    assert "its space is domainnet, that of the uniform baselines cifar" in found.stdout
+
+
+def remarks_on(policy: Policy, source, folder: Path, **options) -> tuple[bool, str]:
+    """Whether it is trained with flips, and what is said about it."""
+    screen = io.StringIO()
+    found = evaluate(source, folder, [policy], seeds=1, console=Console(file=screen, width=300), **options)
+    one = Trial(protocol=found.protocol, name="x", augmentation=policy, digest="", seed=0, folder=folder)
+    return training.method_and_data(one)[0].flip, screen.getvalue()
+
+
+def test_a_policy_with_fewer_transformations_than_uniform_is_said(tiny_npz, tmp_path):
+    policy = Policy.uniform(get_space("cifar").exclude("Invert"))
+    _, text = remarks_on(policy, tiny_npz, tmp_path)
+    assert "policy 0: its space differs from that of the uniform baselines by Invert" in text
+
+
+@pytest.mark.parametrize(
+    ("allowed", "own", "given", "flips", "says"),
+    [
+        (True, True, None, True, ""),
+        (True, False, None, False, "trained without mirror flips, as its file says; the baselines have them"),
+        (False, True, None, False, "trained without mirror flips, unlike what its file says"),
+        (False, True, True, True, ""),
+        (True, False, True, True, "trained with mirror flips, unlike what its file says"),
+        (True, True, False, False, "trained without mirror flips, unlike what its file says"),
+    ],
+)
+def test_flips_that_change_the_label_are_off_and_differences_are_said(
+    allowed, own, given, flips, says, tiny_npz, tmp_path, monkeypatch
+):
+    data = replace(load(str(tiny_npz)), flip=allowed)
+    monkeypatch.setattr(presets, "load", lambda *_, **__: data)
+    found, text = remarks_on(Policy.uniform("cifar", flip=own), tiny_npz, tmp_path, flip=given)
+    assert found is flips
+    assert says in text
+    assert bool(says) == ("trained with" in text)
+
+
+def test_duplicates_are_counted_and_reported(command, tmp_path):
+    arrays = tiny.arrays()
+    arrays["test_images"][:2] = arrays["train_images"][3:5]
+    np.savez(tmp_path / "x.npz", **arrays)
+    found = command(*words(tmp_path / "x.npz", tmp_path, "--baselines", "none", "--seeds", 1))
+    assert "2 of 6 test images are exact copies of training images" in found.stdout
+    assert json.loads((tmp_path / "eval" / "results.json").read_text())["duplicates"] == 2
+
+
+def test_names_with_odd_characters(command, tiny_npz, tmp_path):
+    names = ["[red]p.json", "a, b.json", "päper ☃.json", "p" * 200 + ".json"]
+    paths = [tmp_path / name for name in names]
+    for path in paths:
+        Policy.uniform("cifar").save(path)
+    options = [word for path in paths for word in ("-p", path)]
+    found = command(*words(tiny_npz, tmp_path, *options, "--baselines", "none", "--seeds", 1))
+    assert found.returncode == 0, found.stderr
+    assert "[red]p.json" in "".join(line.split("│")[1].strip() for line in found.stdout.splitlines() if "│" in line)
+    with (tmp_path / "eval" / "results.csv").open() as file:
+        assert [row["policy"] for row in csv.DictReader(file)] == ["none", *map(str, paths)]
+
+
+def test_saved_models_are_kept_and_trained_again_where_they_are_missing(command, tiny_npz, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "run"))
+    arguments = words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2, "--save-models", tmp_path / "models")
+    assert "already" not in command(*arguments).stdout
+    assert len(list((tmp_path / "models").glob("*.safetensors"))) == 4
+    next((tmp_path / "models").iterdir()).unlink()
+    assert "3 of 4 trainings are there already" in command(*arguments).stdout
+    assert outcome(out) == outcome(done)
+
+
+def test_models_of_another_protocol_are_not_replaced(tiny_npz, tmp_path):
+    for lr in (0.05, 0.06):
+        parse = [*SETTINGS[:-1], f"evaluate.lr={lr}"]
+        options = {"seeds": 1, "save_models": tmp_path / "models", "console": Console(quiet=True)}
+        slackaug.evaluate(str(tiny_npz), baselines=["none"], out=tmp_path / str(lr), set=parse, **options)
+    assert len(list((tmp_path / "models").iterdir())) == 2
+
+
+def test_randaugments_grid(command, tiny_npz, tmp_path):
+    arguments = words(tiny_npz, tmp_path, "--baselines", "none,randaugment", "--randaugment-grid", "1,2x3,20",
+                      "--seeds", 1, "--magnitudes", "both")  # fmt: skip
+    found = command(*arguments)
+    assert found.returncode == 0, found.stderr
+    document = json.loads((tmp_path / "eval" / "results.json").read_text())
+    grid = document["randaugment_grid"]
+    assert list(grid["accuracy"]) == [f"randaugment-{n}-{m}" for n in (1, 2) for m in (3, 20)]
+    assert grid["accuracy"][grid["chosen"]] == max(grid["accuracy"].values())
+    assert f"{grid['chosen']} is best with" in found.stdout
+    chosen = evaluate(tiny_npz, tmp_path / "b", baselines=[grid["chosen"]], seeds=1, magnitudes="both")
+    own, uniform = [policy["trials"][0]["loss"] for policy in document["policies"][1:]]
+    assert [row.trials[0]["loss"] for row in chosen.rows] == [own, uniform]
+    assert "4 of 4 trainings are there already" in command(*arguments).stdout
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_without_flips_is_compared_without_flips(tiny_npz, finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace("flip: null", "flip: false"))
+    assert evaluate(tiny_npz, None, [run], seeds=1).protocol.flip is False
+
+
+def test_the_size_of_a_run_is_that_of_its_evaluation(tiny_npz, tmp_path):
+    slackaug.search(tiny_npz, tmp_path / "run", size=10, set=tiny.assignments(), console=Console(quiet=True))
+    screen = io.StringIO()
+    found = evaluate(tiny_npz, None, [tmp_path / "run"], seeds=1, console=Console(file=screen, width=300))
+    assert found.protocol.data.size == 10
+    assert "images of 10 x 10 pixels" in screen.getvalue()
+    assert "learned on other data" not in screen.getvalue()
+
+
+def test_a_run_with_a_users_own_network_needs_it_named(tiny_npz, finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace("model: small", "model: own_code:net"))
+    with pytest.raises(RunError, match="learned with the network own_code:net: give --model own_code:net, or another"):
+        evaluate(tiny_npz, None, [run])
+    assert evaluate(tiny_npz, None, [run], seeds=1, model="small").protocol.model == "small"
+
+
+def test_the_cost_is_said_first(monkeypatch, command, tiny_npz, tmp_path):
+    measured = []
+    monkeypatch.setattr(training, "seconds_of", lambda one: measured.append(one.name) or 30.0)
+    found = command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 2))
+    assert "4 trainings of about 30 s each, measured over a few steps: 2 min 00 s one after the other" in found.stdout
+    assert measured == ["uniform"]
+    assert found.stdout.index("one after the other") < found.stdout.index("none, seed 0:")
+
+
+BAD_INPUT = {
+    "nothing": ([], "nothing to evaluate: give a policy (-p FILE) or baselines"),
+    "a baseline": (["--baselines", "none,unifrm"], "did you mean 'uniform'"),
+    "a file": (["--baselines", "file:nowhere.json"], "nowhere.json: cannot be read"),
+    "a policy": (["-p", "nowhere.json"], "nowhere.json: cannot be read (No such file"),
+    "no policy": (["-p", __file__], "test_evaluate.py"),
+    "a baseline twice": (["--baselines", "none,uniform,none"], "given more than once: none"),
+    "a baseline without a name": (["--baselines", ","], "--baselines: a name between commas is missing"),
+    "very many seeds": (["--baselines", "none", "--seeds", "99999999999"], "expected at most 10000"),
+    "no seeds": (["--baselines", "none", "--seeds", "0"], "--seeds 0: expected at least 1"),
+    "magnitudes": (["--baselines", "none", "--magnitudes", "all"], "expected own, uniform or both"),
+    "a grid": (["--baselines", "randaugment", "--randaugment-grid", "1-2"], "such as 1,2x5,9,14"),
+    "a point of the grid": (["--baselines", "randaugment", "--randaugment-grid", "0x5"], "expected randaugment-N-M"),
+    "a point twice": (["--baselines", "randaugment", "--randaugment-grid", "1x5,5"], "given more than once"),
+    "a grid of nothing": (["--baselines", "none", "--randaugment-grid", "1x5"], "needs randaugment among"),
+    "a backend": (["--baselines", "none", "--backend", "slurm"], "expected local or ray"),
+    "jobs": (["--baselines", "none", "--jobs", "0"], "--jobs 0: expected at least 1"),
+    "a setting": (["--baselines", "none", "--set", "evaluate.epoch=1"], "did you mean 'evaluate.epochs'"),
+    "a setting of searches": (["--baselines", "none", "--set", "search.n_rounds=3"], "a setting of a search, which"),
+    "a model": (["--baselines", "none", "--model", "smal"], "did you mean 'small'"),
+    "a device": (["--baselines", "none", "--device", "abacus"], "--device abacus: cannot be used"),
+}
+
+
+@pytest.mark.parametrize(("more", "says"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_is_one_message_and_nothing_is_written(more, says, command, tiny_npz, tmp_path):
+    found = command(*words(tiny_npz, tmp_path / "run", *more))
+    assert found.returncode == 2
+    assert says in " ".join(found.stderr.split())
+    assert "Traceback" not in found.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_twice_is_refused(tiny_npz, policy_file, tmp_path):
+    with pytest.raises(ValueError, match="given more than once"):
+        evaluate(tiny_npz, tmp_path, [policy_file, str(policy_file)])
+
+
+def test_without_a_folder_it_asks_for_one(command, tiny_npz, policy_file):
+    found = command(*words(tiny_npz, None, "-p", policy_file))
+    assert (found.returncode, "give a folder for the results: -o runs/x" in found.stderr) == (2, True)
+
+
+def test_trainings_that_fail_do_not_keep_the_others_from_being_done(command, tiny_npz, tmp_path, monkeypatch):
+    run = training.run
+
+    def fail(one, report):
+        if (one.name, one.seed) == ("none", 1):
+            raise training.Diverged("no longer a number")
+        run(one, report)
+
+    monkeypatch.setattr(training, "run", fail)
+    found = command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 2))
+    assert found.returncode == 1
+    assert "1 of 4 failed, the others are saved:\n  none, seed 1: no longer a number" in found.stderr
+    policies = json.loads((tmp_path / "eval" / "results.json").read_text())["policies"]
+    assert [len(policy["trials"]) for policy in policies] == [1, 2]
+
+
+# --- candidates -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("runs/pets/policy.json", "runs/pets"), ("policy.json", "policy.json"), ("runs/pets/x.json", "runs/pets/x.json")],
+)
+def test_policies_are_called_by_their_run(path, name):
+    assert candidates.label(Path(path)) == name
+
+
+def test_the_content_of_a_file_defines_it(tmp_path):
+    path = tmp_path / "p.json"
+    found = []
+    for space in ("cifar", "cifar", "imagenet"):
+        Policy.uniform(space).save(path)
+        found.append((candidates.from_name(f"file:{path}").digest, candidates.find_candidates([path], ())[0].digest))
+    assert found[0] == found[1] != found[2]
+
+
+def test_uniform_leaves_out_what_the_search_left_out(tiny_npz, tmp_path):
+    run = tmp_path / "run"
+    slackaug.search(str(tiny_npz), run, set=tiny.assignments(), exclude=["Invert", "Solarize"])
+    names = ["uniform", "uniform-no-invert-solarize"]
+    found = slackaug.evaluate(str(tiny_npz), [run], baselines=names, seeds=1, set=["evaluate.epochs=1"])
+    assert found.protocol.exclude == ("Invert", "Solarize")
+    one = Trial(protocol=found.protocol, name="u", augmentation="uniform", digest="", seed=0, folder=tmp_path)
+    assert not {"Invert", "Solarize"} & {*training.method_and_data(one)[0].space.names}
+    uniform, without, _ = found.rows
+    assert uniform.accuracies == without.accuracies  # the same thing by two names
+
+
+def test_a_new_definition_of_a_baseline_is_another_candidate(monkeypatch):
+    before = candidates.from_name("uniform").digest
+    monkeypatch.setattr(baselines, "VERSION", baselines.VERSION + 1)
+    assert candidates.from_name("uniform").digest != before
+
+
+def filmed(folder):
+    for i in range(32):
+        path = folder / "ab"[i % 2] / f"film{i // 4}_{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
+    return folder
+
+
+def read_by(policy, source, out, **more):
+    """How an evaluation reads the data."""
+    options = {"seeds": 1, "set": ["evaluate.epochs=1"], "out": out, "console": Console(quiet=True)}
+    return slackaug.evaluate(source, [policy], baselines=["none"], **options | more).protocol
+
+
+def test_data_that_has_changed_is_still_read_as_the_run_has_read_it(tmp_path):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    slackaug.search(films, run, set=tiny.assignments(), group_by=groups, size=6, flip=False)
+    shutil.copy(films / "a" / "film0_0.png", films / "a" / "film0_99.png")
+    found = read_by(run, films, tmp_path / "changed")
+    assert (found.data.group_by, found.data.size) == (groups, 6)
+    assert found.data.fingerprint != parse.read_yaml(run / "config.yaml")["data"]["fingerprint"]
+    copied = Path(shutil.copytree(films, tmp_path / "copied"))  # as good as other data, but that it has the groups
+    found = read_by(run, copied, tmp_path / "elsewhere")
+    assert (found.data.group_by, found.data.size) == (groups, None)
+    (films / "a" / "film1_4.png").write_bytes(b"cut off")
+    with pytest.raises(DataError, match="1 of 33 files cannot be read"):
+        read_by(run, films, tmp_path / "damaged")
+    Image.new("RGB", (9, 8)).save(copied / "a" / "no group.png")
+    both = "finds nothing in 1 of 34 paths.*; and without the options of the policy's run: .*different sizes"
+    with pytest.raises(DataError, match=re.compile(both, re.DOTALL)):
+        read_by(run, copied, tmp_path / "neither")
+
+
+def test_a_place_is_known_wherever_the_command_is_given(tmp_path, monkeypatch):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    monkeypatch.chdir(tmp_path)
+    slackaug.search("films", "run", set=tiny.assignments(), group_by=groups, size=6, cache="decoded")
+    shutil.copy(films / "a" / "film0_0.png", films / "a" / "film0_99.png")
+    other = tmp_path / "other"
+    for i in range(24):
+        path = other / "films" / "ab"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
+    monkeypatch.chdir(other)
+    found = read_by(run, "../films", tmp_path / "own").data
+    assert (found.group_by, found.size, found.cache) == (groups, 6, str(tmp_path / "decoded"))
+    found = read_by(run, "films", tmp_path / "namesake").data
+    assert (found.group_by, found.size) == (None, None)
+
+
+def test_what_is_given_is_no_sign_of_other_data(tmp_path, command):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    slackaug.search(films, run, set=tiny.assignments(), group_by=groups, size=70, margin=True)
+    moved = Path(shutil.copytree(films, tmp_path / "moved"))
+    for source in (films, moved):
+        words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", "--size", "66", "--group-by", ""]
+        found = command("evaluate", source, "-p", run, *words, "-o", tmp_path / f"of {source.name}")
+        assert found.returncode == 0, found.stderr
+        assert "this is other data" not in found.stdout
+        data = json.loads((tmp_path / f"of {source.name}" / "eval" / "results.json").read_text())["protocol"]["data"]
+        assert (data["size"], data["margin"], data["group_by"]) == (66, True, None)
+
+
+def test_another_preset_changes_the_protocol_and_not_how_the_data_is_read(tmp_path):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    options = {"group_by": groups, "size": 6, "flip": False, "exclude": ["Invert"]}
+    slackaug.search(films, run, set=tiny.assignments(), **options)
+    (tmp_path / "given.yaml").write_text("preset: quick\nevaluate: {batch: 9}\n")
+    for more in ({"preset": "quick"}, {"config": tmp_path / "given.yaml"}):
+        found = read_by(run, films, tmp_path / next(iter(more)), **more)
+        assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (groups, 6, False, ("Invert",))
+        assert found.fit.batch == (9 if "config" in more else 64)
+
+
+def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(tmp_path):
+    films, groups = filmed(tmp_path / "films"), r"film\d+"
+    options = {"group_by": groups, "size": 6, "flip": False, "exclude": ["Invert"]}
+    counts = {"n_search": 2, "n_eval": 1, "baselines": ["uniform"]}
+    counts |= {"set": tiny.assignments(evaluate__epochs=1), "console": Console(quiet=True)}
+    slackaug.study("quick", tmp_path / "study", data=films, **counts, **options)
+    found = read_by(tmp_path / "study", films, tmp_path / "out")
+    assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (groups, 6, False, ("Invert",))
+    for out, says in (
+        (None, "give a folder for the results"),
+        (tmp_path / "study", "holds a study, which has results"),
+    ):
+        with pytest.raises((ValueError, RunError), match=says):  # those of the study stay its own
+            read_by(tmp_path / "study", films, out)
+    study = tmp_path / "study" / "study.yaml"
+    study.write_text(re.sub("^model: small", "model: wrn-10-1", study.read_text(), flags=re.MULTILINE))
+    assert evaluation.stored_config([tmp_path / "study"]).model == "wrn-10-1"  # that of its evaluations
+    study.unlink()
+    assert evaluation.stored_config([tmp_path / "study"]) is None  # search.yaml alone is anybody's
+
+
+@pytest.mark.parametrize(
+    ("of_run", "more", "expected"),
+    [
+        ({"size": 70}, {"margin": True}, (70, True)),
+        ({"size": 70, "margin": True}, {}, (70, True)),
+        ({"size": 70, "margin": True}, {"size": 70}, (70, True)),
+        ({"size": 70, "margin": True}, {"margin": False}, (70, False)),
+    ],
+)
+def test_the_margin_of_a_run_is_that_of_its_evaluation(of_run, more, expected, tmp_path):
+    films = filmed(tmp_path / "films")
+    slackaug.search(films, tmp_path / "run", set=tiny.assignments(), **of_run)
+    found = read_by(tmp_path / "run", films, tmp_path / "out", **more)
+    assert (found.data.size, found.data.margin) == expected
+
+
+def test_the_groups_of_a_run_are_not_those_of_other_data(tiny_npz, tmp_path, command):
+    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    slackaug.search(films, run, set=tiny.assignments(), group_by=groups)
+    for source, more, group_by in ((films, [], groups), (films, ["--size", 8], groups), (films, ["--size", 6], groups),
+                                   (tiny_npz, [], None), (tiny_npz, ["--size", 8], None)):  # fmt: skip
+        out = tmp_path / f"evaluated {source.name} {more}"
+        words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", "-o", out, *more]
+        found = command("evaluate", source, "-p", run, *words)
+        assert found.returncode == 0
+        said = f"the policy's run had --group-by {groups}; this is other data, and is read without unless that is given"
+        assert (said in " ".join(found.stdout.split())) == (group_by is None)
+        assert json.loads((out / "eval" / "results.json").read_text())["protocol"]["data"]["group_by"] == group_by
+    Image.new("RGB", (8, 8)).save(tmp_path / "films" / "a" / "no group.png")
+    with pytest.raises(DataError, match="finds nothing in 1 of 33 paths"):
+        slackaug.evaluate(tmp_path / "films", [run], baselines=["none"], group_by=groups, out=tmp_path / "x")
+
+
+def test_the_data_of_a_run_is_read_as_the_run_has_read_it(tmp_path, command):
+    """Damaged files were left out, and what was decoded is kept where the user has room."""
+    for i in range(32):
+        path = tmp_path / "data" / "ab"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
+    (tmp_path / "data" / "a" / "bad.png").write_bytes(b"")
+    run, cache = tmp_path / "run", tmp_path / "cache"
+    slackaug.search(tmp_path / "data", run, set=tiny.assignments(), skip_bad=True, cache=cache)
+    words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1"]
+    found = command("evaluate", tmp_path / "data", "-p", run, *words)
+    assert found.returncode == 0, found.stderr
+    data = json.loads((run / "eval" / "results.json").read_text())["protocol"]["data"]
+    assert (data["skip_bad"], data["cache"]) == (True, str(cache))
+    (tmp_path / "data" / "b" / "bad.png").write_bytes(b"")
+    Image.new("RGB", (8, 8)).save(tmp_path / "data" / "b" / "new.png")
+    found = command("evaluate", tmp_path / "data", "-p", run, *words, "-o", tmp_path / "changed")
+    assert found.returncode == 0, found.stderr
+    assert "left out 2 of 35 files that cannot be read" in found.stdout
+    shutil.copytree(tmp_path / "data", tmp_path / "other")
+    found = command("evaluate", tmp_path / "other", "-p", run, *words, "-o", tmp_path / "x")
+    assert found.returncode == 2
+    assert "2 of 35 files cannot be read" in found.stderr  # other data: nobody has said to leave them out
+
+
+def test_the_size_of_a_run_is_not_that_of_other_data(tiny_npz, tmp_path):
+    run = tmp_path / "run"
+    slackaug.search(str(tiny_npz), run, set=tiny.assignments(), size=12)
+    other = tmp_path / "other.npz"
+    np.savez(other, **tiny.arrays(seed=1))
+    for source, size in ((tiny_npz, 12), (other, None)):
+        options = {"seeds": 1, "set": ["evaluate.epochs=1"], "out": tmp_path / str(size)}
+        found = slackaug.evaluate(str(source), [run], baselines=["none"], **options)
+        assert found.protocol.data.size == size

@@ -1,0 +1,480 @@
+"""`slackaug search` and `slackaug.search`: what they refuse, say and return."""
+
+import io
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from rich.console import Console
+
+import slackaug
+import tiny
+from slackaug.augment import stability
+from slackaug.auto import conduct, learn
+from slackaug.commands import search as api
+from slackaug.config import layers, parse, presets
+from slackaug.engine import ways
+from slackaug.runs import folders
+
+pytestmark = pytest.mark.usefixtures("quick_search")
+
+
+def folder(root, counts, size=(8, 8)):
+    """Class folders with so many images each."""
+    random = np.random.default_rng(0)
+    root.mkdir()
+    for name, count in counts.items():
+        (root / name).mkdir()
+        for n in range(count):
+            pixels = random.integers(0, 256, (*size, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{n}.png")
+    return root
+
+
+def npz(root, **changes):
+    root.mkdir()
+    arrays = tiny.arrays() | changes
+    np.savez(root / "x.npz", **{key: value for key, value in arrays.items() if value is not None})
+    return root / "x.npz"
+
+
+def two_sizes(root):
+    folder(root, {"a": 4, "b": 4})
+    Image.new("RGB", (9, 9)).save(root / "a" / "large.png")
+    return root
+
+
+def with_bad_files(root):
+    folder(root, {"a": 8, "b": 8})
+    (root / "a" / "text.png").write_text("hello")
+    content = (root / "b" / "0.png").read_bytes()
+    (root / "b" / "cut.png").write_bytes(content[: len(content) // 2])
+    return root
+
+
+def without_labels(root):
+    folder(root, {})
+    Image.new("RGB", (8, 8)).save(root / "x.png")
+    return root
+
+
+BAD_DATA = {
+    "nothing there": (lambda root: root, "no such file or folder"),
+    "empty folder": (lambda root: folder(root, {}), "no images"),
+    "empty classes": (lambda root: folder(root, {"a": 0, "b": 0}), "no images"),
+    "no images in npz": (
+        lambda root: npz(root, train_images=np.zeros((0, 8, 8, 3), np.uint8), train_labels=np.zeros(0, int)),
+        "no images",
+    ),
+    "one class": (lambda root: folder(root, {"a": 9}), "only one class"),
+    "a class with one image": (lambda root: folder(root, {"a": 9, "b": 1}), "at least 2 training images"),
+    "too few for a split": (lambda root: folder(root, {"a": 2, "b": 2}), "too few images to hold one out"),
+    "labels missing": (lambda root: npz(root, train_labels=None), "train_labels missing"),
+    "no class folders": (without_labels, "labels missing"),
+    "several labels": (lambda root: npz(root, train_labels=np.zeros((24, 2), int)), "2 labels for each image"),
+    "two sizes": (two_sizes, "images of different sizes"),
+    "bad files": (with_bad_files, "2 of 18 files cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("make", "says"), BAD_DATA.values(), ids=BAD_DATA)
+def test_bad_data(make, says, command, tmp_path):
+    refused(command, tmp_path, make(tmp_path / "data"), [], says)
+
+
+def refused(command, tmp_path, data, more, says):
+    """One message, exit code 2, and nothing written."""
+    out = tmp_path / "runs" / "new"
+    done = command(*tiny.arguments(data, out, *more))
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+    assert not out.parent.exists()
+
+
+def test_all_bad_files_are_listed_and_may_be_skipped(command, tmp_path):
+    data = with_bad_files(tmp_path / "data")
+    done = command(*tiny.arguments(data, tmp_path / "run"))
+    assert "a/text.png" in done.stderr
+    assert "b/cut.png" in done.stderr
+    assert "--skip-bad" in done.stderr
+    done = command(*tiny.arguments(data, tmp_path / "run", "--skip-bad", pretrain__epochs=1, search__n_rounds=1))
+    assert done.returncode == 0
+    assert "left out 2 of 18 files" in done.stdout
+    assert command(*tiny.resume(data, tmp_path / "run")).returncode == 0
+
+
+def test_runs_and_a_cache_may_lie_among_the_images(command, tmp_path):
+    data = folder(tmp_path / "pets", {"cat": 9, "dog": 9})
+    before = slackaug.data.load(str(data)).fingerprint
+    run, cache = data / "runs" / "a", ["--cache", str(data / "cache")]
+    assert command(*tiny.arguments(data, run, *cache)).returncode == 0
+    assert {path.name for path in data.iterdir()} == {"cat", "dog", "runs", "cache"}
+    (run / "finished.json").unlink()
+    done = command(*tiny.resume(data, run))
+    assert (done.returncode, done.stderr) == (0, "")
+    slackaug.evaluate(data, baselines=["none"], seeds=1, out=data / "b", set=["evaluate.epochs=1"])
+    Image.new("RGB", (99, 9)).save(run / "strips.png")  # of `slackaug figure`
+    dataset = slackaug.data.load(str(data))
+    assert (dataset.class_names, dataset.fingerprint) == (("cat", "dog"), before)
+    expected = f"folders that slackaug has written are not read: {data}/b, {data}/cache, {data}/runs"
+    assert expected in dataset.notes
+
+
+def test_a_cache_stays_where_it_was_made(command, monkeypatch, tmp_path):
+    data = folder(tmp_path / "pets", {"cat": 9, "dog": 9})
+    (tmp_path / "b").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert command(*tiny.arguments(data, "run", "--cache", "cache")).returncode == 0
+    assert yaml.safe_load(Path("run/config.yaml").read_text())["data"]["cache"] == str(tmp_path / "cache")
+    (tmp_path / "run" / "finished.json").unlink()
+    monkeypatch.chdir(tmp_path / "b")
+    assert command(*tiny.resume(data, tmp_path / "run")).returncode == 0
+    assert not any((tmp_path / "b").iterdir())
+
+
+def test_different_sizes_with_a_size(command, tmp_path):
+    assert command(*tiny.arguments(two_sizes(tmp_path / "data"), tmp_path / "run", "--size", 8)).returncode == 0
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["data"]["size"] == 8
+
+
+BAD_OPTIONS = {
+    "an option": (["--sede", "1"], "--seed"),
+    "a setting": (["--set", "search.n_round=5"], "did you mean 'search.n_rounds'"),
+    "a part": (["--set", "serach.n_rounds=5"], "did you mean 'search'"),
+    "no value": (["--set", "search.n_rounds"], "expected NAME=VALUE"),
+    "a wrong kind": (["--set", "search.n_rounds=many"], "search.n_rounds: expected int, got"),
+    "the data": (["--set", "data.size=8"], "the data is given by DATA and its options: --size, --margin"),
+    "a preset": (["--preset", "quik"], "did you mean 'quick'"),
+    "a model": (["--model", "resnet-18"], "did you mean 'resnet18'"),
+    "no such module": (["--model", "nowhere:Net"], "there is no module 'nowhere'"),
+    "a space": (["--ops", "cifr"], "did you mean 'cifar'"),
+    "a transformation": (["--exclude", "Invrt"], "did you mean 'Invert'"),
+    "nothing re-trained": (["--set", "search.n_retrain=0"], "search.n_retrain = 0 with a cold start"),
+    "no time": (["--time-limit", "0s"], "expected a time such as 90s, 20min or 2h"),
+    "a strange time": (["--time-limit", "soon"], "expected a time such as 90s, 20min or 2h"),
+    "a device": (["--device", "abacus"], "--device abacus: cannot be used"),
+    "no threads": (["--threads", "0"], "--threads 0: expected at least 1 and at most 1024"),
+    "too many threads": (["--threads", "99999999999"], "--threads 99999999999: expected at least 1 and at most 1024"),
+    "no pixels": (["--size", "0"], "size must be from 1"),
+    "a seed": (["--seed", "x"], "--seed"),
+    "a configuration": (["--config", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("more", "says"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_bad_options(more, says, command, tiny_npz, tmp_path):
+    refused(command, tmp_path, tiny_npz, more, says)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("search: [1, 2", "not valid YAML"),
+        ("just words", "expected settings such as"),
+        ("search: {n_round: 5}", "did you mean 'search.n_rounds'"),
+        ("preset: quik", "did you mean 'quick'"),
+        ("seed: !!python/object/apply:os.system ['echo hello']", "not valid YAML"),
+        ("model: tiny:arrays", "a file may not name code to run; give --model tiny:arrays too"),
+    ],
+)
+def test_bad_configuration_files(text, says, command, tiny_npz, tmp_path):
+    (tmp_path / "c.yaml").write_text(text)
+    refused(command, tmp_path, tiny_npz, ["--config", tmp_path / "c.yaml"], says)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_a_device_that_is_not_here(command, tiny_npz, tmp_path):
+    refused(command, tmp_path, tiny_npz, ["--device", "cuda"], "--device cuda: cannot be used")
+
+
+@pytest.mark.parametrize(("words", "says"), [([], "Missing argument"), (["digits"], "Missing option")])
+def test_data_and_folder_are_required(words, says, command):
+    done = command("search", *words)
+    assert (done.returncode, says in done.stderr) == (2, True)
+
+
+def test_settings_may_need_one_another(command, tiny_npz, tmp_path):
+    more = ["--set", "search.n_retrain=0", "--set", "search.cold_start=false"]
+    assert command(*tiny.arguments(tiny_npz, tmp_path / "run", *more)).returncode == 0
+
+
+def test_a_batch_larger_than_the_half(command, tiny_npz, tmp_path):
+    words = tiny.arguments(tiny_npz, tmp_path / "run", search__batch=1000, pretrain__batch=1000)
+    assert command(*words).returncode == 0
+
+
+def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp_path):
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: 7260.0)
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--dry-run", "--exclude", "Invert,Solarize"))
+    assert done.returncode == 0
+    assert "this search takes about 2 h 01 min here" in done.stdout
+    printed = yaml.safe_load(done.stdout.partition("a few steps\n")[2])
+    assert printed["search"]["n_rounds"] == 2
+    assert printed["exclude"] == ["Invert", "Solarize"]
+    assert not (tmp_path / "run").exists()
+
+
+def test_whether_its_rounds_agree_is_said(command, tiny_npz, tmp_path):
+    out = command(*tiny.arguments(tiny_npz, tmp_path / "run")).stdout
+    expected = folders.agreement(tmp_path / "run")
+    assert f"its rounds agree by {expected:.2f} (1: all go one way, 0: chance)" in out
+    assert ("slackaug study says whether other splits find the same" in out) == (expected < stability.CHANCE)
+    assert command("report", tmp_path / "run").returncode == 0
+    assert f"{expected:.2f} (0 is chance)" in (tmp_path / "run" / "report.html").read_text()
+    (tmp_path / "run" / "policies" / "round_02.json").write_text("{}")
+    assert folders.agreement(tmp_path / "run") is None
+
+
+def test_what_is_said_first(command, tiny_npz, tmp_path):
+    out = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--dry-run", "--no-flip")).stdout
+    assert "24 training images of 8 x 8 pixels, 3 classes; 6 test images, which the search does not see" in out
+    assert "mirror flips are off (--flip changes that); space cifar, network small, preset" in out
+    assert "2 rounds of 3 + 3 steps, 5 images under composites of their own in each; the policy's steps have " in out
+    assert "steps have 2 composites of 4 images, too, and 12 of validation; " in out
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            [],
+            "the rate of re-training is found by trial, from 0.1 on; a round moves the policy by a KL",
+        ),
+        (
+            ["--set", "search.model_lr=0.2"],
+            "re-training at rate 0.2; a round moves the policy by a KL divergence of 0.016 per",
+        ),
+        (["--set", "search.policy_lr=0.5"], "from 0.1 on; the policy's rate is 0.5, its KL weight 0.02"),
+        (["--balanced"], "the validation loss counts all classes alike"),
+    ],
+)
+def test_every_choice_is_said(given, says, command, tiny_npz, tmp_path):
+    out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *given).stdout
+    assert (
+        "5 rounds of 40 + 60 steps, 16 composites of 12 images in each, and 12 of validation; " in out
+    )  # all there are
+    assert "all positions of a composite have one distribution" in out
+    assert says in out
+
+
+@pytest.mark.parametrize(("given", "n"), [(7, 7), (100, 12)])
+def test_what_the_network_learns_from_is_said(given, n, command, tiny_npz, tmp_path):
+    option = ["--set", f"search.train_batch={given}"]
+    out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *option).stdout
+    assert (
+        f"5 rounds of 40 + 60 steps, {n} images under composites of their own in each; "
+        "the policy's steps have 16 composites of 12 images, too, and 12 of validation; " in out
+    )
+
+
+def test_the_stored_configuration_reproduces_the_run(command, tiny_npz, finished, tmp_path):
+    config = finished / "config.yaml"
+    done = command("search", tiny_npz, "-o", tmp_path / "run", "--config", config)
+    assert done.returncode == 0
+    assert (tmp_path / "run" / "config.yaml").read_text() == config.read_text()
+    assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
+
+
+def test_the_option_wins_over_set_and_set_over_the_file(tiny_npz, tmp_path):
+    (tmp_path / "c.yaml").write_text("seed: 1\nmodel: resnet18\nsearch: {n_rounds: 3, batch: 7}")
+    data = slackaug.data.load(str(tiny_npz))
+    chosen = layers.configure(data, {"seed": 3}, tmp_path / "c.yaml", ["seed=2", "search.n_rounds=4"])
+    assert (chosen.seed, chosen.search.n_rounds, chosen.search.batch, chosen.model) == (3, 4, 7, "resnet18")
+
+
+def test_merge_leaves_its_arguments_alone():
+    first = {"a": {"x": 1, "y": 2}, "b": 1}
+    assert layers.merge(first, {"a": {"y": 3}, "b": {"z": 4}}) == {"a": {"x": 1, "y": 3}, "b": {"z": 4}}
+    assert first == {"a": {"x": 1, "y": 2}, "b": 1}
+
+
+# --- what fits on a GPU -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_gpu(monkeypatch):
+    """One on which a number of images fits."""
+
+    def make(n_images):
+        def search_seconds(config, *_):
+            search = config.search
+            if max(search.n_composites * search.batch, search.n_val) > n_images:
+                what = f"{search.n_composites} x {search.batch} images"
+                raise ways.OutOfMemory(what, "search.batch", search.batch)
+            return 1.0
+
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
+        monkeypatch.setattr(learn, "search_seconds", search_seconds)
+
+    return make
+
+
+def fitted(preset, assignments=(), **options):
+    data, said = slackaug.data.load("digits"), []
+    work = SimpleNamespace(device="cuda", engine="fast", say=said.append)
+    config = layers.configure(data, {"preset": preset}, None, assignments)
+    chosen, _ = api.fitting(work, data, config, is_given=False, assignments=assignments, **options)
+    return chosen.search.batch, chosen.search.n_composites, said
+
+
+@pytest.mark.parametrize(
+    ("n_images", "batch", "n_composites"), [(1024, 32, 32), (512, 16, 32), (200, 16, 8), (32, 16, 2)]
+)
+def test_a_search_takes_batches_and_composites_that_fit(n_images, batch, n_composites, small_gpu):
+    small_gpu(n_images)
+    found = fitted("standard")
+    assert found[:2] == (batch, n_composites)
+    assert len(found[2]) == (32 // batch).bit_length() - 1 + (32 // n_composites).bit_length() - 1
+    said = "images do not fit on the GPU; going on with"
+    if found[2]:
+        assert found[2][0] == f"32 x 32 {said} search.batch=16 and search.val_batch=256"
+    if n_composites < 32:
+        assert found[2][1] == f"32 x 16 {said} search.n_composites=16 and search.val_batch=128"
+
+
+@pytest.mark.parametrize(
+    ("preset", "assignments", "n_images"),
+    [("standard", (), 20), ("standard", ("search.batch=32",), 1000), ("paper", (), 1000),
+     ("standard", ("search.n_composites=32",), 100), ("standard", ("search.val_batch=512",), 1000)],
+)  # fmt: skip
+def test_what_is_given_or_the_papers_is_not_made_smaller(preset, assignments, n_images, small_gpu):
+    small_gpu(n_images)
+    with pytest.raises(ways.OutOfMemory, match=r"try half of it: --set search\.batch="):
+        fitted(preset, assignments)
+
+
+OWN_MODEL = """
+from torch import nn
+
+def net(n_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, n_classes))
+"""
+
+
+def test_own_code_is_named_on_the_command_line_only(command, monkeypatch, tiny_npz, tmp_path):
+    (tmp_path / "own_model.py").write_text(OWN_MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(learn, "Clock", lambda before: lambda: before + 1)  # the limit is over at once
+    words = tiny.arguments(tiny_npz, tmp_path / "run", "--model", "own_model:net", "--time-limit", "0.5")
+    done = command(*words)
+    assert done.stderr.rstrip().endswith("--resume --model own_model:net")
+    done = command(*tiny.resume(tiny_npz, tmp_path / "run"))
+    assert (done.returncode, "give --model own_model:net with --resume" in done.stderr) == (2, True)
+    assert command(*tiny.resume(tiny_npz, tmp_path / "run", "--model", "own_model:net")).returncode == 0
+    done = command("search", tiny_npz, "-o", tmp_path / "other", "--config", tmp_path / "run" / "config.yaml")
+    assert (done.returncode, "a file may not name code to run" in done.stderr) == (2, True)
+    sys.modules.pop("own_model", None)
+
+
+def test_the_resume_command_keeps_what_no_configuration_knows():
+    work = conduct.Work("my data", Path("runs/x"), "meta", 3, None, True, Console())
+    config = presets.cifar10("own_model:net")
+    assert work.resume_command(config) == (
+        "slackaug search 'my data' -o runs/x --resume --model own_model:net --device meta --threads 3 --tensorboard"
+    )
+
+
+# --- in Python --------------------------------------------------------------------------------------------------------
+
+
+def test_search_returns_the_policy_and_the_folder(tiny_npz, finished, tmp_path, capsys):
+    result = slackaug.search(str(tiny_npz), out=str(tmp_path / "run"), set=tiny.assignments())
+    assert result.run == tmp_path / "run"
+    assert result.policy.to_dict() == slackaug.Policy.load(result.run / "policy.json").to_dict()
+    assert result.policy.learned["rounds"] == 2
+    assert slackaug.search(str(tiny_npz), tmp_path / "run", resume=True).policy.to_dict() == result.policy.to_dict()
+    assert slackaug.search(str(tiny_npz), tmp_path / "dry", set=tiny.assignments(), dry_run=True) is None
+    assert capsys.readouterr().out == ""  # a function keeps stdout for its caller
+
+
+def test_search_in_a_thread(tiny_npz, finished, tmp_path):
+    """Signals belong to the main thread."""
+    thread = threading.Thread(
+        target=slackaug.search, args=(str(tiny_npz), tmp_path / "run"), kwargs={"set": tiny.assignments()}
+    )
+    thread.start()
+    thread.join()
+    assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
+
+
+def test_an_error_in_python_is_an_exception_and_frees_the_folder(tiny_npz, tmp_path):
+    with pytest.raises(RuntimeError, match="no longer a number"):
+        slackaug.search(str(tiny_npz), tmp_path / "run", set=[*tiny.assignments(), "pretrain.lr=1e30"])
+    with pytest.raises(ValueError, match="is not empty"):
+        slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments())
+    assert slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(), overwrite=True) is not None
+
+
+def test_names_are_not_taken_for_markup_and_commands_not_cut(tiny_npz, tmp_path):
+    """A terminal of 40 columns, and a folder whose name looks like a colour."""
+    screen = io.StringIO()
+    out = tmp_path / "[red] a rather long name, longer than the terminal is wide"
+    console = Console(file=screen, width=40)
+    slackaug.search(str(tiny_npz), out, set=tiny.assignments(), console=console)
+    assert f"slackaug show '{out / 'policy.json'}'\n" in screen.getvalue()
+
+
+def test_signal_handlers_are_put_back():
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    with conduct.signals() as caught:
+        signal.raise_signal(signal.SIGTERM)
+    assert caught == [signal.SIGTERM]
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_signals_inside_and_outside_see_the_same():
+    with conduct.signals() as outside:
+        with conduct.signals() as inside:
+            signal.raise_signal(signal.SIGTERM)
+        assert inside == outside == [signal.SIGTERM]
+    with conduct.signals() as later:
+        assert later == []
+
+
+def test_a_second_interrupt_is_at_once():
+    with conduct.signals():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_stored_configuration_says_how_the_data_was_read(tmp_path):
+    for i in range(24):
+        path = tmp_path / "films" / "ab"[i % 2] / f"film{i // 4}_{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
+    quiet = {"set": tiny.assignments(), "console": Console(quiet=True)}
+    first = slackaug.search(tmp_path / "films", tmp_path / "a", group_by=r"film\d+", size=6, **quiet)
+    quiet["config"] = first.run / "config.yaml"
+    slackaug.search(tmp_path / "films", tmp_path / "b", **quiet)
+    slackaug.search(tmp_path / "films", tmp_path / "c", size=7, **quiet)
+    read = [parse.read_yaml(tmp_path / name / "config.yaml")["data"] for name in "abc"]
+    assert [data["size"] for data in read] == [6, 6, 7]
+    assert {data["group_by"] for data in read} == {r"film\d+"}
+    assert read[0]["fingerprint"] == read[1]["fingerprint"]
+
+
+def test_what_a_file_says_about_the_data_is_checked(tmp_path, tiny_npz):
+    for text, says in (("{size: large, source: elsewhere.npz}", "size"), ("{sise: 8}", "sise"), ("18", "data")):
+        (tmp_path / "given.yaml").write_text(f"data: {text}")
+        with pytest.raises(parse.SettingError, match=says):
+            slackaug.search(tiny_npz, tmp_path / "run", config=tmp_path / "given.yaml", console=Console(quiet=True))
+
+
+def test_places_are_whole(tiny_npz, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tiny_npz.parent)
+    found = layers.data_config(tiny_npz.name, {"cache": "~/decoded", "group_by": ""}, None)
+    assert (found.source, found.cache, found.group_by) == (str(tiny_npz), str(tmp_path / "decoded"), None)
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert layers.data_config("digits", {}, None).source == "digits"  # the name wins over a folder

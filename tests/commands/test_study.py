@@ -1,0 +1,867 @@
+"""`slackaug study`: 2 searches x 2 evaluations, on tiny data, and on the digits locally and on Ray."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import save_file
+from scipy import stats
+from test_published import subpolicies
+
+import slackaug
+import tiny
+from slackaug import cli, models
+from slackaug.augment.policy import Policy
+from slackaug.augment.stability import stability
+from slackaug.auto import confirm, learn
+from slackaug.auto.composing import untouched
+from slackaug.commands import search as api
+from slackaug.commands import study
+from slackaug.config import parse, presets
+from slackaug.config.presets import DataConfig
+from slackaug.data import load
+from slackaug.engine.fit import FitConfig
+from slackaug.exits import Stopped
+from slackaug.judge import queue, training
+from slackaug.judge.backends import get_backend
+from slackaug.judge.studies import paper_tables
+from slackaug.judge.studies import plan as study_plan
+from slackaug.judge.studies import results as study_results
+from slackaug.judge.studies import searches as study_searches
+from slackaug.judge.studies.recipes import STUDIES
+from slackaug.judge.studies.searches import Search, search_ensemble
+from slackaug.runs import folders
+
+FIT = {"evaluate.epochs": 1, "evaluate.batch": 4, "evaluate.lr": 0.05}
+TIMES = ("seconds", "images_per_second")
+
+
+def assignments() -> list[str]:
+    return [*tiny.assignments(), *(f"{name}={value}" for name, value in FIT.items())]
+
+
+def words(data: object, out: object, *more: object, recipe: str = "digits") -> list[str]:
+    """Of the command: the recipe for the digits has 2 searches and 2 evaluations of each."""
+    found = ["study", recipe, "-o", str(out), "--data", str(data)]
+    for text in assignments():
+        found += ["--set", text]
+    return [*found, *map(str, more)]
+
+
+def resume(out: object, *more: object) -> list[str]:
+    return ["study", "-o", str(out), "--resume", *map(str, more)]
+
+
+def outcome(out: Path) -> dict:
+    """All that must not depend on interruptions, jobs or the machine: accuracies and policies."""
+    document = json.loads((out / "study.json").read_text())
+    found = {key: document[key] for key in ("rows", "verdict", "others", "stability", "duplicates")}
+    for path in sorted(out.glob("searches/*/policy.json")):
+        policy = json.loads(path.read_text())
+        policy["learned"].pop("seconds")
+        found[path.parent.name] = policy
+    for path in sorted(out.glob("eval/trials/*.json")):
+        result = json.loads(path.read_text())
+        found[path.name] = {key: value for key, value in result.items() if key not in TIMES}
+    return found
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch):
+    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
+
+
+@pytest.fixture(scope="module")
+def done(tiny_npz, tmp_path_factory):
+    """The folder of a study that nobody interrupted; not to be changed."""
+    out = tmp_path_factory.mktemp("done") / "study"
+    slackaug.study(
+        "digits", out, data=tiny_npz, baselines=["uniform", "none"], set=assignments(), console=Console(quiet=True)
+    )
+    return out
+
+
+# --- what it finds ----------------------------------------------------------------------------------------------------
+
+
+def accuracies(out: Path) -> dict[str, dict[int, float]]:
+    document = json.loads((out / "eval" / "results.json").read_text())
+    return {
+        policy["name"]: {found["seed"]: found["accuracy"] for found in policy["trials"]}
+        for policy in document["policies"]
+    }
+
+
+def test_baselines_have_all_seeds_and_each_policy_its_own(done):
+    found = {name: list(seeds) for name, seeds in accuracies(done).items()}
+    every = [0, 1, 2, 3]
+    assert found == {"uniform": every, "none": every, "slack, search 0": [0, 1], "slack, search 1": [2, 3]}
+
+
+def test_the_searches_differ_by_their_split(done):
+    policies = [Policy.load(done / "searches" / str(s) / "policy.json") for s in range(2)]
+    assert [policy.learned["seed"] for policy in policies] == [0, 1]
+    assert not torch.equal(policies[0].pi, policies[1].pi)
+
+
+def test_intervals_and_differences_by_hand(done):
+    rows = {row["name"]: row for row in json.loads((done / "study.json").read_text())["rows"]}
+    found = accuracies(done)
+    learned = [list(found[f"slack, search {s}"].values()) for s in range(2)]
+    base = [[found["uniform"][seed] for seed in seeds] for seeds in ([0, 1], [2, 3])]
+
+    def check(interval, values, unit):
+        n = len(values)
+        assert (interval["n"], interval["unit"]) == (n, unit)
+        assert interval["mean"] == pytest.approx(statistics.mean(values))
+        width = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5
+        assert interval["half_width"] == pytest.approx(width, abs=1e-12)
+
+    check(rows["slack"]["accuracy"], [statistics.mean(row) for row in learned], "search")
+    check(rows["slack"]["over_evaluations"], [value for row in learned for value in row], "evaluation")
+    differences = [statistics.mean(a) - statistics.mean(b) for a, b in zip(learned, base, strict=True)]
+    check(rows["slack"]["difference"], differences, "search")
+    check(rows["uniform"]["accuracy"], list(found["uniform"].values()), "seed")
+    paired = [found["none"][seed] - found["uniform"][seed] for seed in range(4)]
+    check(rows["none"]["difference"], paired, "seed")
+    assert rows["uniform"]["difference"] is None
+
+
+def test_stability_is_that_of_the_policies(done):
+    found = json.loads((done / "study.json").read_text())["stability"]
+    a, b = (Policy.load(done / "searches" / str(s) / "policy.json") for s in range(2))
+    pi = [policy.probabilities.mean(0).numpy() for policy in (a, b)]
+    assert found["n_policies"] == 2
+    assert found["pi"] == pytest.approx(np.corrcoef(*pi)[0, 1])
+    rest = [name not in ("Invert", "Solarize") for name in a.space.names]
+    assert found["pi_rest"] == pytest.approx(np.corrcoef(pi[0][rest], pi[1][rest])[0, 1])
+    assert found["entropy"] == pytest.approx((a.entropy().mean() + b.entropy().mean()).item() / 2)
+
+
+def test_one_policy_stands_for_all_searches(command, done):
+    each = [Policy.load(done / "searches" / str(s) / "policy.json") for s in range(2)]
+    found = slackaug.load(done / "policy.json")
+    log_pi = np.mean([policy.probabilities.log().numpy() for policy in each], 0)
+    expected = np.exp(log_pi) / np.exp(log_pi).sum(-1, keepdims=True)
+    np.testing.assert_allclose(found.probabilities.numpy(), expected, rtol=1e-6)
+    shown = command("show", done)
+    assert shown.returncode == 0, shown.stderr
+    page = (done / "report.html").read_text()
+    assert "How often, all searches together" in page
+    assert f"slackaug show {done}" in page
+
+
+def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command, tiny_npz, tmp_path):
+    out = tmp_path / "study"
+    options = ["--no-flip", "--exclude", "Invert,Cutout", "--balanced", "--searches", "1", "--baselines", "uniform"]
+    found = command(*words(tiny_npz, out, *options))
+    assert found.returncode == 0, found.stderr
+    policy = Policy.load(out / "searches" / "0" / "policy.json")
+    assert not policy.flip
+    assert not {"Invert", "Cutout"} & {*policy.space.names}
+    config = parse.read_yaml(out / "searches" / "0" / "config.yaml")
+    assert (config["flip"], config["balanced"]) == (False, True)
+    protocol = json.loads((out / "eval" / "results.json").read_text())["protocol"]
+    assert (protocol["flip"], protocol["exclude"]) == (False, ["Invert", "Cutout"])
+    lines = found.stdout.splitlines()
+    assert "each search: space cifar without Invert, Cutout, network small, preset quick" in lines
+    assert "each search: the validation loss counts all classes alike (--balanced)" in lines
+    (steps,) = [line for line in lines if line.startswith("each search: 2 rounds of 3 + 3 steps, 5 images under ")]
+    budget = config["search"]["kl_budget"]
+    assert f"a round moves the policy by a KL divergence of {budget:g} per position" in steps
+
+
+@pytest.mark.parametrize(("recipe", "row"), [("paper", " (the row of cifar100)"), ("cifar10-wrn-40-2-unrolled", "")])
+def test_it_says_which_row_of_the_paper_was_chosen_by_name_and_no_other(recipe, row, tiny_npz):
+    dataset = load(str(tiny_npz))
+    chosen = study_plan.Study(recipe=recipe, search=STUDIES[recipe]().run_config(dataset))
+    first, *_ = study.search_lines(chosen, dataset)
+    assert first.endswith(f"preset paper{row}")
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_it_says_where_trainings_are_much_longer_than_those_of_the_preset(times, tiny_npz, tmp_path):
+    dataset = load(str(tiny_npz))
+    search = presets.quick(dataset)
+    longer = replace(search, evaluate=replace(search.evaluate, epochs=times * search.evaluate.epochs))
+    chosen, said = study_plan.Study(recipe="quick", search=longer), Console(file=io.StringIO(), width=300)
+    here = get_backend("local", address=None, n_jobs=1, device="cpu", threads=1)
+    work = queue.Work(chosen.protocol(), tmp_path, None, "cpu", 1, here, said)
+    study.announce(work, dataset, chosen, is_new=False)
+    expected = "a policy of these searches was learned by the preset quick, whose trainings would have"
+    assert (expected in said.file.getvalue()) is (times == 3)
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, tmp_path, monkeypatch):
+    recipe = replace(STUDIES["digits"](), model="resnet18" if is_other else None)
+    monkeypatch.setitem(STUDIES, "with-weights", lambda: recipe)
+    path = tmp_path / "w.safetensors"
+    save_file(models.build("small", 10, (8, 8), torch.Generator().manual_seed(0)).state_dict(), path)
+    more = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "--weights", path]
+    found = command(*words(tiny_npz, tmp_path / "study", *more, recipe="with-weights"))
+    assert found.returncode == 0, found.stderr
+    said = f"the network starts from {path}, but for its last layer, which is new: 3 classes, of which the file has 10"
+    lines = [line for line in found.stdout.splitlines() if str(path) in line]
+    assert lines == [f"each search: {said}" if is_other else said]
+
+
+def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
+    found = command(*words(tiny_npz, tmp_path / "study", "--baselines", "uniform,none"))
+    assert found.returncode == 0, found.stderr
+    document = json.loads((tmp_path / "study" / "study.json").read_text())
+    lines = found.stdout.splitlines()
+    assert "study digits: 2 searches with small, then 12 trainings" in lines
+    assert any(line.startswith("a search takes about 0 s here and a training 0 s, measured") for line in lines)
+    for s in range(2):
+        (said,) = (line for line in lines if line.startswith(f"search {s}: "))
+        assert re.search(r", its rounds agree by -?\d\.\d\d \(1: all go one way, 0: chance\)", said)
+        log = (tmp_path / "study" / "searches" / f"{s}.log").read_text()
+        assert "round 2" in log
+        assert "takes about" not in log  # which would be measured once more
+    assert (
+        f"stability over 2 searches (mean pairwise correlation): pi {document['stability']['pi']:.2f}" in found.stdout
+    )
+    over = next(line for line in lines if line.startswith("slack over all evaluations, as the paper counts: "))
+    assert over.endswith("(4 evaluations)")
+    said = [document["verdict"], *document["others"], f"all results are in {tmp_path / 'study' / 'study.json'}"]
+    said[-1:-1] = [f"one policy for all 2 searches is {tmp_path / 'study' / 'policy.json'}"]
+    assert lines[-4:] == said
+    assert document["verdict"].startswith("SLACK is")
+    assert " than uniform: " in said[0] or " from uniform: " in said[0]
+    assert " than none: " in said[1] or " from none: " in said[1]
+    assert document["study"]["n_search"] == 2
+    assert outcome(tmp_path / "study") == outcome(done)
+
+
+def test_a_network_that_has_learned_nothing_is_remarked_upon(command, tiny_npz, tmp_path):
+    parse = ["--set", "search.calibrate=true", "--set", "pretrain.lr=1e-6"]
+    done = command(*words(tiny_npz, tmp_path / "study", "--searches", 1, "--evaluations", 1, *parse))
+    assert done.returncode == 0
+    assert "the network has hardly learned these classes" in " ".join(done.stdout.split())
+
+
+def pretend_the_papers(monkeypatch, path: Path) -> None:
+    """This data has as many training images as the paper's CIFAR-10."""
+    monkeypatch.setitem(paper_tables.N_IMAGES, "cifar10", len(load(str(path)).train.labels))
+
+
+@pytest.mark.parametrize("is_other_data", [False, True])
+def test_the_papers_numbers_are_not_for_other_data_or_other_trainings(
+    is_other_data, command, tiny_npz, tmp_path, monkeypatch
+):
+    if not is_other_data:
+        pretend_the_papers(monkeypatch, tiny_npz)
+    more = ["--model", "small", "--searches", 0, "--evaluations", 1, "--baselines", "uniform"]
+    found = command(*words(tiny_npz, tmp_path / "study", *more, recipe="cifar10-wrn-40-2"))
+    assert found.returncode == 0, found.stderr
+    n_images = len(load(str(tiny_npz)).train.labels)
+    reason = f"{n_images} training images, where it has 50,000"
+    reason = reason if is_other_data else "trainings of 1 epochs, where it has 200"
+    assert f"the paper's figures are left out: {reason}" in found.stdout.splitlines()
+    assert "gap" not in found.stdout
+    (row,) = json.loads((tmp_path / "study" / "study.json").read_text())["rows"]
+    assert row["paper"] == []
+
+
+def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_path, monkeypatch):
+    pretend_the_papers(monkeypatch, tiny_npz)
+    search = replace(presets.quick(load(str(tiny_npz))), evaluate=FitConfig(epochs=1))
+    paper = {"paper": ("cifar10", "wrn-40-2"), "row": "slack"}
+    recipe = replace(STUDIES["digits"](), search=search, baselines=("uniform", "none"), **paper)
+    monkeypatch.setitem(STUDIES, "with-figures", lambda: recipe)
+    found = command(*words(tiny_npz, tmp_path / "study", recipe="with-figures"))
+    assert found.returncode == 0, found.stderr
+    rows = {row["name"]: row for row in json.loads((tmp_path / "study" / "study.json").read_text())["rows"]}
+    assert [figure["accuracy"] for figure in rows["uniform"]["paper"]] == [96.12, 96.22]
+    assert rows["slack"]["paper"] == [{"accuracy": 96.29, "half_width": 0.08}]
+    assert rows["none"]["paper"] == []
+    text = found.stdout
+    assert "96.12 ± 0.08 %" in text
+    assert "96.29 ± 0.08 %" in text
+    for name, figure in (("uniform", 96.12), ("uniform", 96.22), ("slack", 96.29)):
+        assert f"{100 * rows[name]['accuracy']['mean'] - figure:+.2f}" in text
+
+
+def test_the_table_fits_80_columns():
+    study = study_plan.Study(paper=("cifar10", "wrn-40-2"), row="slack")
+    interval = study_results.Interval(0.9612, 0.0008, 16, "search")
+    names = ["uniform", "trivialaugment-wide-imagenet", "slack"]
+    rows = [study_results.Row(name, interval, interval, interval, study.figures(name)) for name in names]
+    console = Console(width=80, file=open(os.devnull, "w"), record=True)  # noqa: SIM115
+    console.print(study_results.table(study, study_results.StudyResults(rows, "", None)))
+    text = console.export_text()
+    assert "…" not in text
+    assert text.count("96.12 ± 0.08 %") == 4  # of each row, and the paper's
+    console.file.close()
+
+
+def test_nothing_searched(command, tiny_npz, tmp_path):
+    found = command(*words(tiny_npz, tmp_path / "study", "--searches", 0, "--baselines", "uniform,none"))
+    assert found.returncode == 0, found.stderr
+    assert "Nothing was searched, so there is no verdict." in found.stdout
+    assert "stability" not in found.stdout
+    document = json.loads((tmp_path / "study" / "study.json").read_text())
+    assert document["stability"] is None
+    assert [row["accuracy"]["n"] for row in document["rows"]] == [2, 2]
+
+
+def test_one_search_has_no_interval(tiny_npz, tmp_path):
+    found = slackaug.study(
+        "digits", tmp_path / "study", data=tiny_npz, n_search=1, n_eval=1, baselines=["uniform"], set=assignments(),
+        console=Console(quiet=True),
+    )  # fmt: skip
+    assert "with fewer than two no interval can be given" in found.verdict
+    assert found.rows[-1].accuracy.half_width is None
+    assert study_results.remarks(found)[0].startswith("one search says nothing about stability; entropy 2.")
+
+
+def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_path, monkeypatch):
+    monkeypatch.setattr(confirm, "MARGIN", 2.0)  # no loss is that much lower
+    out = tmp_path / "study"
+    found = slackaug.study(
+        "digits", out, data=tiny_npz, n_eval=1, baselines=["uniform"], set=[*assignments(), "confirm=true"],
+        console=Console(quiet=True),
+    )  # fmt: skip
+    expected = "what was learned is the result in 0 of 2 searches, as whole trainings decided; in 2 it is uniform"
+    assert found.kept == json.loads((out / "study.json").read_text())["kept"] == expected
+    assert study_results.remarks(found)[-1] == expected
+    results = [Policy.load(out / "searches" / str(s) / "policy.json") for s in range(2)]
+    learned = [folders.read_policies(out / "searches" / str(s))[-1] for s in range(2)]
+    assert stability(results).pi is None
+    assert found.stability == stability(learned)
+    assert found.stability.pi is not None
+    assert f"In the row slack, {expected}." in (out / "report.html").read_text()
+
+
+UNIFORM = Policy.uniform("cifar")
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ([UNIFORM], None),
+        ([replace(UNIFORM, learned={"kept": 1.0})], "is the result in 1 of 1 searches, as whole trainings decided"),
+        (
+            [
+                replace(UNIFORM, learned={"kept": 0.5}),
+                replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
+                replace(untouched(UNIFORM), learned={"kept": 0.0}),
+                replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
+            ],
+            "is the result in 1 of 4 searches, as whole trainings decided; in 1 half of the way to it, "
+            "in 1 it is none, in 2 it is uniform-1",
+        ),
+    ],
+)
+def test_what_is_said_of_what_was_kept(policies, expected):
+    found = study_results.kept_text(policies)
+    assert found == (None if expected is None else f"what was learned {expected}")
+
+
+def test_no_baseline(tiny_npz, tmp_path):
+    found = slackaug.study(
+        "digits", tmp_path / "study", data=tiny_npz, baselines=[], set=assignments(), console=Console(quiet=True)
+    )
+    assert [row.name for row in found.rows] == ["slack"]
+    assert found.verdict == "No baseline, so there is no verdict."
+
+
+def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, monkeypatch):
+    pretend_the_papers(monkeypatch, tiny_npz)
+    search = replace(presets.quick(load(str(tiny_npz))), evaluate=FitConfig(epochs=1))
+    recipe = replace(STUDIES["cifar10-wrn-40-2-magnitudes"](), search=search, policies=("fast-aa",))
+    monkeypatch.setitem(STUDIES, "with-policies", lambda: recipe)
+    found = command(*words(tiny_npz, tmp_path / "study", recipe="with-policies"))
+    assert found.returncode == 2
+    assert "needs published policies that are not part of slackaug: -p fast-aa=FILE" in found.stderr
+    path = tmp_path / "fast.json"
+    path.write_text(json.dumps(subpolicies()))
+    found = command(*words(tiny_npz, tmp_path / "study", "-p", f"fast-aa={path}", recipe="with-policies"))
+    assert found.returncode == 0, found.stderr
+    rows = json.loads((tmp_path / "study" / "study.json").read_text())["rows"]
+    names = ["uniform", "published fast-aa", "published fast-aa, uniform magnitudes"]
+    assert [row["name"] for row in rows] == names
+    assert [len(row["paper"]) for row in rows] == [2, 1, 1]
+
+
+# --- folders and options ----------------------------------------------------------------------------------------------
+
+
+def test_list_names_all_recipes(command):
+    assert command("study", "--list").stdout.split() == list(STUDIES)
+
+
+BAD_INPUT = {
+    "a recipe": (["study", "digit", "-o", "OUT"], "did you mean 'digits'"),
+    "no recipe": (["study", "-o", "OUT"], "expected a recipe and -o FOLDER"),
+    "no folder": (["study", "digits"], "expected a recipe and -o FOLDER"),
+    "no data": (["study", "quick", "-o", "OUT"], "the study quick needs --data, the images to search on"),
+    "a baseline": (["study", "digits", "-o", "OUT", "--baselines", "unifrm"], "did you mean 'uniform'"),
+    "a policy": (["study", "digits", "-o", "OUT", "-p", "x.json"], "-p x.json: expected NAME=FILE"),
+    "no policy": (["study", "digits", "-o", "OUT", "-p", "a=nowhere.json"], "nowhere.json: cannot be read"),
+    "searches": (["study", "digits", "-o", "OUT", "--searches", "-1"], "--searches must be at least 0"),
+    "evaluations": (["study", "digits", "-o", "OUT", "--evaluations", "0"], "--evaluations at least 1"),
+    "nothing": (["study", "digits", "-o", "OUT", "--searches", "0", "--baselines", ""], "nothing to do: no searches"),
+    "a setting": (["study", "digits", "-o", "OUT", "--set", "search.n_round=1"], "did you mean 'search.n_rounds'"),
+    "the seed": (["study", "digits", "-o", "OUT", "--set", "seed=1"], "the searches' seeds are 0, 1, ..."),
+    "the data": (["study", "digits", "-o", "OUT", "--set", "data.size=1"], "the data is given by --data"),
+    "the preset": (["study", "digits", "-o", "OUT", "--set", "preset=paper"], "the preset is that of the recipe"),
+    "excluded": (["study", "digits", "-o", "OUT", "--set", "exclude=[Invrt]"], "did you mean 'Invert'"),
+    "excluded by option": (["study", "digits", "-o", "OUT", "--exclude", "Invrt"], "did you mean 'Invert'"),
+    "weights": (["study", "digits", "-o", "OUT", "--weights", "nowhere.safetensors"], "nowhere.safetensors"),
+    "resume with an option": (["study", "-o", "OUT", "--resume", "--no-flip"], "--resume takes all settings"),
+    "a model": (["study", "digits", "-o", "OUT", "--model", "smal"], "did you mean 'small'"),
+    "no study": (["study", "-o", "OUT", "--resume"], "holds no study to resume"),
+    "resume": (["study", "digits", "-o", "OUT", "--resume"], "--resume takes all settings from the study"),
+    "resume with a count": (["study", "-o", "OUT", "--resume", "--searches", "0"], "--resume takes all settings"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "says"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_is_one_message_and_nothing_is_written(arguments, says, command, tmp_path):
+    found = command(*(tmp_path / "study" if word == "OUT" else word for word in arguments))
+    assert found.returncode == 2
+    assert says in " ".join(found.stderr.replace("│", " ").split())
+    assert "Traceback" not in found.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_with_a_study_is_refused_and_may_be_replaced(command, tiny_npz, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "study"))
+    before = tiny.contents(out)
+    found = command(*words(tiny_npz, out, "--searches", 0, "--baselines", "none"))
+    assert (found.returncode, "is not empty; go on with --resume" in found.stderr) == (2, True)
+    found = command(*words(tiny_npz, out, "--overwrite", "--baselines", "unifrm"))  # found before anything is lost
+    assert found.returncode == 2
+    assert tiny.contents(out) == before
+    found = command(*words(tiny_npz, out, "--searches", 0, "--baselines", "none", "--overwrite"))
+    assert found.returncode == 0
+    assert not (out / "searches").exists()
+    assert list(accuracies(out)) == ["none"]
+
+
+def test_a_folder_with_anything_else_is_refused(command, tiny_npz, tmp_path):
+    (tmp_path / "mine.txt").write_text("not ours")
+    found = command(*words(tiny_npz, tmp_path, "--overwrite"))
+    assert (found.returncode, "holds no study, so --overwrite does not touch it" in found.stderr) == (2, True)
+    found = command(*words(tiny_npz, tmp_path / "mine.txt"))
+    assert (found.returncode, "is a file, expected a folder" in found.stderr) == (2, True)
+    assert (tmp_path / "mine.txt").read_text() == "not ours"
+
+
+def test_a_second_process_is_refused(command, done):
+    with folders.held(done):
+        found = command(*resume(done))
+    assert (found.returncode, "another process is working on this run" in found.stderr) == (2, True)
+
+
+def test_a_finished_study_resumed_does_nothing_new(command, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "study"))
+    before = tiny.contents(out / "eval" / "trials")
+    found = command(*resume(out))
+    assert found.returncode == 0
+    assert "12 of 12 trainings are there already" in found.stdout
+    assert tiny.contents(out / "eval" / "trials") == before
+    assert outcome(out) == outcome(done)
+
+
+def test_other_data_is_refused(command, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "study"))
+    np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
+    source = json.loads((out / "study.json").read_text())["study"]["data"]["source"]
+    refusal = f"is not the data of this run (another fingerprint than that of {source})"
+    found = command(*resume(out, "--data", tmp_path / "other.npz"))
+    assert (found.returncode, refusal in " ".join(found.stderr.split())) == (2, True)
+    config = out / "study.yaml"
+    config.write_text(config.read_text().replace(source, str(tmp_path / "other.npz")))
+    found = command(*resume(out))
+    said = "has changed since this run began (another fingerprint); begin another"
+    assert (found.returncode, said in " ".join(found.stderr.split())) == (2, True)
+
+
+def test_data_that_was_moved_is_named_with_resume(command, tiny_npz, done, tmp_path):
+    out, place = tmp_path / "study", shutil.copy(tiny_npz, tmp_path / "moved.npz")
+    out.mkdir()
+    (out / "study.yaml").write_text((done / "study.yaml").read_text().replace(str(tiny_npz), "gone/tiny.npz"))
+    found = command(*resume(out))
+    assert found.returncode == 2
+    assert "gone/tiny.npz: no such file or folder; if the images have moved, --data names their new place" in (
+        " ".join(found.stderr.split())
+    )
+    found = command(*resume(out, "--data", tmp_path / "nowhere.npz"))
+    assert (found.returncode, "--data" in found.stderr) == (2, False)
+    assert [path.name for path in out.iterdir()] == ["study.yaml"]
+    assert command(*resume(out, "--data", place)).returncode == 0
+    assert outcome(out) == outcome(done)
+
+
+def test_what_is_stored_of_a_study_is_found_from_another_folder(command, tiny_npz, tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    shutil.copy(tiny_npz, "tiny.npz")
+    Path("fast.json").write_text(json.dumps(subpolicies()))
+    options = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "-p", "mine=fast.json", "--cache", "cache"]
+    assert command(*words("tiny.npz", tmp_path / "study", *options)).returncode == 0
+    study = parse.read_yaml(tmp_path / "study" / "study.yaml")
+    run = parse.read_yaml(tmp_path / "study" / "searches" / "0" / "config.yaml")
+    assert [part["data"]["cache"] for part in (study, run)] == [str(tmp_path / "a" / "cache")] * 2
+    assert study["data"]["source"] == str(tmp_path / "a" / "tiny.npz")
+    monkeypatch.chdir(tmp_path / "b")
+    found = command(*resume(tmp_path / "study", "--data", "../a/tiny.npz"))
+    assert (found.returncode, "3 of 3 trainings are there already" in found.stdout) == (0, True), found.stderr
+    assert not any((tmp_path / "b").iterdir())
+
+
+def test_a_users_own_network_is_named_on_the_command_line_only(command, done, tmp_path):
+    out = Path(shutil.copytree(done, tmp_path / "study"))
+    text = (out / "study.yaml").read_text()
+    (out / "study.yaml").write_text(text.replace("model: small", "model: tiny:arrays"))
+    found = command(*resume(out))
+    assert (
+        found.returncode,
+        "the network of this study is tiny:arrays; give --model tiny:arrays with --resume" in found.stderr,
+    ) == (2, True)
+
+
+def test_duplicates_are_reported(command, tmp_path):
+    arrays = tiny.arrays()
+    arrays["test_images"][:2] = arrays["train_images"][3:5]
+    np.savez(tmp_path / "x.npz", **arrays)
+    more = ["--searches", 0, "--evaluations", 1, "--baselines", "none"]
+    found = command(*words(tmp_path / "x.npz", tmp_path / "study", *more))
+    assert "2 of 6 test images are exact copies of training images" in found.stdout
+    assert json.loads((tmp_path / "study" / "study.json").read_text())["duplicates"] == 2
+
+
+# --- interrupted ------------------------------------------------------------------------------------------------------
+
+
+def live_and_die(arguments: list[str], log: str, moment: tuple, number: int) -> None:
+    """The command in a process that sends itself the signal in a chosen search or training."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    torch.set_num_threads(1)
+    learn.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = -1.0
+    training.REPORT_EVERY = 1
+    training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
+
+    def dying(job, name):
+        def run(one, report) -> None:
+            def report_or_die(share: float) -> None:
+                if (name(one), round(share, 2)) == moment:
+                    os.kill(os.getpid(), number)
+                report(share)
+
+            job(one, report_or_die)
+
+        return run
+
+    training.run = dying(training.run, lambda one: f"{one.name} {one.seed}")
+    study_searches.search = dying(study_searches.search, lambda one: f"search {one.seed}")
+    sys.argv = ["slackaug", *arguments]
+    cli.main()
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "code"),
+    [
+        (("search 1", 0.49), signal.SIGKILL, -9),
+        (("search 1", 0.49), signal.SIGINT, 130),
+        (("slack, search 0 1", 0.5), signal.SIGTERM, 143),
+    ],
+)
+def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command, tiny_npz, done, tmp_path):
+    out, log = tmp_path / "a study", tmp_path / "log"
+    arguments = words(tiny_npz, out, "--baselines", "uniform,none", "--threads", 1)
+    process = tiny.FORK.Process(target=live_and_die, args=(arguments, str(log), moment, number), daemon=True)
+    process.start()
+    process.join(100)
+    assert process.exitcode == code, log.read_text()
+    again = resume(out, "--threads", 1)
+    if number != signal.SIGKILL:
+        last = log.read_text().splitlines()[-1]
+        assert last == f"slackaug: stopped; everything is saved. To go on: {shlex.join(['slackaug', *again])}"
+    assert not (out / "study.json").exists()
+    assert command(*again).returncode == 0
+    assert outcome(out) == outcome(done)
+
+
+def test_how_to_go_on_names_the_new_place_of_the_data(tiny_npz, done, tmp_path):
+    out, log, moment = tmp_path / "study", tmp_path / "log", ("slack, search 0 0", 0.5)
+    shutil.copytree(done, out, ignore=shutil.ignore_patterns("trials", "study.json"))
+    arguments = resume(out, "--data", tiny_npz, "--threads", 1)
+    process = tiny.FORK.Process(target=live_and_die, args=(arguments, str(log), moment, signal.SIGTERM), daemon=True)
+    process.start()
+    process.join(100)
+    assert process.exitcode == 143, log.read_text()
+    assert log.read_text().endswith(f"To go on: {shlex.join(['slackaug', *arguments])}\n")
+
+
+def test_died_before_anything_but_the_settings_was_written(command, tiny_npz, done, tmp_path):
+    out = tmp_path / "study"
+    out.mkdir()
+    shutil.copy(done / "study.yaml", out)
+    assert command(*resume(out)).returncode == 0
+    assert outcome(out) == outcome(done)
+
+
+def test_two_jobs_equal_one(tiny_npz, done, tmp_path):
+    slackaug.study(
+        "digits", tmp_path / "study", data=tiny_npz, baselines=["uniform", "none"], set=assignments(), jobs=2,
+        threads=1, console=Console(quiet=True),
+    )  # fmt: skip
+    assert outcome(tmp_path / "study") == outcome(done)
+
+
+# --- ensembles --------------------------------------------------------------------------------------------------------
+
+
+class Process:
+    """In place of torchrun."""
+
+    started: list[list[str]] = []  # noqa: RUF012
+
+    def __init__(self, words, returncode=0, **_):
+        self.started.append(words)
+        self.returncode = returncode
+
+    def poll(self):
+        return self.returncode
+
+
+def ensemble(tmp_path, **changes) -> Search:
+    data = DataConfig(source="my data", size=9, margin=True, skip_bad=True)
+    one = Search(data, tmp_path / "search.yaml", 4, None, 3, tmp_path / "searches" / "3", "cuda", 2, is_measured=False)
+    one.folder.parent.mkdir()
+    return one._replace(**changes)
+
+
+def test_an_ensemble_is_started_by_torchrun_and_resumed(monkeypatch, tmp_path):
+    monkeypatch.setattr(Process, "started", [])
+    monkeypatch.setattr(study_searches.subprocess, "Popen", Process)
+    one = ensemble(tmp_path, model="own:net")
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "4",
+        "-m",
+        "slackaug",
+    ]
+    search = [*torchrun, "search", "my data", "-o", str(one.folder), "--device", "cuda"]
+    own = ["--model", "own:net", "--threads", "2"]
+    study_searches.search(one, lambda share: None)
+    parse = ["--config", str(one.config), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
+    assert Process.started == [[*search, *parse, *own]]
+    one.folder.mkdir()
+    (one.folder / "config.yaml").write_text("")
+    study_searches.search(one, lambda share: None)
+    assert Process.started[1] == [*search, "--resume", *own]
+
+
+def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_path):
+    monkeypatch.setattr(Process, "started", [])
+    monkeypatch.setattr(study_searches.subprocess, "Popen", Process)
+    search_ensemble(ensemble(tmp_path, model="own:net"))
+    (started,) = Process.started
+    found = {}
+    monkeypatch.setattr(api, "search", lambda data, out, **options: found.update(options, data=data, out=out))
+    cli.app(started[started.index("slackaug") + 1 :], standalone_mode=False)
+    assert (found["data"], found["out"], found["seed"], found["size"]) == (
+        "my data",
+        str(tmp_path / "searches/3"),
+        3,
+        9,
+    )
+    assert (found["margin"], found["skip_bad"], found["model"], found["threads"]) == (True, True, "own:net", 2)
+
+
+def test_an_ensemble_that_fails_says_where_to_look(monkeypatch, tmp_path):
+    monkeypatch.setattr(study_searches.subprocess, "Popen", partial(Process, returncode=1))
+    one = ensemble(tmp_path)
+    with pytest.raises(RuntimeError, match=rf"ended with exit code 1; see {one.log}"):
+        search_ensemble(one)
+
+
+def test_an_ensemble_is_stopped_with_the_study(monkeypatch, tmp_path):
+    class Waiting(Process):
+        n_terminated = 0
+
+        def poll(self):
+            if not self.n_terminated:
+                signal.raise_signal(signal.SIGTERM)
+                return None
+            return self.returncode
+
+        def terminate(self):
+            Waiting.n_terminated += 1
+
+    monkeypatch.setattr(study_searches, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(study_searches.subprocess, "Popen", Waiting)
+    with pytest.raises(Stopped) as stopped:
+        search_ensemble(ensemble(tmp_path))
+    assert (stopped.value.signal_number, Waiting.n_terminated) == (signal.SIGTERM, 1)
+
+
+# --- the digits, here and on Ray --------------------------------------------------------------------------------------
+
+SHORT = {
+    "pretrain.epochs": 1, "search.n_rounds": 1, "search.n_retrain": 2, "search.n_unrolled": 2, "search.batch": 8,
+    "evaluate.epochs": 1,
+}  # fmt: skip
+DIGITS = [word for name, value in SHORT.items() for word in ("--set", f"{name}={value}")]
+DIGITS += ["--baselines", "uniform", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """A 2 x 2 study of the embedded digits, in this process."""
+    out = tmp_path_factory.mktemp("digits") / "study"
+    set = [f"{name}={value}" for name, value in SHORT.items()]
+    slackaug.study("digits", out, baselines=["uniform"], set=set, threads=1, console=Console(quiet=True))
+    return out
+
+
+def test_a_study_of_the_digits(digits):
+    document = json.loads((digits / "study.json").read_text())
+    assert [row["name"] for row in document["rows"]] == ["uniform", "slack"]
+    assert document["rows"][1]["accuracy"]["n"] == 2
+    assert document["rows"][1]["over_evaluations"]["n"] == 4
+    assert all(row["accuracy"]["mean"] > 0.15 for row in document["rows"])  # better than chance, after one epoch
+
+
+def processes_with(marker: str) -> dict[int, str]:
+    """Ours, by what they were started with: their ids and titles."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if marker.encode() in (folder / "environ").read_bytes():
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+@pytest.fixture
+def marker():
+    """In the environment of all processes of a test; whatever has it is ended afterwards."""
+    text = f"study-test-{uuid.uuid4()}"
+    yield text
+    for pid in processes_with(text):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def start(arguments: list[str], marker: str, log: Path) -> subprocess.Popen:
+    source = str(Path(slackaug.__file__).parents[1])
+    path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": marker}  # made up: nobody else may use a test's cluster
+    env = os.environ | token | {"PYTHONPATH": path}
+    with log.open("w") as file:
+        return subprocess.Popen(arguments, env=env, stdout=file, stderr=subprocess.STDOUT, cwd=log.parent)
+
+
+def study_on_ray(out: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "slackaug", "study", "digits", "-o", str(out), *DIGITS, "--backend", "ray", *more]
+
+
+@pytest.mark.ray
+def test_on_ray_the_numbers_are_equal(digits, marker, tmp_path):
+    process = start(study_on_ray(tmp_path / "study"), marker, tmp_path / "log")
+    assert process.wait(300) == 0, (tmp_path / "log").read_text()
+    assert outcome(tmp_path / "study") == outcome(digits)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("title", ["ray::search 1", "ray::slack, search 0, seed 1"])
+def test_a_killed_worker_changes_nothing(title, digits, marker, tmp_path):
+    """Killed as by the system, while it works."""
+    process = start(study_on_ray(tmp_path / "study"), marker, tmp_path / "log")
+    killed = None
+    while killed is None and process.poll() is None:
+        killed = next((pid for pid, found in processes_with(marker).items() if found.startswith(title)), None)
+        time.sleep(0.02)
+    assert killed is not None, (tmp_path / "log").read_text()
+    os.kill(killed, signal.SIGKILL)
+    assert process.wait(300) == 0, (tmp_path / "log").read_text()
+    assert outcome(tmp_path / "study") == outcome(digits)
+
+
+@pytest.mark.ray
+def test_on_an_existing_cluster_stopped_and_resumed(digits, marker, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--port", str(port)]
+    ray += ["--node-ip-address", "127.0.0.1", "--num-cpus", "2", "--include-dashboard", "false"]
+    own = tempfile.mkdtemp(prefix="ray")  # a short name, for its sockets; else it would be found as "the" cluster
+    ray += ["--temp-dir", own]
+    elsewhere = tmp_path / "elsewhere"  # the cluster works in another folder
+    elsewhere.mkdir()
+    cluster = start(ray, marker, elsewhere / "ray.log")
+    try:
+        wait_for(port, cluster)
+        arguments = study_on_ray(Path("study"), "--address", f"127.0.0.1:{port}")
+        process = start(arguments, marker, tmp_path / "log")
+        while process.poll() is None and not list((tmp_path / "study").glob("eval/trials/*.json")):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        text = (tmp_path / "log").read_text
+        assert process.wait(100) == 143, text()
+        words = shlex.split(text().splitlines()[-1].partition("To go on: ")[2])
+        assert words[:5] == ["slackaug", "study", "-o", "study", "--resume"]
+        process = start([sys.executable, "-m", *words], marker, tmp_path / "log")
+        assert process.wait(300) == 0, text()
+        assert "of 8 trainings are there already" in text()
+        assert outcome(tmp_path / "study") == outcome(digits)
+        assert cluster.poll() is None  # it is not ours to stop
+    finally:
+        cluster.terminate()
+        cluster.wait(60)
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def wait_for(port: int, cluster: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and cluster.poll() is None:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            time.sleep(3)  # it listens before all of it is there
+            return
+        time.sleep(0.1)
+    raise AssertionError("the cluster does not start")
+
+
+@pytest.mark.ray
+def test_a_cluster_that_cannot_be_reached_is_found_before_the_data_is_read(command, tmp_path):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"  # nobody listens
+        options = ["--data", "nowhere", "--backend", "ray", "--address", address]
+        found = command("study", "quick", "-o", tmp_path / "x", *options)
+    assert found.returncode == 1
+    assert f"--address {address}: no Ray cluster can be reached there" in found.stderr
+    assert not (tmp_path / "x").exists()

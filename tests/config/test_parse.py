@@ -1,0 +1,273 @@
+"""Settings as dictionaries, YAML and --set: what is accepted, and what is said about the rest."""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackaug.config import parse, presets
+from slackaug.config.parse import SettingError, checked, parse_assignment, read_yaml, update
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    rate: float = 0.1
+    limit: float | None = 5.0
+    n_steps: int = 3
+
+    def __post_init__(self) -> None:
+        if self.n_steps < 1:
+            raise ValueError(f"n_steps must be at least 1, got {self.n_steps}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    name: str = "a"
+    flag: bool = False
+    choice: bool | None = None
+    names: tuple[str, ...] = ()
+    inner: Inner = field(default_factory=Inner)
+
+
+# --- update -----------------------------------------------------------------------------------------------------------
+
+
+def test_update_changes_what_is_named_and_nothing_else():
+    new = update(Outer(), {"name": "b", "names": ["x", "y"], "inner": {"rate": 2, "limit": None}})
+    assert new == Outer(name="b", names=("x", "y"), inner=Inner(rate=2.0, limit=None))
+    assert isinstance(new.inner.rate, float)
+    assert update(Outer(), {}) == Outer()
+    assert update(Outer(choice=True), {"choice": None}).choice is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nmae": "b"}, "unknown setting 'nmae'; did you mean 'name'?"),
+        ({"inner": {"n_step": 1}}, "unknown setting 'inner.n_step'; did you mean 'inner.n_steps'?"),
+        ({"inner": 3}, "inner: expected settings of its own, such as inner.rate"),
+        ({"inner": None}, "inner: expected settings of its own, such as inner.rate"),
+        ({"inner": {"n_steps": 0}}, "inner.n_steps must be at least 1, got 0"),
+        ({"name": {"a": 1}}, "name: expected str, got an object"),
+        ({"inner": {"n_steps": True}}, "inner.n_steps: expected int, got true"),
+        ({"inner": {"n_steps": 2.0}}, "inner.n_steps: expected int, got 2.0"),
+        ({"inner": {"rate": "fast"}}, 'inner.rate: expected float, got "fast"'),
+        ({"inner": {"rate": True}}, "inner.rate: expected float, got true"),
+        ({"inner": {"rate": None}}, "inner.rate: expected float, got null"),
+        ({"inner": {"limit": "x"}}, 'inner.limit: expected float or null, got "x"'),
+        ({"flag": 1}, "flag: expected bool, got 1"),
+        ({"choice": "yes"}, 'choice: expected bool or null, got "yes"'),
+        ({"name": 3}, "name: expected str, got 3"),
+        ({"names": "x"}, 'names: expected a list of texts, got "x"'),
+        ({"names": ["x", 1]}, "names: expected a list of texts, got a list"),
+        ({3: 1}, "unknown setting '3'"),
+    ],
+)
+def test_update_says_what_is_wrong(changes, message):
+    with pytest.raises(SettingError) as error:
+        update(Outer(), changes)
+    assert str(error.value).startswith(message)
+
+
+def test_an_unlike_name_is_answered_with_all_that_are_known():
+    with pytest.raises(SettingError, match=r"^unknown setting 'qqqq'; known: name, flag, choice, names, inner$"):
+        update(Outer(), {"qqqq": 1})
+
+
+def test_every_setting_of_a_run_can_be_given_by_its_path():
+    config = presets.cifar10()
+    for name, value in parse.to_dict(config).items():
+        for inner, inner_value in value.items() if isinstance(value, dict) else ():
+            assert update(config, {name: {inner: inner_value}}) == config
+        assert update(config, {name: value}) == config
+    with pytest.raises(SettingError, match=r"did you mean 'search\.n_rounds'\?"):
+        update(config, {"search": {"n_round": 1}})
+    with pytest.raises(SettingError, match=r"search\.n_rounds must be at least 1, got 0"):
+        update(config, {"search": {"n_rounds": 0}})
+    with pytest.raises(SettingError, match="unknown space 'cifr'; did you mean 'cifar'"):
+        update(config, {"space": "cifr"})
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [(1, float, 1.0), (-0.5, float, -0.5), (0, int, 0), ("", str, ""), (False, bool, False), (None, int | None, None),
+     (3, int | None, 3), ([], tuple[str, ...], ()), (None, float | None, None), (1, float | None, 1.0)],
+)  # fmt: skip
+def test_checked_accepts(value, kind, expected):
+    result = checked(value, kind, "here")
+    assert result == expected
+    assert type(result) is type(expected)
+
+
+@given(
+    value=st.one_of(
+        st.integers(-9, 9), st.booleans(), st.floats(), st.text(max_size=5), st.none(), st.lists(st.integers())
+    )
+)
+def test_checked_gives_the_kind_or_an_error(value):
+    for kind in (bool, int, float, str):
+        if type(value) is kind or (kind is float and type(value) is int):
+            assert type(checked(value, kind, "here")) is kind
+        else:
+            with pytest.raises(SettingError, match=f"^here: expected {kind.__name__}, got "):
+                checked(value, kind, "here")
+
+
+# --- --set ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seed=3", {"seed": 3}),
+        ("search.n_rounds=5", {"search": {"n_rounds": 5}}),
+        ("search.policy_lr=1e-4", {"search": {"policy_lr": 1e-4}}),
+        ("search.policy_lr=.5", {"search": {"policy_lr": 0.5}}),
+        ("search.clip=null", {"search": {"clip": None}}),
+        ("search.learn_pi=false", {"search": {"learn_pi": False}}),
+        ("exclude=[Invert, Hue]", {"exclude": ["Invert", "Hue"]}),
+        ("model=wrn-40-2", {"model": "wrn-40-2"}),
+        ("model=module:callable", {"model": "module:callable"}),
+        ("model=a=b", {"model": "a=b"}),
+        ("model=@home", {"model": "@home"}),  # not YAML: a text then
+        ("model=", {"model": None}),
+    ],
+)
+def test_parse_assignment(text, expected):
+    assert parse_assignment(text) == expected
+
+
+@pytest.mark.parametrize("text", ["seed", "", "=3", ".a=3", "a.=3", "a..b=3"])
+def test_parse_assignment_refuses(text):
+    with pytest.raises(SettingError, match=r"expected NAME=VALUE, such as search\.n_rounds=5"):
+        parse_assignment(text)
+
+
+def test_assignment_ends_in_the_configuration():
+    config = presets.cifar10()
+    for text in ("search.policy_lr=1e-1", "pretrain.epochs=7", "search.clip=null", "exclude=[Invert]", "flip=false"):
+        config = update(config, parse_assignment(text))
+    assert (config.search.policy_lr, config.pretrain.epochs, config.search.clip) == (0.1, 7, None)
+    assert (config.exclude, config.flip) == (("Invert",), False)
+    with pytest.raises(SettingError, match=r"^search\.n_rounds: expected int, got 10\.0$"):
+        update(config, parse_assignment("search.n_rounds=1e1"))
+    with pytest.raises(SettingError, match=r"^search\.model_lr: expected float, got NaN$"):
+        update(config, parse_assignment("search.model_lr=nan"))
+
+
+# --- YAML files -------------------------------------------------------------------------------------------------------
+
+
+def written(tmp_path, text: str | bytes):
+    path = tmp_path / "config.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_dump_is_read_back_to_the_same(tmp_path):
+    config = replace(presets.imagenet100(), exclude=("Invert", "Hue"), flip=False, seed=12)
+    config = replace(config, search=replace(config.search, policy_lr=1e-7, weight_decay=1e-05))
+    document = read_yaml(written(tmp_path, parse.dump(config)))
+    assert document == parse.to_dict(config)
+    assert update(presets.cifar10(), document) == config
+
+
+def test_dump_is_plain_yaml():
+    assert parse.dump(Outer()) == (
+        "name: a\nflag: false\nchoice: null\nnames: []\ninner:\n  rate: 0.1\n  limit: 5.0\n  n_steps: 3\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "- 1\n", "text", "3", "1: 2\n", "null"])
+def test_a_document_must_be_settings(tmp_path, text):
+    with pytest.raises(SettingError, match=r"config\.yaml: expected settings such as"):
+        read_yaml(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [1, 2",
+        "a: 'b",
+        "\ta: 1",
+        "a: !!python/object/apply:os.system [exit]",
+        "a: !!python/name:os.system",
+        "a: !own 3",
+        "a: *missing",
+        b"a: \xff\xfe",
+        "a: 2024-13-45",
+        "[" * 20_000,
+        "a: !!int ''",
+        "a: !!bool maybe",
+        "a: !!timestamp soon",
+    ],
+    ids=["list", "quote", "tab", "call", "name", "tag", "alias", "bytes", "date", "deep", "no int", "no bool", "never"],
+)
+def test_what_is_not_plain_yaml_is_refused(tmp_path, text):
+    with pytest.raises(SettingError, match=r"config\.yaml: not valid YAML \(.+\)$"):
+        read_yaml(written(tmp_path, text))
+
+
+def test_two_documents_are_refused(tmp_path):
+    with pytest.raises(SettingError, match="not valid YAML"):
+        read_yaml(written(tmp_path, "a: 1\n---\nb: 2\n"))
+
+
+def test_a_date_is_no_text(tmp_path):
+    with pytest.raises(SettingError, match=r"name: expected str, got .datetime"):
+        update(Outer(), read_yaml(written(tmp_path, "name: 2024-01-01\n")))
+
+
+def test_an_anchor_is_harmless(tmp_path):
+    document = read_yaml(written(tmp_path, "inner: &i {rate: 0.5}\n"))
+    assert update(Outer(), document).inner.rate == 0.5
+
+
+def multiplied(first: str, line: str) -> str:
+    """Lines of which each holds nine times the one before: 9 ** 20 in the end."""
+    return first + "".join(line.format(n=n, before=", ".join([f"*a{n - 1}"] * 9)) for n in range(1, 21))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "inner: &i [*i]\n",
+        multiplied("a0: &a0 [lol]\n", "a{n}: &a{n} [{before}]\n"),
+        multiplied("a0: &a0 {k: v}\n", "a{n}: &a{n} {{<<: [{before}]}}\n"),
+    ],
+    ids=["of itself", "lists", "merged"],
+)
+def test_aliases_are_refused_before_they_take_all_memory(text, tmp_path):
+    with pytest.raises(SettingError, match=r"not valid YAML \(aliases \(\*name\) are not read\)$"):
+        read_yaml(written(tmp_path, text))
+
+
+def test_brackets_within_brackets_are_refused_soon(tmp_path):
+    with pytest.raises(SettingError, match=r"not valid YAML \(nested too deeply\)$"):
+        read_yaml(written(tmp_path, "a: " + "[{b: " * 10_000))
+
+
+@pytest.mark.timeout(20)  # it took minutes
+@pytest.mark.parametrize("end", ["", ".5"], ids=["integer", "float"])
+def test_a_time_of_day_is_a_text_however_long(end, tmp_path):
+    text = "1" + ":59" * 30_000 + end
+    assert read_yaml(written(tmp_path, f"name: {text}\n")) == {"name": text}
+    assert parse_assignment(f"name={text}") == {"name": text}
+
+
+def test_a_file_that_is_large_missing_or_a_folder_is_refused(tmp_path):
+    with pytest.raises(SettingError, match="larger than 100 kB"):
+        read_yaml(written(tmp_path, "a: " + "x" * 100_000))
+    with pytest.raises(SettingError, match=r"none\.yaml: cannot be read \(No such file or directory\)"):
+        read_yaml(tmp_path / "none.yaml")
+    with pytest.raises(SettingError, match=r"cannot be read \(Is a directory\)"):
+        read_yaml(tmp_path)
+
+
+def test_infinity_and_nan_are_numbers_that_the_configuration_refuses(tmp_path):
+    document = read_yaml(written(tmp_path, "search: {model_lr: .inf}\n"))
+    assert document["search"]["model_lr"] == math.inf
+    with pytest.raises(SettingError, match=r"search\.model_lr: expected float, got Infinity"):
+        update(presets.cifar10(), document)

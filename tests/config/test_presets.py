@@ -1,0 +1,272 @@
+"""The paper's tables of settings (App. B.4 and B.5), cell by cell, and every variant of the paper."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from slackaug import data
+from slackaug.auto.resume import read_config
+from slackaug.config import presets
+from slackaug.config.presets import RunConfig
+from slackaug.data import Split
+from slackaug.methods.slack import SearchConfig
+
+RESULTS = Path(__file__).parents[2] / "research" / "results"
+# App. B.4: preset, network | n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay | clip
+SEARCH = {
+    "cifar10, WRN-40-2": (presets.cifar10("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.4, 1, 0.02, 2e-4, 5.0),
+    "cifar10, WRN-28-10": (presets.cifar10("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.4, 1, 0.02, 5e-4, 5.0),
+    "cifar100, WRN-40-2": (presets.cifar100("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
+    "cifar100, WRN-28-10": (presets.cifar100("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
+    "imagenet100": (presets.imagenet100(), "resnet18", 2000, 800, 256, 0.1, 0.5, 0.01, 1e-3, None),
+    "painting": (presets.domainnet("painting"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "sketch": (presets.domainnet("sketch"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "clipart": (presets.domainnet("clipart"), "resnet18", 800, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0),
+    "infograph": (presets.domainnet("infograph"), "resnet18", 800, 400, 128, 0.1, 0.625, 0.016, 1e-3, 5.0),
+    "quickdraw": (presets.domainnet("quickdraw"), "resnet18", 1000, 400, 128, 0.1, 1.25, 0.008, 1e-3, 5.0),
+    "real": (presets.domainnet("real"), "resnet18", 1000, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+}
+# App. B.5: epochs, warm-up, batch, lr, weight decay
+TRAINING = {
+    "cifar10, WRN-40-2": (200, 0, 128, 0.1, 2e-4),
+    "cifar10, WRN-28-10": (200, 0, 128, 0.1, 5e-4),
+    "cifar100, WRN-40-2": (200, 0, 128, 0.1, 5e-4),
+    "cifar100, WRN-28-10": (200, 0, 128, 0.1, 5e-4),
+    "imagenet100": (270, 5, 256, 0.1, 1e-3),
+} | dict.fromkeys(presets.DOMAINNET, (200, 0, 128, 0.1, 1e-3))
+SPACE = {"imagenet100": "imagenet"} | dict.fromkeys(presets.DOMAINNET, "domainnet")
+
+
+@pytest.mark.parametrize("row", SEARCH)
+def test_search_table(row):
+    config, model, *cells, clip = SEARCH[row]
+    s = config.search
+    found = (s.n_retrain, s.n_unrolled, s.batch, s.model_lr, s.policy_lr, s.kl_weight, s.weight_decay)
+    assert (config.model, config.space, config.preset) == (model, SPACE.get(row, "cifar"), "paper")
+    assert found == tuple(cells)
+    assert s.clip == clip
+    # what the text around the table fixes for all rows
+    assert (s.n_rounds, s.n_composites, s.momentum, s.mu_divisor) == (10, 8, 0.9, 40)
+    assert (s.cold_start, s.learn_pi, s.learn_mu) == (True, True, True)
+    assert (config.exclude, config.flip, config.seed) == ((), None, 0)
+
+
+@pytest.mark.parametrize("row", TRAINING)
+def test_training_table(row):
+    config, *_ = SEARCH[row]
+    for fit, nesterov in ((config.evaluate, True), (config.pretrain, False)):
+        assert (fit.epochs, fit.warmup_epochs, fit.batch, fit.lr, fit.weight_decay) == TRAINING[row]
+        assert (fit.momentum, fit.clip, fit.nesterov) == (0.9, 5.0, nesterov)
+    assert TRAINING.keys() == SEARCH.keys()
+
+
+def test_kl_weight_times_rate_is_what_the_paper_prints():
+    products = {row: config.search.kl_weight * config.search.policy_lr for row, (config, *_) in SEARCH.items()}
+    assert products["imagenet100"] == pytest.approx(0.005)
+    assert all(products[domain] == pytest.approx(0.01) for domain in presets.DOMAINNET)
+    assert products["cifar100, WRN-40-2"] == pytest.approx(0.02)
+
+
+# --- the variants -----------------------------------------------------------------------------------------------------
+
+VARIANTS = {
+    "without-kl": {"kl_weight": 0.0, "policy_lr": 0.25, "mu_divisor": 10.0},
+    "unrolled": {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25, "kl_weight": 0.005},
+    "unrolled-without-kl": {
+        "n_rounds": 1,
+        "n_retrain": 0,
+        "n_unrolled": 10_000,
+        "policy_lr": 0.25,
+        "kl_weight": 0.0,
+        "mu_divisor": 10.0,
+    },
+    "warm-start": {"cold_start": False, "model_lr": 0.8, "policy_lr": 0.5},
+    "pi-only": {"learn_mu": False},
+    "mu-only": {"learn_pi": False, "policy_lr": 0.025, "mu_divisor": 1.0},
+    "ensembling": {"policy_lr": 4.0, "kl_weight": 0.005, "mu_divisor": 60.0},
+}
+
+
+@pytest.mark.parametrize("name", presets.VARIANTS)
+def test_variants_change_what_the_paper_says_and_nothing_else(name):
+    base = presets.cifar10()
+    n_ranks = 4 if name == "ensembling" else 1
+    changed = replace(base.search, **VARIANTS[name])
+    assert presets.VARIANTS[name](base) == replace(base, search=changed, n_ranks=n_ranks)
+
+
+@pytest.mark.parametrize("name", presets.VARIANTS)
+@pytest.mark.parametrize("row", SEARCH)
+def test_variants_are_of_any_configuration(name, row):
+    base, *_ = SEARCH[row]
+    changed = presets.VARIANTS[name](base)
+    assert changed != base
+    assert (changed.pretrain, changed.evaluate, changed.model) == (base.pretrain, base.evaluate, base.model)
+
+
+# --- presets ----------------------------------------------------------------------------------------------------------
+
+
+def dataset(name: str = "own", n: int = 40, size: int = 32) -> data.Dataset:
+    images = torch.randint(0, 256, (n, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(n) % 2
+    return data.build(name, Split(images, labels), Split(images[:4], labels[:4]), ["a", "b"])
+
+
+def test_paper_picks_the_row_of_the_data():
+    cifar10 = presets.paper(dataset("torchvision:CIFAR10"))
+    cifar100 = presets.paper(dataset("torchvision:CIFAR100"))
+    assert cifar10 == presets.cifar10()
+    assert cifar100 == presets.cifar100()
+    assert presets.paper(dataset("own")) == presets.cifar100()
+    assert presets.paper(dataset("own", size=80)) == replace(presets.cifar100(), space="domainnet")
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "space"),
+    [("own", 32, "cifar"), ("own", 64, "cifar"), ("own", 65, "domainnet"), ("shapes:colour", 20, "domainnet")],
+)
+def test_default_space(name, size, space):
+    small = dataset(name, 4, size)
+    assert presets.default_space(small) == space
+    assert presets.quick(small).space == presets.paper(small).space == space
+
+
+@pytest.mark.parametrize("n", [40, 400, 1000])
+def test_quick_has_as_many_steps_for_little_data_of_any_amount(n):
+    """To within an epoch; with four images, an epoch is a step."""
+    config, least = (presets.preset("quick", dataset(n=size, size=8)) for size in (n, 4))
+    assert (config.preset, config.model, config.pretrain.nesterov) == ("quick", "small", False)
+    for fit, n_images, n_steps in (
+        (config.pretrain, n // 2, least.pretrain.epochs),
+        (config.evaluate, n, least.evaluate.epochs),
+    ):
+        per_epoch = n_images // min(fit.batch, n_images)
+        assert n_steps <= fit.epochs * per_epoch < n_steps + per_epoch
+    assert config.search.cold_start
+    assert config.search.calibrate
+
+
+@pytest.mark.parametrize(("n", "pretrain", "evaluate"), [(5_000, 28, 13), (27_600, 12, 5), (100_000, 4, 4)])
+def test_quick_gives_many_images_more_steps_up_to_a_limit(n, pretrain, evaluate):
+    base = dataset(n=40, size=8)
+    many = Split(base.train.images[:1].expand(n, -1, -1, -1), base.train.labels[:1].expand(n))
+    config = presets.quick(replace(base, train=many))
+    assert (config.pretrain.epochs, config.evaluate.epochs) == (pretrain, evaluate)
+
+
+@pytest.mark.parametrize("name", ["quick", "standard", "fast"])
+@pytest.mark.parametrize("n", [40, 2_000, 100_000])
+def test_what_tunes_itself_depends_on_the_number_of_images_alone(name, n):
+    base = dataset(n=40, size=8)
+    half = Split(base.train.images[:1].expand(n, -1, -1, -1), base.train.labels[:1].expand(n))
+    found = presets.preset(name, replace(base, train=half)).search
+    assert found.calibrate
+    assert found.kl_budget == pytest.approx(0.4 / found.n_rounds**2)
+    assert (found.baseline, found.tied) == (True, True)
+    per_epoch = max(1, n // 2 // (32 if name == "quick" else 128))
+    bounds = {"quick": (40, 80, 60, 60), "standard": (100, 1000, 100, 200), "fast": (60, 300, 60, 150)}[name]
+    assert found.n_retrain == min(max(5 * per_epoch, bounds[0]), bounds[1])
+    assert found.n_unrolled == min(max(2 * per_epoch, bounds[2]), bounds[3])
+
+
+@pytest.mark.parametrize(("n", "train_batch"), [(200, None), (2_558, None), (2_560, 64), (100_000, 64)])
+def test_the_network_of_quick_learns_apart_unless_images_are_few(n, train_batch):
+    """A round goes over 1,280 images seven times at most."""
+    base = dataset(n=40, size=8)
+    many = Split(base.train.images[:1].expand(n, -1, -1, -1), base.train.labels[:1].expand(n))
+    assert presets.quick(replace(base, train=many)).search.train_batch == train_batch
+
+
+def test_the_budget_of_ten_rounds_is_the_speed_of_the_paper_s_search():
+    """0.0030 to 0.0056 nats a position and round, mean 0.0041; single positions 0.0015 to 0.0098."""
+    found = json.loads((RESULTS / "cifar10_wrn-40-2_paper_0" / "rounds.json").read_text())
+    pi = torch.tensor([one["pi"] for one in found["rounds"]], dtype=torch.float64)  # (10, K, N), of six digits
+    before = torch.cat([torch.full_like(pi[:1], 1 / pi.shape[-1]), pi[:-1]])
+    kl = (pi * (pi / before).log()).sum(-1)
+    assert kl.mean(-1).tolist() == pytest.approx([one["kl"] for one in found["rounds"]], abs=5e-6)
+    assert kl.mean().item() == pytest.approx(0.0041, abs=5e-5)
+    assert (kl.amin().item(), kl.amax().item()) == pytest.approx((0.0015, 0.0098), abs=5e-5)
+    assert presets.kl_budget(10) == pytest.approx(0.004)
+
+
+def test_the_paper_is_not_tuned():
+    for row in SEARCH.values():
+        s = row[0].search
+        assert (s.calibrate, s.kl_budget, s.baseline, s.tied, s.val_batch) == (False, None, False, False, None)
+
+
+@pytest.mark.parametrize("name", ["shapes", "shapes_folder", "shapes.npz"])
+def test_only_the_built_in_shapes_have_a_space_of_their_own(name):
+    assert presets.quick(replace(dataset(size=8), name=name)).space == "cifar"
+    assert presets.quick(data.load("shapes:colour")).space == presets.quick(data.load("shapes")).space == "domainnet"
+
+
+def test_the_network_is_by_the_size_of_the_images():
+    assert presets.standard(dataset(size=64)).model == "wrn-40-2"
+    assert presets.standard(dataset(size=65)).model == "resnet18"
+    assert presets.standard(dataset(size=65), "small").model == "small"
+
+
+def test_epochs_within():
+    assert presets.epochs_within(200, 2_000, 40_000, 25_000, 128) == 200
+    assert presets.epochs_within(200, 2_000, 40_000, 1_000_000, 128) == 6
+    assert presets.epochs_within(200, 2_000, 40_000, 640, 128) == 400
+
+
+def test_epochs_for():
+    assert presets.epochs_for(600, 100, 32) == 200
+    assert presets.epochs_for(600, 10, 32) == 600
+    assert presets.epochs_for(1, 10_000, 32) == 1
+
+
+def test_presets_are_listed_and_an_unknown_one_is_not():
+    small = dataset(n=4, size=8)
+    assert list(presets.PRESETS) == ["quick", "standard", "fast", "paper", "demo"]
+    assert all(presets.preset(name, small).preset == name for name in presets.PRESETS)
+    with pytest.raises(ValueError, match="unknown preset 'quik'; did you mean 'quick'"):
+        presets.preset("quik", small)
+
+
+def test_run_config_refuses_an_unknown_space_and_no_model():
+    with pytest.raises(ValueError, match="unknown space 'cifer'; did you mean 'cifar'"):
+        RunConfig(preset="quick", model="small", space="cifer")
+    with pytest.raises(ValueError, match="model: expected a name, such as small"):
+        RunConfig(preset="quick", model="", space="cifar")
+
+
+def test_an_ensemble_has_at_least_one_model():
+    with pytest.raises(ValueError, match="n_ranks must be at least 1, got 0"):
+        RunConfig(preset="quick", model="small", space="cifar", n_ranks=0)
+    assert presets.ensembling(presets.cifar10(), n_ranks=2).n_ranks == 2
+
+
+def test_a_stored_configuration_without_ranks_is_of_one_process(tmp_path):
+    (tmp_path / "config.yaml").write_text("preset: quick\nmodel: small\nspace: cifar\n")
+    assert read_config(tmp_path).n_ranks == 1
+
+
+def test_defaults_are_the_cifar10_row_and_plain_momentum_in_pre_training():
+    config = RunConfig(preset="paper", model="wrn-40-2", space="cifar")
+    assert config.search == SearchConfig() == presets.cifar10().search
+    assert config.pretrain.nesterov is False
+    assert config.evaluate.nesterov is True
+
+
+@pytest.mark.parametrize(("has_gpu", "preset"), [(False, "quick"), (True, "fast")])
+def test_the_default_is_what_proved_itself_on_such_a_machine(has_gpu, preset, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    assert presets.default_preset() == preset
+
+
+@pytest.mark.parametrize("name", list(presets.PRESETS))
+def test_trials_before_and_after_the_rounds_are_of_the_presets_that_tune_themselves(name):
+    config = presets.preset(name, dataset(n=5000))
+    assert (config.n_composed, config.confirm) == ((3, False) if name in ("paper", "demo") else (None, True))
+    assert config.fewest_composed == (3 if name in ("fast", "standard") else 1)
+    alone = presets.rounds_alone(config)
+    assert (alone.n_composed, alone.confirm) == (3, False)
+    assert (alone.search, alone.pretrain, alone.evaluate) == (config.search, config.pretrain, config.evaluate)

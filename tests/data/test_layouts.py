@@ -1,0 +1,227 @@
+"""ImageNet-100 and DomainNet as they are published, in small."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from slackaug.augment import policy
+from slackaug.config import presets
+from slackaug.data import DataError, layouts, load, splits
+
+WNIDS = ["n01440764", "n01443537", "n02085620", "n03000684"]
+
+
+def picture(path: Path, seed: int, size: tuple[int, int] = (30, 24)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)).save(path)
+
+
+@pytest.fixture
+def imagenet(tmp_path):
+    """Four classes; the list names three of them, in another order."""
+    for k, name in enumerate(WNIDS):
+        for i in range(4):
+            picture(tmp_path / "train" / name / f"{name}_{i}.JPEG", 10 * k + i)
+        for i in range(2):
+            picture(tmp_path / "val" / name / f"ILSVRC2012_val_{k:04d}{i:04d}.JPEG", 1000 + 10 * k + i, (24, 40))
+    (tmp_path / "imagenet100.txt").write_text(f"{WNIDS[2]}\n{WNIDS[0]}\n{WNIDS[3]}\n")
+    return tmp_path
+
+
+def test_imagenet100(imagenet):
+    dataset = load(f"imagenet100:{imagenet}")
+    assert dataset.class_names == (WNIDS[0], WNIDS[2], WNIDS[3])
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (12, 6)
+    assert dataset.image_size == (224, 224)
+    assert dataset.train.images.shape[1:] == (3, 256, 256)  # Resize(256), for random windows of 224
+    assert (dataset.mean, dataset.std) == policy.IMAGENET
+    assert "val is the test set" in dataset.notes
+
+
+def test_imagenet100_has_the_papers_row(imagenet):
+    dataset = load(f"imagenet100:{imagenet}")
+    assert presets.paper(dataset) == presets.imagenet100()
+    assert presets.paper(dataset, "wrn-40-2").model == "wrn-40-2"
+    assert presets.paper_row(dataset) == "imagenet100"
+
+
+def test_folders_of_classes_that_are_not_in_the_list_do_not_matter(imagenet):
+    (imagenet / "train" / "n09999999").mkdir()  # unpacked later, or never
+    assert load(f"imagenet100:{imagenet}", size=8).n_classes == 3
+
+
+def test_links_to_folders_are_refused_as_in_any_folder(imagenet, domainnet):
+    (imagenet / "train" / WNIDS[0] / "more").symlink_to(imagenet / "val")
+    with pytest.raises(DataError, match=f"not followed: .*/train/{WNIDS[0]}/more"):
+        load(f"imagenet100:{imagenet}", size=8)
+    (domainnet / "clipart_test.txt").unlink()
+    (domainnet / "clipart" / "ant" / "more").symlink_to(domainnet)
+    with pytest.raises(DataError, match=r"not followed: .*/clipart/ant/more"):
+        load(f"domainnet:{domainnet}/clipart", size=8)
+
+
+def test_a_list_from_windows_or_in_composed_letters(imagenet):
+    for part in ("train", "val"):
+        (imagenet / part / WNIDS[0]).rename(imagenet / part / "cafe\u0301")  # as macOS stores it
+    (imagenet / "imagenet100.txt").write_text(f"{WNIDS[2]}\r\ncaf\u00e9\r\n", encoding="utf-8-sig")
+    assert load(f"imagenet100:{imagenet}", size=8).class_names == ("caf\u00e9", WNIDS[2])
+
+
+def test_imagenet100_at_another_size(imagenet):
+    assert load(f"imagenet100:{imagenet}", size=16).train.images.shape[1:] == (3, 16, 16)
+    dataset = load(f"imagenet100:{imagenet}", size=14, margin=True)
+    assert (dataset.image_size, dataset.train.images.shape[2]) == ((14, 14), 16)
+
+
+def test_imagenet100_in_a_folder_of_its_own_needs_no_list(imagenet, monkeypatch):
+    (imagenet / "imagenet100.txt").unlink()
+    assert load(f"imagenet100:{imagenet}", size=8).n_classes == 4
+    monkeypatch.setitem(layouts.N_CLASSES, "imagenet100", 3)
+    with pytest.raises(DataError, match=r"4 classes in train and no .*imagenet100.txt; put the list of the 100"):
+        load(f"imagenet100:{imagenet}")
+
+
+def test_imagenet100_refuses(imagenet):
+    with (imagenet / "imagenet100.txt").open("a") as file:
+        file.write("n09999999\n")
+    with pytest.raises(DataError, match=r"no folder in .*train for n09999999, which imagenet100.txt names"):
+        load(f"imagenet100:{imagenet}")
+    (imagenet / "imagenet100.txt").write_text("\n")
+    with pytest.raises(DataError, match=r"imagenet100.txt: no classes; expected one on each line"):
+        load(f"imagenet100:{imagenet}")
+    with pytest.raises(DataError, match=r"nowhere/train with class folders is missing; expected train/CLASS"):
+        load("imagenet100:nowhere")
+
+
+@pytest.fixture
+def domainnet(tmp_path):
+    """Two domains with their lists, and a file in none of them: the published zips have duplicates."""
+    for d, domain in enumerate(("clipart", "real")):
+        lines = []
+        for k, name in enumerate(("ant", "The_Eiffel_Tower", "zebra")):
+            for i in range(10):
+                file = f"{domain}/{name}/{domain}_{k:03d}_{i:06d}.jpg"
+                picture(tmp_path / file, 1000 * d + 100 * k + i)
+                lines.append(f"{file} {k}")
+            picture(tmp_path / domain / name / "unlisted.jpg", 7)
+        for part in ("train", "test"):
+            chosen = [line for line in lines if ("000009" in line) == (part == "test")]
+            (tmp_path / f"{domain}_{part}.txt").write_text("\n".join(chosen) + "\n")
+    return tmp_path
+
+
+def test_domainnet_holds_out_a_fifth_of_each_class(domainnet):
+    dataset = load(f"domainnet:{domainnet}/clipart")
+    assert dataset.class_names == ("The_Eiffel_Tower", "ant", "zebra")
+    assert dataset.train.labels.bincount().tolist() == [8, 8, 8]
+    assert dataset.test.labels.bincount().tolist() == [2, 2, 2]
+    assert dataset.train.images.shape[1:] == (3, 224, 224)  # clipart: Resize((224, 224))
+    assert (dataset.mean, dataset.std) == policy.IMAGENET
+    assert any("3 classes, of the 345" in note for note in dataset.notes)
+    assert presets.paper(dataset) == presets.domainnet("clipart")
+
+
+def test_real_and_quickdraw_are_reduced(domainnet, monkeypatch):
+    monkeypatch.setattr(layouts, "N_REDUCED", 14)
+    dataset = load(f"domainnet:{domainnet}/real")
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (14, 16)
+    assert sorted(dataset.train.labels.bincount().tolist()) == [4, 5, 5]
+    assert dataset.input_size == (224, 224)  # real: Resize(256) + RandomCrop(224)
+    assert len(load(f"domainnet:{domainnet}/clipart", size=8).train.labels) == 24
+    assert presets.paper(dataset) == presets.domainnet("real")
+
+
+def test_the_split_depends_on_the_names_alone(domainnet):
+    first = load(f"domainnet:{domainnet}/clipart", size=8)
+    for part in ("train", "test"):
+        path = domainnet / f"clipart_{part}.txt"
+        path.write_text("\n".join(reversed(path.read_text().split("\n"))))
+    assert load(f"domainnet:{domainnet}/clipart", size=8).fingerprint == first.fingerprint
+
+
+def test_the_official_split(domainnet):
+    for path in domainnet.glob("clipart_*.txt"):
+        path.write_text(path.read_text(), encoding="utf-8-sig")  # from an editor on Windows
+    dataset = load(f"domainnet:{domainnet}/clipart@official", size=8)
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (27, 3)
+    assert presets.paper_row(dataset) == "domainnet-clipart"
+    (domainnet / "clipart_test.txt").unlink()
+    with pytest.raises(DataError, match=r"the official split needs .*clipart_train.txt and .*clipart_test.txt"):
+        load(f"domainnet:{domainnet}/clipart@official", size=8)
+    whole = load(f"domainnet:{domainnet}/clipart", size=8)  # without lists, all files
+    assert len(whole.train.labels) + len(whole.test.labels) == 33
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("oil", r"with a domain of clipart, infograph"),
+        ("clipart@mine", r"expected domainnet:ROOT/DOMAIN or"),
+        ("sketch", r"no folder .*sketch; expected sketch/CLASS/\*.jpg in "),
+    ],
+)
+def test_domainnet_refuses(place, message, domainnet):
+    with pytest.raises(DataError, match=message):
+        load(f"domainnet:{domainnet}/{place}")
+
+
+def test_lists_that_are_none(domainnet):
+    with (domainnet / "clipart_train.txt").open("a") as file:
+        file.write("clipart/ant 3\n../secret/x.jpg 4\n")
+    with pytest.raises(
+        DataError, match=r"clipart_train.txt: expected lines such as .*line 28: 'clipart/ant 3'; line 29"
+    ):
+        load(f"domainnet:{domainnet}/clipart")
+
+
+def test_a_file_that_is_listed_twice_counts_once(domainnet):
+    """It would be trained on and tested on, otherwise."""
+    path = domainnet / "clipart_train.txt"
+    once = load(f"domainnet:{domainnet}/clipart", size=8)
+    path.write_text(path.read_text() * 2)
+    twice = load(f"domainnet:{domainnet}/clipart", size=8)
+    assert twice.fingerprint == once.fingerprint
+    assert any("lines name a file that an earlier line names" in note for note in twice.notes)
+
+
+def test_a_file_in_both_lists(domainnet):
+    """It counts once where the lists' split is not taken, and is refused where it is."""
+    once = load(f"domainnet:{domainnet}/clipart", size=8)
+    lines = (domainnet / "clipart_train.txt").read_text().splitlines()[:2]
+    with (domainnet / "clipart_test.txt").open("a") as file:
+        file.write("\n".join(lines) + "\n")
+    twice = load(f"domainnet:{domainnet}/clipart", size=8)
+    assert twice.fingerprint == once.fingerprint
+    assert "2 lines name a file that an earlier line names, which changes nothing" in twice.notes
+    says = r"2 files are named by both lists, to train on .* one of them: clipart/ant/clipart_000_000000.jpg, clipart/"
+    with pytest.raises(DataError, match=says):
+        load(f"domainnet:{domainnet}/clipart@official", size=8)
+    assert "held out a stratified 20 % (seed 0)" in twice.notes
+
+
+def test_a_folder_with_an_at_sign_in_its_name(domainnet, tmp_path):
+    (tmp_path / "me@home").mkdir()
+    (tmp_path / "me@home" / "dn").symlink_to(domainnet, target_is_directory=True)
+    for kind in ("", "@official"):
+        dataset = load(f"domainnet:{tmp_path}/me@home/dn/clipart{kind}", size=8)
+        assert presets.paper_row(dataset) == "domainnet-clipart"
+
+
+def test_files_that_lists_name_must_be_there(domainnet):
+    (domainnet / "clipart" / "ant" / "clipart_000_000003.jpg").unlink()
+    with pytest.raises(DataError, match=r"1 of 30 files cannot be read[^\0]*clipart_000_000003.jpg: no such file"):
+        load(f"domainnet:{domainnet}/clipart", size=8)
+
+
+@pytest.mark.parametrize(("sizes", "n"), [([10, 20, 30], 30), ([2, 2, 100], 11), ([7, 7, 7], 20), ([5] * 9, 31)])
+def test_train_on_is_exact_and_stratified(sizes, n):
+    labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    train, test = splits.train_on(labels, n)
+    assert len(train) == n
+    assert torch.equal(torch.cat([train, test]).sort().values, torch.arange(len(labels)))
+    for k, size in enumerate(sizes):
+        found = int((labels[train] == k).sum())
+        assert abs(found - size * n / len(labels)) < 1 + 2 * sizes.count(2) or found == 2

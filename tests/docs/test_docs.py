@@ -1,0 +1,169 @@
+"""What the documents show works: Python runs, commands are understood, links lead somewhere."""
+
+import inspect
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from PIL import Image
+
+import made_up
+import slackaug
+import tiny
+from slackaug import cli, export
+from slackaug.auto import learn
+from slackaug.commands import figure as command_module
+from slackaug.judge import training
+from slackaug.report import contact_sheet, figures, page
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "research" / "notebook.md", *sorted((ROOT / "docs").rglob("*.md"))]
+each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+
+
+def blocks(path: Path, kind: str = "python") -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M)
+    return [text for language, text in found if language == kind]
+
+
+def commands(path: Path) -> list[list[str]]:
+    """Those that stand in blocks, each on a line, and those in the middle of a sentence that have arguments."""
+    text = path.read_text(encoding="utf-8")
+    lines = [line for block in blocks(path, "") for line in block.splitlines()]
+    inline = [found for found in re.findall(r"`(slackaug [^`\n]+)`", text) if " " in found.removeprefix("slackaug ")]
+    words = [shlex.split(line, comments=True) for line in (*lines, *inline) if line.startswith("slackaug ")]
+    return [found[1:] for found in words]
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_api_run(tmp_path, monkeypatch, capsys, quick_search):
+    monkeypatch.chdir(tmp_path)
+    found = blocks(ROOT / "docs" / "reference" / "api.md")
+    assert len(found) == 4
+    exec(compile("\n".join(found), "docs/reference/api.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert "Hue" in out
+    assert "none" in out
+    assert "exact" in out
+    for name in ("runs/shapes/report.html", "evolution.svg", "sheet.png", "augment.py"):
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
+    """But the search, whose arguments alone are looked at, and what needs torchvision."""
+    monkeypatch.chdir(tmp_path)
+    calls = []
+    real = inspect.signature(slackaug.search)
+    monkeypatch.setattr(slackaug, "search", lambda *a, **k: calls.append(real.bind(*a, **k)))
+    found = [block for block in blocks(ROOT / "README.md") if "torchvision" not in block]
+    assert len(found) == 3
+    given = {"slackaug": slackaug, "image": Image.new("RGB", (32, 24)), "tensor": torch.zeros(3, 24, 24).byte()}
+    exec(compile("\n".join(found), "README.md", "exec"), given)
+    assert len(calls) == 1
+
+
+@pytest.mark.torchvision
+def test_the_readmes_example_with_torchvision_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    slackaug.Policy.uniform("cifar").save("policy.json")
+    (found,) = (block for block in blocks(ROOT / "README.md") if "torchvision" in block)
+    given: dict = {}
+    exec(compile(found, "README.md", "exec"), given)
+    assert given["pipeline"](Image.new("RGB", (32, 24))).dtype == torch.float32
+
+
+def test_what_people_call_says_what_it_is():
+    functions = [
+        slackaug.search,
+        slackaug.evaluate,
+        slackaug.study,
+        slackaug.load,
+        slackaug.SlackAugment,
+        slackaug.Policy,
+    ]
+    functions += [
+        page.write,
+        command_module.draw,
+        export.write,
+        export.render,
+        contact_sheet.write,
+        contact_sheet.render,
+    ]
+    functions += [getattr(figures, name) for name in figures.__all__]
+    assert [function.__name__ for function in functions if not inspect.getdoc(function)] == []
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@each_document
+def test_commands_are_understood(path):
+    """By the parser: no option that is not there, none missing."""
+    app = typer.main.get_command(cli.app)
+    for name, *arguments in commands(path):
+        assert name in app.commands, f"slackaug {name}"
+        try:
+            app.commands[name].make_context(name, list(arguments))
+        except Exception as error:  # click's, which typer brings under a name of its own
+            pytest.fail(f"slackaug {shlex.join([name, *arguments])}: {error}")
+
+
+def test_the_documents_show_every_command():
+    shown = {name for path in DOCUMENTS for name, *_ in commands(path)} | {"demo", "doctor"}
+    assert shown == set(typer.main.get_command(cli.app).commands)
+
+
+def test_the_quickstart_works_on_a_folder(command, tmp_path, monkeypatch):
+    """Its commands, in order, on images of one's own; with tiny settings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(learn, "step_seconds", lambda *_: learn.StepSeconds(1, 0.0, 0.0, 0.0))
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
+    source = made_up.images(tmp_path / "files", ("cat", "dog"), side=16).parent
+    for i in range(10):
+        part = tmp_path / "pets" / ("test" if i > 6 else "train") / ("cat", "dog")[i % 2]
+        part.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / f"{i}.png", part)
+    settings = [*tiny.assignments(), "evaluate.epochs=1", "evaluate.batch=2"]
+    tiny_settings = [word for text in settings for word in ("--set", text)]
+    found = [words for words in commands(ROOT / "docs" / "guide" / "quickstart.md") if words[0] != "study"]
+    assert [words[0] for words in found] == ["check", "search", "search", "evaluate", "report", "export"]
+    for words in found:
+        more = {"search": tiny_settings, "evaluate": ["--set", "evaluate.epochs=1"]}.get(words[0], [])
+        done = command(*words, *more)
+        assert done.returncode == 0, done.stderr
+    assert "points over 4 seeds" in (tmp_path / "runs" / "pets" / "report.html").read_text()
+    assert slackaug.SlackAugment("runs/pets/policy.json")(Image.new("RGB", (16, 16))).size == (16, 16)
+
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+def anchors(path: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    found = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@each_document
+def test_links_lead_somewhere(path):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", path.read_text(encoding="utf-8")):
+        if not target.startswith(("http:", "https:")):
+            file = path.parent / target if target else path
+            assert file.exists(), target
+            assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("name", ["research/notebook.md", "docs/science/performance.md"])
+def test_a_long_document_lists_its_sections(name):
+    path = ROOT / name
+    head, *sections = re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.M)
+    listed = re.findall(r"^- \[([^\]]*)\]\(#", head, re.M)
+    assert listed == [section.splitlines()[0] for section in sections]

@@ -1,0 +1,148 @@
+"""docs/reference/settings.md is what the code says: all settings, with the presets' values."""
+
+import re
+import sys
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import pytest
+import test_presets
+import test_slack
+import torch
+
+from slackaug.commands.evaluate import flat
+from slackaug.config import parse, presets
+from slackaug.config.layers import configure
+from slackaug.config.presets import DataConfig, RunConfig
+from slackaug.engine.fit import FitConfig, descend
+from slackaug.methods.slack import SearchConfig
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "reference"))
+import make_settings
+
+RENEW = "docs/reference/settings.md is not what the code says now: `make settings` renews it"
+
+
+def rows() -> dict[str, list[str]]:
+    """The cells of each setting on the page, after its name."""
+    cells = [line.strip("| \n").split(" | ") for line in make_settings.PAGE.read_text(encoding="utf-8").splitlines()]
+    return {name.strip("`"): rest for name, *rest in cells if name.startswith("`") and len(rest) > 2}
+
+
+def test_the_page_is_what_the_script_writes():
+    assert make_settings.PAGE.read_text(encoding="utf-8") == make_settings.page(), RENEW
+
+
+def test_the_page_lists_every_setting():
+    found = rows()
+    assert {*found} == flat(parse.to_dict(presets.cifar10())).keys(), RENEW
+    assert all(len(cells) in (3, 2 + len(make_settings.PRESETS)) for cells in found.values())
+
+
+@pytest.mark.parametrize("record", [RunConfig, DataConfig, SearchConfig, FitConfig])
+def test_every_field_has_a_meaning(record):
+    assert [*make_settings.comments(record)] == [field.name for field in fields(record)]
+
+
+@dataclass
+class Unexplained:
+    said: int = 0  # what it is
+    # of the next line, as it seems
+    unsaid: str = "# no comment"
+
+
+def test_a_field_without_a_meaning_is_named():
+    with pytest.raises(ValueError, match=r"Unexplained: no comment says, .* what it is: unsaid$"):
+        make_settings.comments(Unexplained)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def agrees(cell: str, value: object) -> bool:
+    text = cell.removeprefix(make_settings.FROM_THE_DATA)
+    if " to " in text:
+        low, high = map(float, text.split(" to "))
+        return isinstance(value, int | float) and low <= value <= high
+    known = re.split(", | or ", text) if text != cell else [text]
+    return value in [parse.parse_assignment(f"x={one}")["x"] for one in known]
+
+
+@pytest.mark.parametrize("preset", make_settings.PRESETS)
+@pytest.mark.parametrize("name", ["own", "shapes:colour", "torchvision:CIFAR10", "imagenet100:x", "domainnet:x/real"])
+@pytest.mark.parametrize(("n", "size"), [(40, 8), (1500, 8), (10, 100)])
+def test_the_values_are_those_of_the_presets(preset, name, n, size):
+    given = flat(parse.to_dict(presets.preset(preset, test_presets.dataset(name, n, size))))
+    for setting, (_, _, *cells) in rows().items():
+        cell = cells[make_settings.PRESETS.index(preset)] if len(cells) > 1 else cells[0]
+        assert agrees(cell, given[setting]), f"{setting}: {preset} gives {given[setting]}, and not {cell}; {RENEW}"
+
+
+def test_cells():
+    assert [make_settings.cell([one, one]) for one in (5.0, None, True, (), "small", "")] == [
+        "5.0", "null", "true", "[]", "small", '""'
+    ]  # fmt: skip
+    assert make_settings.cell([3, 1, 3]) == "from the data: 1 or 3"
+    assert make_settings.cell([3, 1, 2]) == "from the data: 1 to 3"
+    assert make_settings.cell([None, 5.0]) == "from the data: 5.0 or null"
+    assert make_settings.cell(["c", "b", "a"]) == "from the data: a, b or c"
+
+
+# --- settings without effect ------------------------------------------------------------------------------------------
+
+BUDGET = {"kl_budget": 0.01}
+NO_EFFECT = [
+    ("policy_lr", 5.0, BUDGET),
+    ("kl_weight", 5.0, BUDGET),
+    ("kl_weight", 5.0, {"learn_pi": False}),
+    ("mu_divisor", 1.0, BUDGET),
+    ("mu_divisor", 1.0, {"learn_mu": False}),
+    ("cold_start", False, {"n_rounds": 1}),
+    ("baseline", True, {"n_composites": 1}),
+    ("tied", True, {"learn_pi": False}),
+]
+
+
+def claims(record: type) -> set[str]:
+    return {name for name, comment in make_settings.comments(record).items() if "no effect" in comment}
+
+
+def test_every_claim_is_tested_below():
+    assert claims(SearchConfig) == {name for name, *_ in NO_EFFECT}
+    assert claims(FitConfig) == {"nesterov"}
+    assert not claims(RunConfig) | claims(DataConfig)
+
+
+@pytest.mark.parametrize(("name", "value", "where"), NO_EFFECT)
+def test_a_setting_without_effect_has_none_there_and_has_one_elsewhere(name, value, where):
+    def has_effect(config: SearchConfig) -> bool:
+        before, after = (test_slack.run(one)[-1].phi for one in (config, replace(config, **{name: value})))
+        return not all(torch.allclose(getattr(before, part), getattr(after, part), rtol=1e-5) for part in ("pi", "mu"))
+
+    assert has_effect(test_slack.CONFIG)
+    assert not has_effect(replace(test_slack.CONFIG, **where))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_nesterov_has_no_effect_without_momentum(momentum):
+    found = []
+    for nesterov in (False, True):
+        theta, old = torch.ones(3), torch.full((3,), 0.5)
+        config = FitConfig(momentum=momentum, nesterov=nesterov)
+        descend(theta, old, torch.arange(3.0), torch.zeros(3), torch.tensor(0.1), config)
+        found.append(theta)
+    assert torch.equal(*found) == (momentum == 0)
+
+
+def test_what_the_page_says_of_rates_and_rounds():
+    def search(*assignments: str) -> SearchConfig:
+        return configure(test_presets.dataset(), {"preset": "standard"}, None, assignments).search
+
+    plain = search()
+    assert plain.calibrate
+    assert plain.kl_budget == presets.DISTANCE / plain.n_rounds**2
+    assert not search("search.model_lr=0.2").calibrate
+    assert search("search.policy_lr=2").kl_budget is search("search.kl_weight=0.1").kl_budget is None
+    assert search("search.n_rounds=3").kl_budget == pytest.approx(presets.DISTANCE / 9)
+    with pytest.raises(parse.SettingError, match="which have no effect beside it"):
+        search("search.mu_divisor=60")

@@ -1,0 +1,154 @@
+"""The fast way on a GPU, captured and compiled: against the plain one in float32, step by step."""
+
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import tiny
+from slackaug import models, rng
+from slackaug.augment.policy import Policy
+from slackaug.auto import learn
+from slackaug.auto.stages import Learner
+from slackaug.config import parse, presets
+from slackaug.data import Split, load
+from slackaug.engine import ways
+from slackaug.engine.fit import Fit, FitConfig
+from slackaug.engine.gpu.fast import Fast, FastFit
+from slackaug.engine.passes import Plain
+from slackaug.methods import slack
+from slackaug.methods.slack import SearchConfig
+
+pytestmark = pytest.mark.gpu
+
+CONFIG = SearchConfig(n_rounds=1, n_retrain=2, n_unrolled=2, n_composites=4, batch=64, model_lr=0.05)
+PHI = Policy.uniform("cifar")
+BOUNDS = {torch.float32: (1e-5, 0.01), torch.bfloat16: (1e-2, 0.15)}  # of losses, and of w in shares of its RMS
+
+
+@pytest.fixture(autouse=True)
+def exact_float32():
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
+
+
+GRAIN = {"resnet18": 32}  # of smoother images its stem leaves so little that w is rounding: 5 % by 1e-7 of the weights
+
+
+def data(n: int = 512, grain: int = 8) -> Split:
+    generator = rng.generator(1, "test")
+    coarse = torch.rand(n, 3, grain, grain, generator=generator)
+    images = (255 * torch.nn.functional.interpolate(coarse, 32, mode="bilinear")).to(torch.uint8)
+    return Split(images.cuda(), (torch.arange(n) % 10).cuda())
+
+
+def net(name: str = "wrn-16-2") -> torch.nn.Module:
+    return models.build(name, 10, (32, 32), rng.generator(2, "test")).cuda()
+
+
+def engine(kind: type[Plain], name: str = "wrn-16-2", **options) -> Plain:
+    split = data(grain=GRAIN.get(name, 8))
+    return kind(net(name), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), **options)
+
+
+@pytest.mark.parametrize("precision", BOUNDS, ids=str)
+@pytest.mark.parametrize("name", ["wrn-16-2", "resnet18"])
+@pytest.mark.parametrize("train_batch", [None, 96], ids=["shared", "own"])
+def test_a_step_of_each_kind_from_the_same_state(name, precision, train_batch):
+    of_loss, of_weight = BOUNDS[precision]
+    config, own = replace(CONFIG, train_batch=train_batch), {"train_batch": train_batch}
+    for step in (0, config.n_retrain):
+        plain, fast = engine(Plain, name, **own), engine(Fast, name, precision=precision, **own)
+        _, a = plain.execute(slack.take_step, slack.start(PHI, plain)._replace(step=step), config)
+        _, b = fast.execute(slack.take_step, slack.start(PHI, fast)._replace(step=step), config)
+        assert torch.equal(a.tau.op, b.tau.op.cpu())
+        assert torch.allclose(a.tau.magnitude, b.tau.magnitude.cpu(), rtol=0, atol=1e-12)
+        assert b.train_loss.item() == pytest.approx(a.train_loss.item(), rel=of_loss)
+        if step:
+            assert b.val_loss.item() == pytest.approx(a.val_loss.item(), rel=2 * of_loss)  # at the new theta
+            error = (a.weight - b.weight).norm() / a.weight.norm()
+            assert error <= of_weight, f"{error:.4f} of the RMS"
+
+
+def test_a_whole_round_stays_close_and_the_anchor_does_not_move():
+    plain, fast = engine(Plain), engine(Fast, precision=torch.float32)
+    states = []
+    for one in (plain, fast):
+        *_, (state, _) = slack.search(slack.start(PHI, one), one, CONFIG)
+        states.append(state)
+    assert torch.allclose(states[0].phi.pi, states[1].phi.pi.cpu(), rtol=0.1, atol=1e-4)
+    assert torch.equal(states[1].anchor.pi.cpu(), PHI.pi)
+    assert not torch.equal(states[1].phi.pi.cpu(), PHI.pi)
+
+
+def test_a_training_step_and_its_resumption():
+    config = FitConfig(epochs=4, batch=64)
+    plain = Fit(net(), PHI, data(), config, rng.streams(3, "fit"))
+    fast = FastFit(net(), PHI, data(), config, rng.streams(3, "fit"), precision=torch.float32)
+    assert fast.step().item() == pytest.approx(plain.step().item(), rel=1e-5)
+    saved = copy.deepcopy(fast.get_state())
+    expected = [fast.step().item() for _ in range(3)]
+    again = FastFit(net(), PHI, data(), config, rng.streams(9, "other"), precision=torch.float32)
+    again.set_state(saved)
+    assert [again.step().item() for _ in range(3)] == pytest.approx(expected, rel=1e-4)
+
+
+def test_what_is_tried_is_taken_back():
+    config = FitConfig(epochs=1, batch=64)
+    fit = ways.make_fit("evaluate", net(), PHI, data(), config, rng.streams(3, "fit"))
+    fresh = Fit(net(), PHI, data(), config, rng.streams(3, "fit"))
+    assert isinstance(fit, FastFit)
+    assert torch.equal(fit.theta, fresh.theta)
+    assert fit.done == 0
+    assert torch.equal(fit.draw()["index"], fresh.draw()["index"])
+
+
+class Asking(torch.nn.Module):
+    """A model that waits for the device in the middle of a pass, so that no graph can hold it."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(3 * 32 * 32, 10)
+
+    def forward(self, x):
+        if x.abs().max().item() > 1e6:
+            x = x / 2
+        return self.head(x.flatten(1))
+
+
+def test_a_model_that_cannot_be_captured_is_trained_in_the_plain_way(caplog):
+    fit = ways.make_fit("evaluate", Asking().cuda(), PHI, data(), FitConfig(epochs=1, batch=64), rng.streams(3, "fit"))
+    assert type(fit) is Fit
+    assert "cannot be compiled and captured here" in caplog.text
+    assert fit.step().isfinite()
+
+
+def test_too_large_a_batch_names_one_to_try():
+    n = 2**22
+    images = torch.zeros(1, 3, 32, 32, dtype=torch.uint8, device="cuda").expand(n, -1, -1, -1)
+    huge = Split(images, torch.zeros(n, dtype=torch.int64, device="cuda"))
+    config = FitConfig(epochs=1, batch=n)
+    with pytest.raises(RuntimeError, match=f"do not fit on the GPU.*--set evaluate.batch={n // 2}"):
+        ways.make_fit("evaluate", net("wrn-40-2"), PHI, huge, config, rng.streams(3, "fit"))
+    config = replace(config, batch=64)
+    assert ways.make_fit("evaluate", net(), PHI, data(), config, rng.streams(3, "fit")).step().isfinite()
+
+
+def test_a_search_goes_through_all_of_its_stages_on_one_model(tiny_npz):
+    """Trainings are captured one after the other, with different numbers of transformations, and the engine between."""
+    dataset = load(str(tiny_npz))
+    config = presets.quick(dataset)
+    for text in tiny.assignments(n_composed="null", confirm="true", search__calibrate="true"):
+        config = parse.update(config, parse.parse_assignment(text))
+    learner = Learner(config, dataset, "cuda")
+    stages = [progress.stage for progress in learn.work(learner)]
+    assert list(dict.fromkeys(stages)) == ["pre-training", "calibration", "re-training", "policy", "confirmation"]
+    assert learner.is_finished
+    assert isinstance(learner.fit, FastFit)
+    assert learner.confirmation is not None
+    assert all(math.isfinite(loss) for loss in learner.confirmation.losses.values())
+    assert learner.result.pi.device.type == "cpu"

@@ -1,0 +1,231 @@
+"""Training under a policy (App. B.5 of the paper) against torch.optim."""
+
+import io
+import math
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from slackaug import data, models, rng
+from slackaug.augment import prepare
+from slackaug.augment.apply import augment
+from slackaug.augment.policy import Policy
+from slackaug.data import Batches, Split
+from slackaug.engine.fit import Fit, FitConfig, decaying, predict
+from slackaug.engine.passes import Normalise
+from slackaug.judge import baselines
+from slackaug.judge.scoring import score
+from tiny import network as net
+
+STREAMS = ("train data", "policy", "transform", "model")
+PHI = Policy.uniform("cifar")
+
+
+def split(n: int = 30) -> Split:
+    images = torch.randint(0, 256, (n, 3, 12, 12), generator=rng.generator(0, "images"), dtype=torch.uint8)
+    return Split(images, torch.arange(n) % 4)
+
+
+TRAIN = split()
+
+
+def fit(config: FitConfig, seed: int = 0) -> Fit:
+    return Fit(net(), PHI, TRAIN, config, {name: rng.generator(seed, name) for name in STREAMS})
+
+
+def reference(config: FitConfig, n_steps: int) -> tuple[nn.Module, list[float]]:
+    """torch.optim.SGD with two groups, torch's clip, and the draws that Fit makes."""
+    model, streams, losses = net().train(), {name: rng.generator(0, name) for name in STREAMS}, []
+    groups = [
+        {"params": [p for m in model for p in m.parameters() if not isinstance(m, nn.BatchNorm2d)]},
+        {"params": list(model[1].parameters()), "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.SGD(
+        groups, config.lr, momentum=config.momentum, nesterov=config.nesterov, weight_decay=config.weight_decay
+    )
+    batches = Batches(len(TRAIN.labels), config.batch, streams["train data"])
+    warmup, total = (epochs * batches.per_epoch for epochs in (config.warmup_epochs, config.epochs))
+    for step in range(n_steps):
+        for group in optimiser.param_groups:
+            linear = (step + 1) / max(warmup, 1)
+            cosine = 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
+            group["lr"] = config.lr * (linear if step < warmup else cosine)
+        images, labels = TRAIN.take(batches.next())
+        tau = PHI.sample(len(labels), streams["policy"])
+        images = augment(images, tau, streams["transform"], flip=True, fill=PHI.fill)
+        optimiser.zero_grad()
+        loss = cross_entropy(model(Normalise(PHI)(images)), labels)
+        loss.backward()
+        if config.clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        optimiser.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"nesterov": False},
+        {"clip": 0.1},
+        {"clip": None},
+        {"warmup_epochs": 2},
+        {"weight_decay": 0.0, "momentum": 0.0, "nesterov": False},
+    ],
+    ids=lambda changes: ",".join(changes) or "plain",
+)
+def test_steps_are_torch_optim_s(changes):
+    config = FitConfig(**{"epochs": 4, "batch": 7, "weight_decay": 0.05, "lr": 0.3} | changes)
+    ours = fit(config)
+    n_steps = ours.n_steps - 4
+    losses = [ours.step().item() for _ in range(n_steps)]
+    model, expected = reference(config, n_steps)
+    assert losses == pytest.approx(expected, rel=1e-4)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(ours.model.state_dict()[name], value, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_batch_norm_is_exempt_from_decay():
+    model = models.build("wrn-10-1", 4, (8, 8), rng.generator(0, "model"))
+    decay = decaying(model)
+    expected = torch.cat([torch.full((p.numel(),), float("norm" not in name)) for name, p in model.named_parameters()])
+    assert torch.equal(decay, expected)
+    assert not decay.requires_grad
+
+
+def test_rate_rises_over_the_warm_up_and_falls_to_zero():
+    ours = fit(FitConfig(epochs=6, batch=10, lr=0.2, warmup_epochs=2))
+    rates = []
+    for done in range(ours.n_steps):
+        ours.done = done
+        rates.append(ours.lr())
+    assert ours.n_steps == 18
+    assert rates[:6] == pytest.approx([0.2 * i / 6 for i in range(1, 7)])
+    assert rates[6:] == pytest.approx([0.1 * (1 + math.cos(math.pi * i / 12)) for i in range(12)])
+    assert rates[6] == 0.2
+    ours.done = ours.n_steps
+    assert ours.lr() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_incomplete_batch_is_dropped_and_a_large_one_cut():
+    assert fit(FitConfig(epochs=3, batch=20)).n_steps == 3
+    assert fit(FitConfig(epochs=3, batch=1000)).n_steps == 3
+
+
+@pytest.mark.parametrize("n_done", [0, 1, 4, 5, 9])
+def test_resuming_is_bit_equal(n_done):
+    """4 steps are an epoch."""
+    config = FitConfig(epochs=3, batch=7)
+    whole, broken = fit(config), fit(config)
+    for _ in range(whole.n_steps):
+        whole.step()
+    for _ in range(n_done):
+        broken.step()
+    file = io.BytesIO()
+    saved = broken.get_state()
+    broken.step()  # must not reach into what was saved
+    torch.save(saved, file)
+    file.seek(0)
+    fresh = fit(config, seed=1)
+    fresh.set_state(torch.load(file, weights_only=True))
+    assert fresh.done == n_done
+    for _ in range(fresh.n_steps - n_done):
+        fresh.step()
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, fresh.model.state_dict()[name]), name
+    assert torch.equal(whole.momentum, fresh.momentum)
+
+
+def test_score_is_computed_directly_and_changes_nothing():
+    ours = fit(FitConfig(epochs=1, batch=10))
+    ours.step()
+    before = {name: value.clone() for name, value in ours.model.state_dict().items()}
+    result = score(predict(ours.model, ours.normalise, TRAIN, batch=7), TRAIN.labels)  # the last one incomplete
+    assert all(torch.equal(value, before[name]) for name, value in ours.model.state_dict().items())
+    logits = ours.model.eval()(ours.normalise(TRAIN.images)).detach()
+    right = [int(row.argmax()) == int(label) for row, label in zip(logits, TRAIN.labels, strict=True)]
+    loss = [-float(row.log_softmax(0)[label]) for row, label in zip(logits, TRAIN.labels, strict=True)]
+    assert result.accuracy == sum(right) / 30
+    assert result.loss == pytest.approx(sum(loss) / 30, rel=1e-5)
+    ours.step()
+    assert ours.model.training
+
+
+@pytest.mark.parametrize("name", ["epochs", "batch"])
+def test_counts_must_be_positive(name):
+    with pytest.raises(ValueError, match=rf"{name} must be at least 1, got 0$"):
+        FitConfig(**{name: 0})
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, math.nan, math.inf])
+def test_rate_must_be_positive(value):
+    with pytest.raises(ValueError, match=rf"lr must be positive, got {value}$"):
+        FitConfig(lr=value)
+
+
+@pytest.mark.parametrize("name", ["warmup_epochs", "momentum", "weight_decay"])
+def test_must_not_be_negative(name):
+    for value in (-1, math.nan):
+        with pytest.raises(ValueError, match=rf"{name} must not be negative, got {value}$"):
+            FitConfig(**{name: value})
+    FitConfig(**{name: 0})
+
+
+@pytest.mark.parametrize("value", [0.0, -5.0, math.nan])
+def test_clip_must_be_positive(value):
+    with pytest.raises(ValueError, match=rf"clip must be positive, or null for none, got {value}$"):
+        FitConfig(clip=value)
+
+
+def test_defaults_are_the_evaluation_s():
+    assert FitConfig() == FitConfig(
+        epochs=200, batch=128, lr=0.1, warmup_epochs=0, momentum=0.9, nesterov=True, weight_decay=5e-4, clip=5.0
+    )
+
+
+def test_it_learns_the_digits():
+    digits = data.load("digits")
+    policy = replace(Policy.uniform("cifar", mean=digits.mean, std=digits.std, flip=digits.flip))
+    policy = replace(policy, mu=torch.full_like(policy.mu, 0.3))  # mild, for so short a training
+    model = models.build("small", digits.n_classes, digits.image_size, rng.generator(0, "model"))
+    ours = Fit(
+        model, policy, digits.train, FitConfig(epochs=3, batch=32), {name: rng.generator(0, name) for name in STREAMS}
+    )
+    start = time.perf_counter()
+    while ours.done < ours.n_steps:
+        ours.step()
+    accuracy = score(predict(model, ours.normalise, digits.test), digits.test.labels).accuracy
+    assert accuracy > 0.9, f"after {time.perf_counter() - start:.0f} s"
+
+
+def test_images_are_prepared_before_they_are_augmented():
+    """As if the windows had been the data."""
+    preparation, config = prepare.window((10, 10)), FitConfig(epochs=1, batch=8)
+    streams = {name: rng.generator(0, name) for name in STREAMS}
+    ours = Fit(net(), PHI, TRAIN, config, streams, preparation)
+    loss = ours.step()
+    streams = {name: rng.generator(0, name) for name in STREAMS}
+    images, labels = TRAIN.take(Batches(len(TRAIN.labels), 8, streams["train data"]).next())
+    tau = PHI.sample(8, streams["policy"])
+    windows = preparation.train(images, streams["transform"])
+    assert windows.shape == (8, 3, 10, 10)
+    seen = augment(windows, tau, streams["transform"], flip=PHI.flip, fill=PHI.fill)
+    assert loss.item() == pytest.approx(cross_entropy(net().train()(Normalise(PHI)(seen)), labels).item(), rel=1e-6)
+    centre = Split(TRAIN.images[:, :, 1:11, 1:11], TRAIN.labels)
+    logits = predict(ours.model, ours.normalise, TRAIN, preparation=preparation)
+    assert torch.equal(logits, predict(ours.model, ours.normalise, centre))
+
+
+@pytest.mark.parametrize("name", baselines.METHODS)
+def test_every_baseline_trains(name):
+    source = data.build("made up", TRAIN, TRAIN, ["a", "b", "c", "d"])
+    method = baselines.baseline(name, source, space="cifar", flip=True)
+    streams = {stream: rng.generator(0, stream) for stream in STREAMS}
+    ours = Fit(net(), method, source.train, FitConfig(epochs=1, batch=8), streams, method.preparation)
+    while ours.done < ours.n_steps:
+        assert ours.step().isfinite()

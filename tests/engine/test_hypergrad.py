@@ -1,0 +1,334 @@
+"""The estimator against autograd through enumeration and quadrature: sign, 1 / A, eta and the point of evaluation.
+
+Axes: A composites, P parameters of the model, K positions, N transformations.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+
+import oracles
+from slackaug.augment.apply import SPACES, Composites, Space, augment
+from slackaug.augment.policy import Policy
+from slackaug.engine import hypergrad
+from slackaug.methods import slack
+from slackaug.models import initialise
+from slackaug.rng import generator
+
+ETA = 0.3
+FREE = Space("free", tuple(SPACES["domainnet"][name] for name in ("Invert", "Identity", "Grayscale", "Equalize")))
+RANGED = Space("ranged", tuple(SPACES["domainnet"][name] for name in ("Brightness", "Color", "Identity")))
+
+
+def doubles(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=generator(seed, "test", *shape), dtype=torch.float64)
+
+
+def tiny_model() -> nn.Module:
+    """Smooth, without batch-norm, float64; its values are far from what makes all gradients alike."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Softplus(), nn.Flatten(), nn.Linear(4 * 16, 3)).double()
+    for i, p in enumerate(model.parameters()):
+        p.data = 0.3 * doubles(*p.shape, seed=i)
+    return model
+
+
+def policy(space: Space, n_composed: int) -> Policy:
+    """Logits and bounds at random."""
+    mu = 0.2 + 0.7 * torch.rand(len(space), generator=generator(0, "mu"), dtype=torch.float64)
+    return replace(Policy.uniform(space), pi=doubles(n_composed, len(space)), mu=mu)
+
+
+def composites(op: Tensor, magnitude: Tensor, space: Space) -> Composites:
+    return Composites(op, magnitude, torch.ones_like(op, dtype=torch.bool), space)
+
+
+def every_composite(space: Space, n_composed: int) -> Composites:
+    op = torch.tensor(list(oracles.every_tau(len(space), n_composed)))  # (N ** K, K)
+    return composites(op, torch.full(op.shape, 0.5, dtype=torch.float64), space)
+
+
+class Problem:
+    """A batch to train on and one to validate on; theta is a vector, losses are functions of it."""
+
+    def __init__(self) -> None:
+        draw = generator(0, "images")
+        self.model = tiny_model()
+        self.images, self.val_images = torch.randint(0, 256, (2, 6, 3, 6, 6), generator=draw, dtype=torch.uint8)
+        self.labels, self.val_labels = torch.arange(6) % 3, (torch.arange(6) + 1) % 3
+        self.theta = hypergrad.flatten_(self.model)
+        self.sizes = [p.numel() for p in self.model.parameters()]
+
+    def loss(self, theta: Tensor, floats: Tensor, labels: Tensor) -> Tensor:
+        """By functional_call, so that autograd sees theta itself."""
+        shapes = {name: p.shape for name, p in self.model.named_parameters()}
+        parts = theta.split([shape.numel() for shape in shapes.values()])
+        named = {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+        return cross_entropy(functional_call(self.model, named, (floats,)), labels)
+
+    def augmented(self, tau: Composites) -> list[Tensor]:
+        """The train images under each composite, as floats."""
+        repeated = self.images.repeat(len(tau.op), 1, 1, 1)
+        pixels = augment(repeated, tau.repeat(len(self.images)), generator(0, "transform"))
+        return list((pixels.double() / 255 - 0.5).split(len(self.images)))
+
+    def val_loss(self, theta: Tensor) -> Tensor:
+        return self.loss(theta, self.val_images.double() / 255 - 0.5, self.val_labels)
+
+
+def exact_gradient(
+    problem: Problem, inputs: list[Tensor], probability: Callable[[Tensor, Tensor], Tensor], phi: Policy
+):
+    """Of L_val(theta - eta grad L_train(theta, phi)) by autograd; L_train = sum_a p_phi(tau_a) l(theta, tau_a)."""
+    pi, mu = phi.pi.clone().requires_grad_(), phi.mu.clone().requires_grad_()
+    theta = problem.theta.clone().requires_grad_()
+    losses = torch.stack([problem.loss(theta, floats, problem.labels) for floats in inputs])  # (A,)
+    (g,) = torch.autograd.grad(probability(pi, mu) @ losses, theta, create_graph=True)
+    grad_pi, grad_mu = torch.autograd.grad(problem.val_loss(theta - ETA * g), (pi, mu), allow_unused=True)
+    return grad_pi, torch.zeros_like(mu) if grad_mu is None else grad_mu
+
+
+def estimate(problem: Problem, inputs: list[Tensor], tau: Composites, share: Tensor, phi: Policy):
+    """The package's own: a step of SGD without momentum on sum_a share_a g_a, then G_phi at the new theta."""
+    model, labels = problem.model, problem.labels
+    g = torch.stack([hypergrad.gradient(cross_entropy(model(floats), labels), model) for floats in inputs])  # (A, P)
+    problem.theta.sub_(share @ g, alpha=ETA)
+    v = hypergrad.gradient(cross_entropy(model(problem.val_images.double() / 255 - 0.5), problem.val_labels), model)
+    phi = replace(phi, pi=phi.pi.clone().requires_grad_(), mu=phi.mu.clone().requires_grad_())
+    objective = hypergrad.score_objective(phi.log_prob(tau), hypergrad.alignment(v, g), ETA, share)
+    return torch.autograd.grad(objective, (phi.pi, phi.mu))
+
+
+# --- the estimator ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_composed", [1, 2])
+def test_sum_over_every_composite_is_the_gradient_by_enumeration(n_composed):
+    problem, phi, tau = Problem(), policy(FREE, n_composed), every_composite(FREE, n_composed)
+    inputs = problem.augmented(tau)
+
+    def probability(pi: Tensor, mu: Tensor) -> Tensor:
+        chosen = torch.stack([pi.softmax(-1)[k, tau.op[:, k]] for k in range(n_composed)])  # (K, A)
+        return chosen.prod(0)
+
+    exact, _ = exact_gradient(problem, inputs, probability, phi)
+    grad_pi, grad_mu = estimate(problem, inputs, tau, probability(phi.pi, phi.mu), phi)
+    assert exact.abs().max() > 1e-4  # so that 1e-8 says something
+    torch.testing.assert_close(grad_pi, exact, rtol=0, atol=1e-8)
+    assert torch.count_nonzero(grad_mu) == 0  # parameter-free
+
+
+def test_v_at_the_old_theta_would_be_seen():
+    """The point of evaluation matters at this eta: the test above can tell."""
+    problem, phi, tau = Problem(), policy(FREE, 1), every_composite(FREE, 1)
+    inputs, share = problem.augmented(tau), phi.probabilities[0]
+    exact, _ = exact_gradient(problem, inputs, lambda pi, mu: pi.softmax(-1)[0], phi)
+    g = torch.stack(
+        [hypergrad.gradient(cross_entropy(problem.model(x), problem.labels), problem.model) for x in inputs]
+    )
+    theta = problem.theta.clone().requires_grad_()
+    (v,) = torch.autograd.grad(problem.val_loss(theta), theta)
+    pi = phi.pi.clone().requires_grad_()
+    objective = hypergrad.score_objective(replace(phi, pi=pi).log_prob(tau), hypergrad.alignment(v, g), ETA, share)
+    (old,) = torch.autograd.grad(objective, pi)
+    assert (old - exact).abs().max() > 1e-5
+
+
+def test_mu_and_pi_by_quadrature_over_the_magnitude():
+    """K = 1; l(theta, n, m) is smooth in m: the images, as floats, are scaled, or shifted by a pattern, or left."""
+    problem, phi = Problem(), policy(RANGED, 1)
+    points, weights = oracles.grid(-0.8, 1.8, 261)  # steps of sigma / 10: the trapezoidal rule is exact here
+    m = points.repeat(len(RANGED))  # (A,)
+    op = torch.arange(len(RANGED)).repeat_interleave(len(points))  # (A,)
+    tau = composites(op[:, None], m[:, None], RANGED)
+    floats, pattern = problem.images.double() / 255 - 0.5, doubles(1, 3, 6, 6, seed=9)
+    changed = (lambda m: floats * (1 + 2 * m), lambda m: floats + m.square() * pattern, lambda m: floats)
+    inputs = [changed[n](value) for n, value in zip(op.tolist(), m, strict=True)]
+
+    def probability(pi: Tensor, mu: Tensor) -> Tensor:
+        """p(n) p(m | n) times the quadrature's weight; Identity has no magnitude: any density does for it."""
+        density = oracles.smoothed_uniform_prob(m, mu[op], phi.sigma)
+        fixed = oracles.smoothed_uniform_prob(m, phi.mu[op], phi.sigma)
+        return pi.softmax(-1)[0, op] * torch.where(op == 2, fixed, density) * weights.repeat(len(RANGED))
+
+    exact_pi, exact_mu = exact_gradient(problem, inputs, probability, phi)
+    share = probability(phi.pi, phi.mu)
+    assert share.sum().item() == pytest.approx(1.0, abs=1e-12)
+    grad_pi, grad_mu = estimate(problem, inputs, tau, share, phi)
+    assert exact_mu[:2].abs().min() > 1e-4
+    torch.testing.assert_close(grad_mu, exact_mu, rtol=0, atol=1e-6)
+    torch.testing.assert_close(grad_pi, exact_pi, rtol=0, atol=1e-8)
+
+
+class Enumeration:
+    """An engine that "draws" every composite once: under a uniform policy, 1 / A is then p(tau)."""
+
+    def __init__(self, problem: Problem, tau: Composites):
+        self.problem, self.tau, self.inputs = problem, tau, problem.augmented(tau)
+        self.theta, self.sizes = problem.theta, problem.sizes
+
+    def draw(self, phi: Policy, n: int) -> Composites:
+        return self.tau
+
+    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
+        model, labels = self.problem.model, self.problem.labels
+        losses = [cross_entropy(model(floats), labels) for floats in self.inputs]
+        return torch.stack([hypergrad.gradient(loss, model) for loss in losses]), torch.stack(losses).detach()
+
+    def val_gradient(self) -> tuple[Tensor, Tensor]:
+        theta = self.theta.clone().requires_grad_()
+        loss = self.problem.val_loss(theta)
+        return torch.autograd.grad(loss, theta)[0], loss.detach()
+
+    def average(self, gradient: Tensor) -> Tensor:
+        return gradient
+
+    def scheduled(self, name: str, value: float) -> float:
+        return value
+
+    def cold_start(self) -> None:
+        raise AssertionError("a single step starts nothing")
+
+
+@pytest.mark.parametrize("n_composed", [1, 2])
+def test_take_step_descends_the_enumerated_gradient(n_composed):
+    """The same, through Algorithm 1's own step: 1 / A, eta and the order of the updates as the search has them."""
+    problem, tau = Problem(), every_composite(FREE, n_composed)
+    phi = Policy.uniform(FREE, n_composed=n_composed)
+    exact, _ = exact_gradient(
+        problem,
+        problem.augmented(tau),
+        lambda pi, mu: torch.stack([pi.softmax(-1)[k, tau.op[:, k]] for k in range(n_composed)]).prod(0),
+        phi,
+    )
+    config = slack.SearchConfig(
+        n_rounds=1, n_retrain=0, n_unrolled=9, n_composites=len(tau.op), model_lr=ETA, policy_lr=2.0, kl_weight=0.7,
+        momentum=0.0, weight_decay=0.0, clip=None,
+    )  # fmt: skip
+    engine = Enumeration(problem, tau)
+    state, report = slack.take_step(slack.start(phi, engine), engine, config)
+    torch.testing.assert_close(state.phi.pi, -2.0 * exact, rtol=0, atol=1e-8)  # at the anchor, KL has no gradient
+    assert torch.equal(state.phi.mu, phi.mu)
+    assert report.weight.shape == (len(tau.op),)
+
+
+# --- its parts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_norm", [1e-3, 5.0, 1e3])
+def test_clip_is_torch_s(max_norm):
+    g = doubles(4, 50)
+    for row, clipped in zip(g, hypergrad.clip(g, max_norm), strict=True):
+        parameter = nn.Parameter(torch.zeros_like(row))
+        parameter.grad = row.clone()
+        nn.utils.clip_grad_norm_([parameter], max_norm)
+        torch.testing.assert_close(clipped, parameter.grad, rtol=2e-3 if max_norm < 1 else 1e-6, atol=0)  # its + 1e-6
+        assert clipped.norm() <= max_norm * (1 + 1e-12)
+
+
+def test_a_baseline_leaves_the_expectation_and_takes_noise_out():
+    """Over all triples of composites of one position, with their probabilities."""
+    logits = torch.tensor([0.3, -0.2, 0.5, 0.1], dtype=torch.float64, requires_grad=True)
+    reward = torch.tensor([5.0, 5.5, 4.0, 5.2], dtype=torch.float64)
+    log_p = logits.log_softmax(0)
+    found = {True: [], False: []}
+    chances = []
+    for drawn in itertools.product(range(4), repeat=3):
+        op = torch.tensor(drawn)
+        chances.append(log_p[op].sum().exp().detach())
+        for baseline in found:
+            weight = hypergrad.less_the_others(reward[op]) if baseline else reward[op]
+            objective = hypergrad.score_objective(log_p[op], weight, 1.0, 1 / 3)
+            found[baseline].append(torch.autograd.grad(objective, logits, retain_graph=True)[0])
+    p = torch.stack(chances)[:, None]
+    means = {baseline: (p * torch.stack(draws)).sum(0) for baseline, draws in found.items()}
+    noise = {b: (p * (torch.stack(draws) - means[b]) ** 2).sum().item() for b, draws in found.items()}
+    torch.testing.assert_close(means[True], means[False], rtol=0, atol=1e-12)
+    assert noise[True] < 0.1 * noise[False]
+    assert torch.equal(hypergrad.less_the_others(reward[:1]), reward[:1])  # no others
+
+
+def test_clip_leaves_short_gradients_and_zero_alone_and_none_clips_nothing():
+    g = doubles(3, 5)
+    assert torch.equal(hypergrad.clip(g, 100.0), g)
+    assert torch.equal(hypergrad.clip(torch.zeros(2, 5), 5.0), torch.zeros(2, 5))
+    assert torch.equal(hypergrad.clip(100 * g, None), 100 * g)
+
+
+def test_clip_each_is_torch_s_on_one_tensor_at_a_time():
+    sizes, g = [7, 1, 20, 12], 3 * doubles(40)
+    expected = []
+    for part in g.split(sizes):
+        parameter = nn.Parameter(torch.zeros_like(part))
+        parameter.grad = part.clone()
+        nn.utils.clip_grad_norm_([parameter], 5.0)
+        expected.append(parameter.grad)
+    clipped = hypergrad.clip_each(g, sizes, 5.0)
+    torch.testing.assert_close(clipped, torch.cat(expected), rtol=1e-6, atol=0)
+    norms = torch.stack([part.norm() for part in clipped.split(sizes)])
+    assert norms.max() > 4.99  # some were clipped
+    assert norms.min() < 4.9  # and some were not
+    assert torch.equal(hypergrad.clip_each(g, sizes, None), g)
+
+
+def normed_model(seed: int = 0) -> nn.Module:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    initialise(model, generator(seed, "model"))
+    return model
+
+
+def test_flatten_keeps_the_model_and_rules_it(images):
+    model = normed_model()
+    floats = images[:, :, :6, :6] / 255
+    before, shapes = model(floats), [p.shape for p in model.parameters()]
+    theta = hypergrad.flatten_(model)
+    assert theta.shape == (sum(p.numel() for p in model.parameters()),)
+    assert not theta.requires_grad
+    assert [p.shape for p in model.parameters()] == shapes
+    assert torch.equal(model(floats), before)
+    theta.mul_(0)
+    assert torch.count_nonzero(model(floats)) == 0
+
+
+def test_load_state_dict_keeps_the_views():
+    model, other = normed_model(0), normed_model(1)
+    theta = hypergrad.flatten_(model)
+    model.load_state_dict(other.state_dict())
+    expected = torch.cat([p.detach().flatten() for p in other.parameters()])
+    assert torch.equal(theta, expected)
+    theta.add_(1)
+    assert torch.equal(torch.cat([p.detach().flatten() for p in model.parameters()]), expected + 1)
+
+
+def test_gradient_is_that_of_backward(images):
+    model, floats, labels = normed_model(), images[:, :, :6, :6] / 255, torch.tensor([0, 1, 2, 0])
+    hypergrad.flatten_(model)
+    g = hypergrad.gradient(cross_entropy(model(floats), labels), model)
+    assert all(p.grad is None for p in model.parameters())
+    cross_entropy(model(floats), labels).backward()
+    assert torch.equal(g, torch.cat([p.grad.flatten() for p in model.parameters()]))
+
+
+def test_gradient_of_an_unused_parameter_is_zero():
+    model = nn.ModuleDict({"unused": nn.Linear(2, 2), "used": nn.Linear(3, 1)})
+    g = hypergrad.gradient(model["used"](torch.ones(1, 3)).sum(), model)
+    assert g.tolist() == [0.0] * 6 + [1.0] * 4
+
+
+def test_unchanged_buffers_restores_the_statistics_and_nothing_else(images):
+    model, floats = normed_model(), images[:, :, :6, :6] / 255
+    model(floats)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with hypergrad.unchanged_buffers(model):
+        model(3 * floats + 1)
+        assert not torch.equal(model[1].running_mean, before["1.running_mean"])
+        model[4].bias.data.add_(1)
+    after = model.state_dict()
+    assert [name for name in before if not torch.equal(before[name], after[name])] == ["4.bias"]
+    model(floats)  # and the same objects go on counting
+    assert int(model[1].num_batches_tracked) == 2

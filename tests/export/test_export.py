@@ -1,0 +1,276 @@
+"""Exported files: what is in them, what may not be, and the one that needs torch alone."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import exported
+import slackaug
+from slackaug import Policy, export
+from slackaug.augment.apply import get_space
+from slackaug.augment.transforms import TRANSFORMS, custom
+from slackaug.export import ExportError, sources
+from slackaug.export.fidelity import FIDELITY, TESTED
+
+targets = pytest.mark.parametrize("target", FIDELITY)
+POLICIES = {
+    "domainnet": lambda: exported.uneven("domainnet"),
+    "cifar without flips": lambda: exported.uneven("cifar", flip=False),
+    "one position": lambda: exported.uneven("imagenet", n_composed=1),
+    "sixteen positions": lambda: exported.uneven("cifar", n_composed=16),
+    "one transformation": lambda: Policy.uniform(get_space("cifar").exclude(*get_space("cifar").names[1:])),
+    "without windows": lambda: Policy.uniform(get_space("cifar").exclude("Cutout", "RandomCrop", "Rotate")),
+    "reranged": lambda: Policy.uniform(get_space("cifar").rerange(Rotate=(5, 30), Solarize=(256, 128))),
+}
+
+
+def imported(text: str) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level
+            found.add(str(node.module).partition(".")[0])
+    return found
+
+
+@targets
+def test_every_transformation_has_a_kernel_and_a_bound(target):
+    table = sources.read(f"export/skeletons/for_{target}").defined["KERNELS"].node
+    keys = {key.value for key in table.value.keys}
+    assert keys - {"Flip"} == FIDELITY[target].keys() == TRANSFORMS.keys()
+
+
+@pytest.mark.parametrize("skeleton", ["one", "batch"])
+def test_every_transformation_with_a_window_has_its_window(skeleton):
+    windows = sources.read(f"export/skeletons/{skeleton}").defined["WINDOWS"].node
+    assert {key.value for key in windows.value.keys} == {name for name, t in TRANSFORMS.items() if t.window}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_files_are_clean(name, tmp_path):
+    """They compile, import what they say and not slackaug, and ruff finds nothing, by our rules or its own."""
+    for target in FIDELITY:
+        text = export.render(POLICIES[name](), target, "policy.json")
+        compile(text, target, "exec")
+        (tmp_path / f"for_{target}.py").write_text(text)
+        assert imported(text) - sys.stdlib_module_names <= {target, "torch", "PIL"} | (
+            {"numpy"} if target == "albumentations" else set()
+        )
+        assert ("torch" in imported(text)) == (target != "albumentations")
+    for config in (["--isolated"], ["--config", str(Path(__file__).parents[2] / "pyproject.toml")]):
+        for command in (["check"], ["format", "--check"] if len(config) == 2 else ["check"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "ruff", *command, *config, str(tmp_path)], capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stdout
+
+
+@targets
+def test_the_docstring_has_the_bounds_and_the_comment_the_origin(target):
+    policy = replace(exported.uneven(), dataset="pets 1f3a", learned={"preset": "quick", "rounds": 5, "more": {"a": 1}})
+    text = export.render(policy, target, "runs/pets/policy.json")
+    docstring = ast.get_docstring(ast.parse(text))
+    for name, entry in FIDELITY[target].items():
+        line = next(line for line in docstring.splitlines() if line.split()[:1] == [name])
+        assert entry.text in line
+        assert entry.why in line
+    assert TESTED[target] in docstring
+    for remark in ("'runs/pets/policy.json'", "'pets 1f3a'", "'preset'", "slackaug " + slackaug.__version__):
+        assert remark in text
+    long = replace(policy, mean=(0.60224330129187, 0.55803525837418, 1 / 3), std=(2 / 3, 0.26708321, 0.1 + 0.2))
+    text = export.render(long, target, "x")
+    assert "mean (0.60224, 0.55804, 0.33333), std (0.66667, 0.26708, 0.3)\n" in text
+
+
+def test_only_what_a_policy_needs_is_in_the_file():
+    text = export.render(POLICIES["without windows"](), "python")
+    assert "def rotate" not in text
+    assert "WINDOWS: dict[str, Window] = {}" in text
+    assert "def hsv" not in text
+    assert "def shear_x" in text
+
+
+# --- torch alone ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_same_seed_gives_the_same_pixels(name, tmp_path, generator):
+    policy = POLICIES[name]()
+    theirs, ours = exported.module(policy, "python", tmp_path).SlackAugment(), slackaug.SlackAugment(policy)
+    for shape in ((48, 3, 24, 32), (5, 1, 17, 9), (3, 20, 20), (1, 8, 8), (0, 3, 8, 8)):
+        images = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
+        before = images.clone()
+        torch.manual_seed(7)
+        expected = ours(images)
+        torch.manual_seed(7)
+        found = theirs(images)
+        assert torch.equal(found, expected)
+        assert torch.equal(images, before)
+
+
+def test_numbers_are_those_of_the_policy(tmp_path):
+    policy = exported.uneven()
+    module = exported.module(policy, "python", tmp_path)
+    assert list(module.POLICY) == policy.space.names
+    assert torch.equal(torch.tensor([c.p for c in module.POLICY.values()], dtype=torch.float64).T, policy.probabilities)
+    assert (policy.sigma, policy.flip, policy.fill) == (module.SIGMA, module.FLIP, module.FILL)
+    for transform, mu in zip(policy.space, policy.mu.tolist(), strict=True):
+        choice = module.POLICY[transform.name]
+        if transform.span:
+            assert (choice.mu, choice.span, choice.signed) == (mu, transform.span, transform.signed)
+
+
+def test_it_runs_where_slackaug_is_not_installed(tmp_path):
+    (tmp_path / "augment.py").write_text(export.render(exported.uneven(), "python"))
+    script = (
+        "import sys; sys.modules['slackaug'] = None; import torch; from augment import SlackAugment; "
+        "out = SlackAugment()(torch.zeros(4, 3, 8, 8, dtype=torch.uint8)); assert out.shape == (4, 3, 8, 8)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        torch.zeros(3, 8, 8),
+        torch.zeros(8, 8, dtype=torch.uint8),
+        torch.zeros(2, 4, 8, 8, dtype=torch.uint8),
+        Image.new("RGB", (8, 8)),
+    ],
+)
+def test_it_says_what_it_takes(images, tmp_path):
+    says = (
+        r"expected (a uint8 tensor, got Image: v2.PILToTensor\(\) makes one|uint8 \(C, H, W\) or \(B, C, H, W\) with)"
+    )
+    with pytest.raises(TypeError, match=says):
+        exported.module(exported.uneven(), "python", tmp_path).SlackAugment()(images)
+
+
+# --- what a policy file may try ---------------------------------------------------------------------------------------
+
+EVIL = ('"""\nimport os\nos.abort()\n"""', "x\rimport os", "# -*- coding: rot13 -*-", "\u2028import os\u2029", "\\",
+        "\x00", "'''", "\x0cimport os", "{POLICY}", "y" * 190)  # fmt: skip
+
+
+@targets
+@pytest.mark.parametrize("text", EVIL, ids=range(len(EVIL)))
+def test_texts_of_a_policy_stay_texts(target, text):
+    policy = exported.uneven()
+    space = replace(policy.space, name=text)
+    named = replace(policy, space=space, dataset=text, learned={text: text, "b": text, "c": 10**400})
+    harmless, evil = export.render(policy, target, "x"), export.render(named, target, text)
+    assert ast.dump(ast.parse(evil)) == ast.dump(ast.parse(harmless))
+
+
+def test_your_own_transformations_are_refused():
+    def fog(images, value):
+        return images
+
+    mine = Policy.uniform(get_space("cifar").add(custom("Fog", fog)))
+    with pytest.raises(ExportError, match=r"'Fog': not among slackaug's.*SlackAugment.*--exclude"):
+        export.render(mine, "python")
+    disguised = Policy.uniform(get_space("cifar").exclude("Rotate").add(custom("Rotate", fog)))
+    with pytest.raises(ExportError, match="'Rotate'"):
+        export.render(disguised, "python")
+
+
+def test_negative_factors_are_refused_where_a_library_takes_none():
+    policy = Policy.uniform(get_space("cifar").rerange(Color=(0, 1.5)))
+    for target in ("torchvision", "albumentations", "kornia"):
+        with pytest.raises(ExportError, match=r"Color reaches the factor -0.5.*--to python"):
+            export.render(policy, target)
+    export.render(policy, "python")
+    export.render(policy, "timm")
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@targets
+def test_command_writes_the_file_and_prints_the_table(target, command_ok, tmp_path):
+    exported.uneven().save(tmp_path / "policy.json")
+    out = command_ok("export", tmp_path / "policy.json", "--to", target, "-o", tmp_path / "augment.py")
+    text = (tmp_path / "augment.py").read_text()
+    assert text == export.render(Policy.load(tmp_path / "policy.json"), target, str(tmp_path / "policy.json"))
+    for name, entry in FIDELITY[target].items():
+        assert any(line.split()[:1] == [name] and entry.text in line for line in out.splitlines())
+    assert "from augment import SlackAugment" in out
+
+
+@pytest.fixture
+def command_ok(command):
+    def run(*arguments):
+        done = command(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    return run
+
+
+def test_command_takes_the_start_of_a_search(command_ok, tmp_path):
+    command_ok("export", "uniform:cifar", "--to", "python", "-o", tmp_path / "uniform.py")
+    assert "uniform:cifar" in (tmp_path / "uniform.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("my augment-2.py", "give it a name"), ("class.py", "give it a name"), ("ä.py", "from ä import")]
+)
+def test_it_says_only_what_python_can_import(name, says, command_ok, tmp_path):
+    assert says in command_ok("export", "uniform:cifar", "--to", "python", "-o", tmp_path / name).splitlines()[-1]
+
+
+def test_command_overwrites_only_when_told(command, command_ok, tmp_path):
+    (tmp_path / "mine.py").write_text("my work")
+    done = command("export", "uniform:cifar", "--to", "python", "-o", tmp_path / "mine.py")
+    assert done.returncode == 2
+    assert "exists" in done.stderr
+    assert "--overwrite" in done.stderr
+    assert (tmp_path / "mine.py").read_text() == "my work"
+    command_ok("export", "uniform:cifar", "--to", "python", "-o", tmp_path / "mine.py", "--overwrite")
+    assert "SlackAugment" in (tmp_path / "mine.py").read_text()
+
+
+FAST_AA = (
+    '{"kind": "subpolicies (op,prob,level in [0,1] of op range)", "source": "a test", '
+    '"subpolicies": [[["Rotate", 0.5, 1.0]]]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "to", "out", "says"),
+    [
+        ("uniform:cifar", "tochvision", "a.py", "unknown target 'tochvision'; did you mean 'torchvision'?"),
+        ("uniform:cifar", "tensorflow", "a.py", "unknown target 'tensorflow'"),
+        ("uniform:cifr", "python", "a.py", "expected one of uniform:cifar"),
+        ("nowhere.json", "python", "a.py", "nowhere.json: cannot be read (No such file or directory)"),
+        ("fast.json", "python", "a.py", "a SubPolicies of another method, which has no pi and mu"),
+        ("fog.json", "python", "a.py", "'Fog': not among slackaug's transformations"),
+        ("empty.json", "python", "a.py", "so it is not a policy"),
+        ("uniform:cifar", "python", "a.txt", "a.txt: expected a name that ends in .py"),
+        ("uniform:cifar", "python", "no/where/a.py", "there is no folder"),
+        ("uniform:cifar", "python", "folder.py", "folder.py: exists; choose another -o"),
+        ("uniform:cifar", "kornia", "kornia.py", "kornia.py: would hide the module kornia"),
+        ("uniform:cifar", "python", "random.py", "random.py: would hide the module random"),
+    ],
+)
+def test_bad_input_is_one_message(command, tmp_path, monkeypatch, policy, to, out, says):
+    monkeypatch.chdir(tmp_path)
+    Path("fast.json").write_text(FAST_AA)
+    Path("empty.json").write_text("{}")
+    Path("folder.py").mkdir()
+    fog = get_space("cifar").add(custom("Fog", lambda images, value: images))
+    Policy.uniform(fog).save("fog.json")
+    done = command("export", policy, "--to", to, "-o", out)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not Path("a.py").exists()

@@ -1,0 +1,152 @@
+"""Every row of the paper's tables that can be run here has a study, and every study is one that can be run."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from slackaug import data, models
+from slackaug.augment.apply import SPACES
+from slackaug.config import parse, presets
+from slackaug.config.presets import RunConfig
+from slackaug.judge.studies import paper_tables
+from slackaug.judge.studies.paper_tables import FIGURES, Column
+from slackaug.judge.studies.recipes import STUDIES, StudyConfig, study
+
+# Every baseline that has a name of its own
+BASELINES = {"none", "default", "uniform", "uniform-no-invert-solarize", "randaugment", "uniformaugment", "domainbed",
+             "autoaugment"} | {f"trivialaugment-{ranges}{defaults}" for ranges in ("ra", "wide")
+                               for defaults in ("", "-cifar", "-imagenet")}  # fmt: skip
+# Rows of the paper without a study, and why.
+NOT_OURS = {
+    "fast-aa": "quoted from its paper; the policy it published is in the study of magnitudes",
+    "fast-aa (magnitude table)": "quoted",
+    "dada": "quoted, as fast-aa",
+    "deepaa": "quoted, as fast-aa",
+    "deepaa (reproduced)": "needs the search of DeepAA",
+    "teachaugment": "quoted; there is no published policy",
+    "fast-aa/dada initialization": "all sub-policies of their spaces: nobody published it as a file",
+    "fast-aa/dada initialization, uniform magnitudes": "as above",
+}
+AVERAGE = ("domainnet-average", "resnet18")  # of six studies
+
+DIGITS = data.load("digits")
+every = pytest.mark.parametrize("name", STUDIES)
+
+
+def ours() -> set[tuple[Column, str]]:
+    rows = {(column, row) for column, rows in FIGURES.items() for row in rows}
+    left_out = set(NOT_OURS) | ({"ensembling"} - presets.VARIANTS.keys())  # until there is that variant
+    return {(column, row) for column, row in rows if column != AVERAGE and row not in left_out}
+
+
+def test_every_row_of_the_paper_that_is_ours_has_a_study():
+    found = {(s.paper, row) for s in (make() for make in STUDIES.values()) for row in s.figures()}
+    assert found == ours()
+    assert NOT_OURS.keys() <= {row for rows in FIGURES.values() for row in rows}
+
+
+def test_every_learned_row_has_one_study():
+    learned = [(s.paper, s.row) for s in (make() for make in STUDIES.values()) if s.row]
+    assert len(learned) == len(set(learned))
+
+
+@every
+def test_names_what_exists(name):
+    config = study(name)
+    assert set(config.baselines) <= BASELINES
+    assert config.baselines[0] == "uniform"
+    run = config.run_config(DIGITS)
+    assert run.preset in presets.PRESETS
+    assert run.space in SPACES
+    assert {run.model, config.model or run.model} <= models.MODELS.keys()
+    assert not config.data or data.sources.find(config.data)
+    if config.row:
+        assert config.row in config.figures()
+        assert config.n_search > 0
+
+
+@every
+def test_is_the_papers_number_of_searches_and_evaluations(name):
+    config = study(name)
+    if name == "digits":
+        assert (config.n_search, config.n_eval) == (2, 2)
+    elif name.endswith("-baselines"):
+        assert (config.n_search, config.n_eval) == (0, 8)
+    elif name.endswith("-magnitudes"):
+        assert (config.n_search, config.n_eval) == (0, 4)
+    else:
+        assert (config.n_search, config.n_eval) == (4, 4)
+
+
+@pytest.mark.parametrize(("dataset", "model"), paper_tables.CIFAR)
+def test_variants_differ_from_their_base_in_the_search_alone(dataset, model):
+    base = study(f"{dataset}-{model}")
+    assert base.search == {"cifar10": presets.cifar10, "cifar100": presets.cifar100}[dataset](model)
+    for name, change in presets.VARIANTS.items():
+        found = study(f"{dataset}-{model}-{name}")
+        row = None if name == "unrolled-without-kl" else name
+        expected = replace(base, search=change(base.search), baselines=("uniform",), row=row)
+        assert found == expected
+
+
+def test_transfer_searches_with_one_network_and_evaluates_with_another():
+    """Each by its own settings: on CIFAR-10 the weight decays differ."""
+    config = study("cifar10-wrn-28-10-from-wrn-40-2")
+    assert isinstance(config.search, RunConfig)
+    assert (config.search.model, config.model) == ("wrn-40-2", "wrn-28-10")
+    own, other = presets.cifar10("wrn-40-2"), presets.cifar10("wrn-28-10")
+    assert config.search == replace(own, evaluate=other.evaluate)
+    assert config.search.evaluate.weight_decay != own.evaluate.weight_decay
+    assert config.figures()[paper_tables.TRANSFER].accuracy == 97.43
+
+
+def test_figures():
+    found = study("cifar10-wrn-40-2").figures()
+    assert list(found) == ["slack", "uniform", "trivialaugment-wide", "uniform (ablation table)"]
+    assert [str(figure) for figure in found.values()] == [
+        "96.29 ± 0.08 %", "96.12 ± 0.08 %", "96.32 ± 0.05 %", "96.22 ± 0.10 %"]  # fmt: skip
+    assert study("digits").figures() == {}
+
+
+def test_studies_of_magnitudes_need_files():
+    config = study("cifar100-wrn-40-2-magnitudes")
+    assert config.policies == ("fast-aa", "dada", "deepaa")
+    assert config.evaluated()[:3] == ["uniform", "published fast-aa", "published fast-aa, uniform magnitudes"]
+    assert config.figures()["published deepaa, uniform magnitudes"].accuracy == 78.89
+
+
+@every
+def test_can_be_written_and_read_back(name):
+    config = study(name)
+    document = yaml.safe_load(parse.dump(config))
+    assert parse.update(config, document) == config
+    assert parse.update(config, {"n_search": 1, "baselines": ["none"]}).baselines == ("none",)
+
+
+def test_a_preset_is_chosen_for_the_data():
+    assert study("digits").run_config(DIGITS) == presets.quick(DIGITS)
+    assert study("paper").run_config(DIGITS, "wrn-16-1").model == "wrn-16-1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"search": "quik"}, "unknown preset 'quik'; did you mean 'quick'"),
+        ({"n_search": -1}, "n_search >= 0 and n_eval >= 1, got -1 and 4"),
+        ({"n_eval": 0}, "n_search >= 0 and n_eval >= 1, got 4 and 0"),
+        ({"n_search": 0, "baselines": ()}, "a study needs something to train with"),
+        ({"magnitudes": ("unifrom",)}, "unknown magnitudes 'unifrom'; did you mean 'uniform'"),
+        ({"paper": ("cifar10", "wrn-40-4")}, "unknown data set and network of the paper 'cifar10 wrn-40-4'"),
+        ({"paper": ("cifar10", "wrn-40-2"), "row": "slak"}, "unknown row 'slak'; did you mean 'slack'"),
+        ({"row": "slack"}, "row: 'slack' needs `paper`"),
+    ],
+)
+def test_refuses(changes, message):
+    with pytest.raises(ValueError, match=message):
+        StudyConfig(**{"search": "quick"} | changes)
+
+
+def test_an_unknown_study_is_refused():
+    with pytest.raises(ValueError, match="unknown study 'cifar10-wrn-40'; did you mean 'cifar10-wrn-40-2'"):
+        study("cifar10-wrn-40")

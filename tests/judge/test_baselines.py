@@ -1,0 +1,534 @@
+"""Every baseline against its definition. Policies in files are made up here, but for those marked `data`.
+
+Frequencies: a false alarm in 4e-8 of all seeds for each (5.5 standard deviations), p-values: in 1e-6; seeds are fixed.
+"""
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+from slackaug import rng
+from slackaug.augment import apply
+from slackaug.augment.apply import Composites, Space
+from slackaug.augment.formats import autoaugment, forms, published
+from slackaug.augment.formats.forms import FAST_AA, PBA, DeepAA, PBASchedule, SubPolicies, deepaa_transform
+from slackaug.augment.policy import Policy
+from slackaug.data import Dataset, Split, build
+from slackaug.judge import baselines
+from slackaug.judge.baselines import METHODS, Method, baseline, from_policy
+from slackaug.schema import PolicyError
+
+REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "peer_policies"
+N_DRAWS = 20_000
+FOURTEEN = {
+    "Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
+    "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize",
+}  # fmt: skip
+ENHANCED = ("Brightness", "Color", "Contrast", "Sharpness")
+
+
+def data(size: int = 32, width: int | None = None, flip: bool = True) -> Dataset:
+    images = torch.randint(0, 256, (8, 3, size, width or size), generator=rng.generator(0, "images"), dtype=torch.uint8)
+    split = Split(images, torch.arange(8) % 2)
+    return build("made up", split, split, ["a", "b"], flip=flip)
+
+
+SMALL, LARGE = data(32), data(96)
+
+
+def method(name: str, dataset: Dataset = SMALL, **options) -> Method:
+    return baseline(name, dataset, **({"space": "cifar", "flip": True} | options))
+
+
+def drawn(made: Method, n: int = N_DRAWS, seed: int = 0, progress: float = 0.0) -> Composites:
+    return made.sample(n, torch.Generator().manual_seed(seed), progress)
+
+
+def names_at(tau: Composites, position: int) -> Counter[str]:
+    names = tau.space.names
+    return Counter(names[i] for i in tau.op[:, position].tolist())
+
+
+def strengths(tau: Composites, position: int, name: str, size: int = 32) -> Tensor:
+    """Without direction, of the images that drew it at that position."""
+    rows = tau.op[:, position] == tau.space.index(name)
+    magnitude = tau.magnitude[rows, position]
+    return tau.space[name].strength(magnitude, torch.ones_like(magnitude))
+
+
+def assert_frequency(hits: Tensor, probability: float) -> None:
+    n = hits.numel()
+    margin = 5.5 * max(probability * (1 - probability), 1 / n) ** 0.5 / n**0.5
+    assert hits.double().mean().item() == pytest.approx(probability, abs=margin)
+
+
+def assert_equally_likely(counts: Counter, expected: set) -> None:
+    assert set(counts) == expected
+    assert stats.chisquare(list(counts.values())).pvalue > 1e-6
+
+
+def assert_uniform(values: Tensor, low: float, high: float) -> None:
+    assert stats.kstest(values.numpy(), stats.uniform(low, high - low).cdf).pvalue > 1e-6
+
+
+# --- the contract -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dataset", [SMALL, LARGE], ids=["32", "96"])
+@pytest.mark.parametrize("name", [*METHODS, "randaugment-3-5"])
+def test_contract(name, dataset):
+    made = method(name, dataset)
+    assert (made.name, made.flip, made.mean, made.std) == (name, True, dataset.mean, dataset.std)
+    assert made.fill == tuple(round(255 * channel) for channel in dataset.mean)
+    tau = drawn(made, 40)
+    assert tau.space is made.space
+    assert tau.op.shape == tau.magnitude.shape == tau.active.shape == (40, tau.op.shape[1])
+    assert (tau.op.dtype, tau.magnitude.dtype, tau.active.dtype) == (torch.int64, torch.float64, torch.bool)
+    assert ((tau.op >= 0) & (tau.op < len(made.space))).all()
+    assert all(torch.equal(a, b) for a, b in zip(tau[:3], drawn(made, 40)[:3], strict=True))
+    assert not torch.equal(tau.magnitude, drawn(made, 40, seed=1).magnitude) or name.startswith("randaugment")
+    images = dataset.train.images.repeat(5, 1, 1, 1)
+    parameters = apply.draw(tau, torch.Generator().manual_seed(1), flip=made.flip)
+    out = apply.grouped(images, parameters, made.fill)
+    assert torch.equal(out, apply.branch_free(images, parameters, made.fill))
+    assert torch.equal(out, apply.augment(images, tau, torch.Generator().manual_seed(1), flip=True, fill=made.fill))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_flip_overrides_every_default(name):
+    made = method(name, flip=False)
+    assert not made.flip
+    assert "RandFlip" not in made.space.names
+
+
+def test_none_flips_only():
+    made = method("none")
+    assert (made.space.names, made.flip) == (["Identity"], True)
+
+
+def test_a_uniform_policy_is_where_a_search_starts():
+    ours, theirs = drawn(method("uniform"), 50), drawn(Policy.uniform("cifar"), 50)
+    assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
+    assert method("uniform", space="domainnet").space.names == apply.SPACES["domainnet"].names
+    for number in (1, 2, 5):
+        ours, theirs = drawn(method(f"uniform-{number}"), 50), drawn(Policy.uniform("cifar", n_composed=number), 50)
+        assert ours.op.shape == (50, number)
+        assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
+    rest = set(apply.SPACES["cifar"].names) - {"Invert", "Solarize"}
+    assert set(method("uniform-no-invert-solarize").space.names) == rest
+
+
+# --- the defaults -----------------------------------------------------------------------------------------------------
+
+CIFAR_DEFAULTS = ["RandomCrop (default)", "Cutout (default)"]
+JITTER = {"Brightness (default)", "Contrast (default)", "Color (default)"}
+
+
+@pytest.mark.parametrize(("size", "pad", "side"), [(32, 4, 16), (64, 8, 32), (28, 4, 14)])
+def test_small_images_are_cropped_and_cut_in_proportion(size, pad, side):
+    tau = drawn(method("default", data(size)), 2000)
+    assert tau.space.names == CIFAR_DEFAULTS
+    assert tau.active.all()
+    assert torch.equal(tau.op, torch.tensor([0, 1]).expand(2000, 2))  # crop, then Cutout
+    u = rng.uniform((2000, 2, 4), rng.generator(0, "u"))
+    crop, cutout = (t.argument(tau.magnitude[:, k], u[:, k], size, size) for k, t in enumerate(tau.space))
+    assert set(crop[:, :2].flatten().tolist()) == set(range(-pad, pad + 1))
+    assert (cutout[:, 2:] == side).all()
+
+
+def test_large_images_get_colour_jitter_in_random_order():
+    made = method("default", LARGE)
+    tau = drawn(made)
+    assert set(made.space.names) == JITTER
+    assert made.preparation.least_area == 0.08
+    assert tau.active.all()
+    orders = Counter(map(tuple, tau.op.tolist()))
+    assert_equally_likely(
+        orders, {(a, b, c) for a in range(3) for b in range(3) for c in range(3) if {a, b, c} == {0, 1, 2}}
+    )
+    for position in range(3):
+        for name in JITTER:
+            assert_uniform(1 + strengths(tau, position, name), 0.6, 1.4)
+    assert not any(transform.signed for transform in made.space)
+
+
+@pytest.mark.parametrize("name", ["trivialaugment-ra", "trivialaugment-wide"])
+def test_the_suffix_picks_the_defaults(name):
+    own = method(name).space.names[:14]
+    for suffix, dataset, names in [
+        ("", SMALL, CIFAR_DEFAULTS),
+        ("", LARGE, [*JITTER]),
+        ("-cifar", SMALL, CIFAR_DEFAULTS),
+        ("-cifar", LARGE, ["Cutout (default)"]),  # the crop is the preparation's
+        ("-imagenet", SMALL, [*JITTER]),
+        ("-imagenet", LARGE, [*JITTER]),
+    ]:
+        made = method(name + suffix, dataset)
+        assert made.space.names[:14] == own
+        assert sorted(made.space.names[14:]) == sorted(names)
+
+
+def test_the_order_of_acting():
+    """TrivialAugment's own first, then crop and flip, Cutout last: replayed step by step."""
+    made = method("trivialaugment-wide")
+    images = SMALL.train.images
+    tau = drawn(made, len(images))
+    parameters = apply.draw(tau, torch.Generator().manual_seed(0), flip=True)
+    expected = []
+    for i, image in enumerate(images):
+        out = image[None]
+        arguments = []
+        for k in range(3):
+            transform = made.space.transforms[tau.op[i, k]]
+            u = parameters.u[i : i + 1, k]
+            arguments.append((transform, transform.argument(tau.magnitude[i : i + 1, k], u, 32, 32)))
+        (own, first), (crop, second), (cutout, third) = arguments
+        assert (crop.name, cutout.name) == ("RandomCrop (default)", "Cutout (default)")
+        out = crop.on_batch(own.on_batch(out, first), second)
+        out = out.flip(3) if parameters.flip[i] else out
+        expected.append(cutout.on_batch(out, third, made.fill))
+    assert torch.equal(apply.grouped(images, parameters, made.fill), torch.cat(expected))
+
+
+# --- TrivialAugment, RandAugment, UniformAugment ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "most"),
+    [
+        ("wide", 32, {"ShearX": 0.99, "TranslateX": 1, "TranslateY": 1, "Rotate": 135, "Posterize": 2, "Color": 0.99}),
+        ("wide", 96, {"ShearY": 0.99, "TranslateX": 1 / 3, "TranslateY": 1 / 3, "Rotate": 135, "Brightness": 0.99}),
+        ("ra", 32, {"ShearX": 0.3, "TranslateX": 10 / 32, "Rotate": 30, "Posterize": 4, "Solarize": 0, "Color": 0.9}),
+        ("ra", 96, {"ShearY": 0.3, "TranslateY": 10 / 32, "Rotate": 30, "Posterize": 4, "Sharpness": 0.9}),
+    ],
+)
+def test_trivialaugment(name, size, most):
+    tau = drawn(method(f"trivialaugment-{name}", data(size)))
+    assert_equally_likely(names_at(tau, 0), FOURTEEN)
+    assert tau.active.all()
+    level = (30 * tau.magnitude[:, 0]).round()
+    assert_equally_likely(Counter(level.tolist()), set(range(31)))
+    assert torch.allclose(level / 30, tau.magnitude[:, 0])
+    for transformation, strongest in most.items():
+        start = {"Posterize": 8, "Solarize": 255}.get(transformation, 0)
+        expected = torch.linspace(start, strongest, 31, dtype=torch.float64)
+        found = strengths(tau, 0, transformation).unique()
+        assert torch.allclose(found, expected.sort().values)
+    signed = {t.name for t in tau.space if t.signed}
+    assert signed == {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", *ENHANCED}
+
+
+def test_wide_shifts_by_pixels_in_both_directions():
+    space = method("trivialaugment-wide", data(48, 96)).space
+    assert (space["TranslateX"].span, space["TranslateY"].span) == ((0, 32 / 96), (0, 32 / 48))
+
+
+@pytest.mark.parametrize(("name", "n_ops", "level"), [("randaugment", 2, 9), ("randaugment-3-5", 3, 5)])
+def test_randaugment(name, n_ops, level):
+    tau = drawn(method(name))
+    assert tau.op.shape[1] == n_ops + 2
+    assert tau.active.all()
+    pairs = Counter(zip(*(tau.op[:, k].tolist() for k in (0, 1)), strict=True))
+    assert_equally_likely(pairs, {(i, j) for i in range(14) for j in range(14)})  # with replacement
+    for k in range(n_ops):
+        assert set(names_at(tau, k)) == FOURTEEN
+        assert (tau.magnitude[:, k] == level / 30).all()
+        assert strengths(tau, k, "TranslateX").unique().item() == pytest.approx(150 / 331 * level / 30)
+        assert strengths(tau, k, "Rotate").unique().item() == pytest.approx(level)
+
+
+def test_uniformaugment():
+    tau = drawn(method("uniformaugment"))
+    for k in range(2):
+        assert_equally_likely(names_at(tau, k), set(FAST_AA.space.names))
+        assert_frequency(tau.active[:, k], 0.5)
+        assert_uniform(strengths(tau, k, "Rotate"), -30, 30)
+        assert_uniform(strengths(tau, k, "Solarize"), 0, 256)
+        assert_uniform(strengths(tau, k, "Cutout"), 0, 0.2)
+    n_active = tau.active[:, :2].sum(1)
+    for count, probability in enumerate((0.25, 0.5, 0.25)):
+        assert_frequency(n_active == count, probability)
+    assert tau.active[:, 2:].all()
+    assert tau.space.names[-2:] == CIFAR_DEFAULTS
+
+
+def test_domainbed():
+    made = method("domainbed", LARGE)
+    tau = drawn(made)
+    assert set(made.space.names) == {"Brightness", "Contrast", "Color", "Hue", "Grayscale"}
+    assert (made.preparation.least_area, made.preparation.margin) == (0.7, False)
+    assert len(set(map(tuple, tau.op[:, :4].tolist()))) == math.factorial(4)
+    assert tau.active[:, :4].all()
+    for position in range(4):
+        counts = names_at(tau, position)
+        assert_equally_likely(counts, {"Brightness", "Contrast", "Color", "Hue"})
+        for name in counts:
+            assert_uniform(strengths(tau, position, name), -0.3, 0.3)
+    assert names_at(tau, 4) == {"Grayscale": N_DRAWS}
+    assert_frequency(tau.active[:, 4], 0.1)
+
+
+# --- AutoAugment ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dataset", "table"), [(SMALL, autoaugment.CIFAR10), (LARGE, autoaugment.IMAGENET)])
+def test_autoaugment_draws_its_own_sub_policies(dataset, table):
+    made = method("autoaugment", dataset)
+    tau = drawn(made, 500)
+    names = made.space.names
+    ops = {tuple(names[i] for i in row) for row in tau.op[:, :2].tolist()}
+    lines = table.splitlines()
+    assert len(lines) == 25
+    assert ops == {tuple(entry.split()[0] for entry in line.split(",")) for line in lines}
+    own, added = set(names[: len(forms.AUTOAUGMENT.space)]), names[len(forms.AUTOAUGMENT.space) :]
+    assert own == set(forms.AUTOAUGMENT.space.names)
+    assert added == CIFAR_DEFAULTS if dataset is SMALL else set(added) == JITTER
+
+
+# --- policies and files -----------------------------------------------------------------------------------------------
+
+
+def subpolicies() -> SubPolicies:
+    rotate, cutout = (FAST_AA.space.index(name) for name in ("Rotate", "Cutout"))
+    return SubPolicies(
+        name="made up",
+        space=FAST_AA.space,
+        op=torch.tensor([[rotate, cutout]]),
+        probability=torch.tensor([[0.25, 1.0]], dtype=torch.float64),
+        magnitude=torch.tensor([[0.3, 0.5]], dtype=torch.float64),
+    )
+
+
+def schedule() -> PBASchedule:
+    n = len(PBA.space) * forms.PBA_COPIES
+    first, last = torch.zeros(2, n, dtype=torch.float64)
+    first[0] = last[1] = 1.0
+    return PBASchedule(
+        name="made up",
+        n_epochs=10,
+        first_epoch=torch.tensor([0, 5]),
+        probability=torch.stack((first, last)),
+        magnitude=torch.full((2, n), 0.4, dtype=torch.float64),
+    )
+
+
+def deepaa() -> DeepAA:
+    names = ("Identity", "Rotate", "RandFlip")
+    return DeepAA(
+        name="made up",
+        space=Space("deepaa", tuple(deepaa_transform(name, (-30, 30), 32) for name in names)),
+        probability=torch.tensor([[0.1, 0.2, 0.7]], dtype=torch.float64),
+        op=torch.tensor([0, 1, 2]),
+        magnitude=torch.tensor([[0.5, 0.5], [0.25, 0.25], [0.5, 0.5]], dtype=torch.float64),
+    )
+
+
+@pytest.mark.parametrize("make", [subpolicies, schedule])
+def test_others_get_the_usual_defaults(make):
+    made = from_policy(make(), "x", SMALL, flip=None)
+    tau = drawn(made, 100)
+    assert made.space.names[-2:] == CIFAR_DEFAULTS
+    assert tau.active[:, -2:].all()
+    assert made.flip
+    assert not from_policy(make(), "x", data(flip=False), flip=None).flip
+    assert not from_policy(make(), "x", SMALL, flip=False).flip
+
+
+def test_a_schedule_follows_the_progress():
+    made = from_policy(schedule(), "x", SMALL, flip=None)
+    for progress, op in ((0.0, 0), (0.9, 1)):
+        tau = drawn(made, 200, progress=progress)
+        assert set(tau.op[:, :2][tau.active[:, :2]].tolist()) == {op}
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("flip", [None, True, False])
+def test_slack_adds_nothing_and_keeps_its_flips(own, flip):
+    policy = replace(Policy.uniform("cifar", mean=(0.1, 0.2, 0.3), std=(1.0, 1.0, 1.0)), flip=own)
+    made = from_policy(policy, "x", SMALL, flip=flip)
+    assert made.space.names == policy.space.names
+    assert made.flip is (own if flip is None else flip)
+    assert (made.mean, made.std) == (SMALL.mean, SMALL.std)  # the data's, whatever the policy says
+    assert all(torch.equal(a, b) for a, b in zip(drawn(made, 50)[:3], drawn(policy, 50)[:3], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "flip", "acts"),
+    [(SMALL, None, True), (SMALL, True, True), (SMALL, False, False), (data(flip=False), None, False)],
+)
+def test_deepaas_flips_are_its_own(dataset, flip, acts):
+    made = from_policy(deepaa(), "x", dataset, flip=flip)
+    assert not made.flip
+    assert made.space.names == ["Identity", "Rotate", "RandFlip"]
+    tau = drawn(made)
+    is_flip = tau.op == 2
+    assert_frequency(is_flip, 0.7)
+    assert tau.active[~is_flip].all()
+    assert (tau.active[is_flip] == acts).all()
+
+
+def test_uniform_magnitudes_are_the_methods_own_only():
+    made = from_policy(subpolicies(), "x", SMALL, flip=None, uniform_magnitudes=True)
+    tau = drawn(made)
+    assert_uniform(strengths(tau, 0, "Rotate"), -30, 30)
+    assert_uniform(strengths(tau, 1, "Cutout"), 0, 0.2)
+    assert_frequency(tau.active[:, 0], 0.25)
+    assert (strengths(tau, 3, "Cutout (default)") == 0.5).all()
+    plain = drawn(from_policy(subpolicies(), "x", SMALL, flip=None))
+    assert torch.equal(plain.op, tau.op)
+    assert torch.equal(plain.active[:, :2], tau.active[:, :2])
+    uniform = drawn(method("randaugment", uniform_magnitudes=True))
+    assert_uniform(uniform.magnitude[:, :2].flatten(), 0, 1)
+    policy = Policy.uniform("cifar", mu=0.3)
+    assert_uniform(drawn(from_policy(policy, "x", SMALL, flip=None, uniform_magnitudes=True)).magnitude.flatten(), 0, 1)
+
+
+def test_files(tmp_path):
+    ours, theirs = tmp_path / "policy.json", tmp_path / "aa.json"
+    Policy.uniform("imagenet", flip=False).save(ours)
+    theirs.write_text(
+        json.dumps(
+            {"kind": "subpolicies (op,prob,level in [0,1])", "source": "x", "subpolicies": [[["Rotate", 1, 0.5]]]}
+        )
+    )
+    assert not method(f"file:{ours}").flip  # never switched on behind the policy's back
+    assert method(f"file:{theirs}").flip
+    assert not method(f"file:{theirs}", flip=False).flip
+    assert method(f"file:{theirs}").space.names[-2:] == CIFAR_DEFAULTS
+    assert (baselines.margin(f"file:{ours}", 224), baselines.margin(f"file:{theirs}", 224)) == (None, True)
+    with pytest.raises(PolicyError, match=r"missing\.json: cannot be read"):
+        method(f"file:{tmp_path / 'missing.json'}")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("path", sorted(REFERENCE.glob("*_*.json")) or [None], ids=lambda p: p.stem if p else "absent")
+@pytest.mark.parametrize("dataset", [SMALL, LARGE], ids=["32", "96"])
+def test_published_files(path, dataset):
+    if path is None:
+        pytest.skip(f"the published policies are not under {REFERENCE}")
+    made = method(f"file:{path}", dataset, flip=False)
+    tau = drawn(made, 8)
+    parameters = apply.draw(tau, torch.Generator().manual_seed(0), flip=made.flip)
+    out = apply.grouped(dataset.train.images, parameters, made.fill)
+    assert torch.equal(out, apply.branch_free(dataset.train.images, parameters, made.fill))
+    is_deepaa = isinstance(published.load(path), DeepAA)
+    assert is_deepaa != any(name.endswith("(default)") for name in made.space.names)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("trivialaugment-wyde", "unknown baseline 'trivialaugment-wyde'; did you mean 'trivialaugment-wide'"),
+        ("randaugment-2", "did you mean 'randaugment'"),
+        ("uniform-0", "expected uniform-K with K from 1 to 16 transformations"),
+        ("uniform-17", "expected uniform-K with K from 1 to 16 transformations"),
+        ("uniform-2-9", "unknown baseline 'uniform-2-9'"),
+        ("randaugment-2", "unknown baseline 'randaugment-2'"),
+        ("randaugment-0-9", "N from 1 to 16 transformations at level M from 0 to 30"),
+        ("randaugment-2-31", "N from 1 to 16 transformations at level M from 0 to 30"),
+        ("", "unknown baseline ''; known: none, default"),
+    ],
+)
+def test_names_that_are_not_known(name, message):
+    with pytest.raises(ValueError, match=message):
+        method(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "margin"),
+    [
+        ("none", 224, None), ("uniform", 224, None), ("default", 32, None), ("default", 224, True),
+        ("trivialaugment-wide", 224, True), ("trivialaugment-wide-cifar", 224, True), ("autoaugment", 224, True),
+        ("trivialaugment-wide-imagenet", 32, None), ("domainbed", 224, False),
+    ],
+)  # fmt: skip
+def test_how_the_data_is_to_be_stored(name, size, margin):
+    assert baselines.margin(name, size) is margin
+
+
+# --- torchvision ------------------------------------------------------------------------------------------------------
+
+
+def recorded(monkeypatch, transform, image, n: int) -> list[tuple[str, float]]:
+    """What torchvision's class passes on to be applied, over n images."""
+    from torchvision.transforms import autoaugment as theirs
+
+    calls: list[tuple[str, float]] = []
+
+    def note(image, name, magnitude, **_):
+        calls.append((name, magnitude))
+        return image
+
+    with monkeypatch.context() as patch:
+        patch.setattr(theirs, "_apply_op", note)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            for _ in range(n):
+                transform(image)
+    return calls
+
+
+def ours_as_theirs(tau: Composites, n_ops: int, size: int) -> list[tuple[str, float]]:
+    """In their units: shifts in pixels, bits rounded, directions as `augment` draws them."""
+    u = rng.uniform((len(tau.op), n_ops), rng.generator(0, "direction"))
+    found = []
+    for k in range(n_ops):
+        for op, m, v in zip(tau.op[:, k].tolist(), tau.magnitude[:, k], u[:, k], strict=True):
+            transform = tau.space.transforms[op]
+            value = transform.strength(m, v).item()
+            value = value * size if transform.name.startswith("Translate") else value
+            value = round(value) if transform.name == "Posterize" else value
+            found.append((transform.name, value))
+    return found
+
+
+def rounded(pairs: list[tuple[str, float]]) -> Counter[tuple[str, float]]:
+    return Counter((name, round(value, 3) + 0.0) for name, value in pairs)
+
+
+@pytest.mark.torchvision
+@pytest.mark.parametrize("size", [32, 96])
+@pytest.mark.parametrize("name", ["trivialaugment-wide", "randaugment-2-9", "randaugment-1-30"])
+def test_torchvision_draws_alike(name, size, monkeypatch):
+    """The same set of (transformation, strength) pairs, equally often."""
+    from torchvision.transforms import RandAugment, TrivialAugmentWide
+
+    n_ops = 2 if name == "randaugment-2-9" else 1
+    levels = [int(word) for word in name.split("-") if word.isdigit()]
+    theirs = RandAugment(*levels) if levels else TrivialAugmentWide()
+    image = torch.zeros(3, size, size, dtype=torch.uint8)
+    expected = rounded(recorded(monkeypatch, theirs, image, N_DRAWS))
+    found = rounded(ours_as_theirs(drawn(method(name, data(size))), n_ops, size))
+    assert set(found) == set(expected)
+    table = np.array([[counts[pair] for pair in expected] for counts in (found, expected)])
+    assert stats.chi2_contingency(table).pvalue > 1e-6
+    by_name = [Counter(pair[0] for pair in counts.elements()) for counts in (found, expected)]
+    assert stats.chi2_contingency([[counts[op] for op in sorted(FOURTEEN)] for counts in by_name]).pvalue > 1e-6
+
+
+@pytest.mark.torchvision
+@pytest.mark.parametrize("level", range(31))
+def test_torchvision_means_the_same_strength_by_a_level(level):
+    from torchvision.transforms import RandAugment, TrivialAugmentWide
+
+    for name, table in (
+        ("trivialaugment-wide", TrivialAugmentWide()._augmentation_space(31)),
+        (f"randaugment-1-{level}", RandAugment()._augmentation_space(31, (96, 96))),
+    ):
+        space = method(name, LARGE).space
+        assert set(space.names[:14]) == set(table)
+        for op, (values, signed) in table.items():
+            magnitude = torch.tensor([level / 30], dtype=torch.float64)
+            strength = space[op].strength(magnitude, torch.ones(1)).item()
+            strength *= 96 if op.startswith("Translate") else 1
+            strength = round(strength) if op == "Posterize" else strength
+            assert strength == pytest.approx(values[level].item() if values.ndim else 0.0, abs=1e-4)
+            assert space[op].signed == signed

@@ -1,0 +1,164 @@
+"""Intervals against scipy and against simulation: they must hold the truth as often as they say."""
+
+import math
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from slackaug.judge.intervals import Interval, interval, nested, nested_difference, paired, verdict
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
+import interval_coverage as coverage
+
+accuracies = st.lists(st.floats(0, 1), min_size=2, max_size=20)
+
+
+@given(values=accuracies)
+def test_is_scipys_t_interval(values):
+    mean, half_width, n, unit = interval(values)
+    assert (n, unit) == (len(values), "seed")
+    assert mean == pytest.approx(statistics.fmean(values))
+    error = float(stats.sem(values))
+    low, high = stats.t.interval(0.95, n - 1, mean, error) if error > 0 else (mean, mean)
+    assert half_width == pytest.approx((high - low) / 2, abs=1e-12)
+
+
+def test_prints_per_cent():
+    assert str(Interval(0.9612, 0.0008, 4)) == "96.12 ± 0.08 %"
+    assert str(interval([0.9612])) == "96.12 % (1 seed: no interval)"
+    assert str(interval([0.9612], "search")) == "96.12 % (1 search: no interval)"
+    assert [Interval(0, 0, n, "search").counted() for n in (1, 4)] == ["1 search", "4 searches"]
+
+
+def test_of_nothing_there_is_no_interval():
+    assert interval([0.5]).half_width is None
+    with pytest.raises(ValueError, match="at least one seed, got none"):
+        interval([])
+
+
+def test_paired_takes_the_seeds_they_share():
+    a, b = {0: 0.9, 1: 0.8, 2: 0.7}, {1: 0.7, 2: 0.5, 3: 0.1}
+    assert paired(a, b) == interval([0.8 - 0.7, 0.7 - 0.5])
+    assert paired({0: 0.9}, {0: 0.8}) == Interval(pytest.approx(0.1), None, 1)
+    assert paired(a, {7: 0.5}) is None
+    assert paired({}, {}) is None
+
+
+def test_nested_has_the_papers_interval_and_the_searches():
+    rows = [[0.90, 0.92], [0.80, 0.82], [0.70, 0.72]]
+    searches, evaluations = nested(rows)
+    assert searches == interval([0.91, 0.81, 0.71], "search")
+    assert evaluations == interval([0.90, 0.92, 0.80, 0.82, 0.70, 0.72], "evaluation")
+    assert searches.mean == pytest.approx(evaluations.mean)
+    assert nested([[0.9, 0.8]]).searches == Interval(pytest.approx(0.85), None, 1, "search")
+
+
+def test_nested_difference_is_of_the_searches():
+    a, b = [[0.90, 0.92], [0.80, 0.84]], [[0.80, 0.80], [0.80, 0.80]]
+    difference = nested_difference(a, b)
+    assert difference.mean == pytest.approx(0.065)
+    assert difference.half_width == pytest.approx(interval([0.11, 0.02]).half_width)
+    assert (difference.n, difference.unit) == (2, "search")
+    for wrong in (b[:1], [[0.8], [0.8]]):  # an evaluation without its baseline
+        with pytest.raises(ValueError, match=r"shorter|longer"):
+            nested_difference(a, wrong)
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("difference", "sentence"),
+    [
+        (Interval(0.002, 0.001, 4), "A is better than B: +0.20 ± 0.10 points over 4 seeds (95 % interval)."),
+        (
+            Interval(-0.002, 0.001, 4, "search"),
+            "A is worse than B: -0.20 ± 0.10 points over 4 searches (95 % interval).",
+        ),
+        (
+            Interval(0.001, 0.001, 2),
+            "A is not distinguishable from B: +0.10 ± 0.10 points over 2 seeds (95 % interval).",
+        ),
+        (
+            Interval(-1e-9, 1e-9, 2),
+            "A is not distinguishable from B: +0.00 ± 0.00 points over 2 seeds (95 % interval).",
+        ),
+        (
+            Interval(0.01, None, 1),
+            "A cannot be told from B yet: +1.00 points over 1 seed, and with fewer than two no interval can be given.",
+        ),
+        (
+            interval([0.01, 0.01]),
+            "A is not distinguishable from B: +1.00 points in each of 2 seeds, and without any spread no interval can "
+            "be given.",
+        ),
+        (None, "A cannot be compared with B: they share no seed, so no interval can be given."),
+    ],
+)
+def test_verdict(difference, sentence):
+    assert verdict("A", "B", difference) == sentence
+
+
+@given(values=accuracies, others=accuracies)
+def test_verdict_says_the_opposite_the_other_way_round(values, others):
+    a, b = (dict(enumerate(v)) for v in (values, others))
+    opposite = {"better": "worse", "worse": "better"}
+    words = [
+        next((w for w in opposite if f"is {w} than" in s), "neither")
+        for s in (verdict("A", "B", paired(a, b)), verdict("A", "B", paired(b, a)))
+    ]
+    assert words[1] == opposite.get(words[0], "neither")
+
+
+# --- coverage ---------------------------------------------------------------------------------------------------------
+
+TRIALS, SEED = 40_000, 1
+# Four standard errors of a share of 95 %: 0.44 points. With another seed, a right interval fails one comparison 6 in
+# 100,000 times, so any of the 27 two-sided ones below at most 2 in 1,000 times.
+BOUND = 4 * math.sqrt(0.95 * 0.05 / TRIALS)
+
+designs = pytest.mark.parametrize(("n_search", "n_eval"), coverage.DESIGNS)
+ratios = pytest.mark.parametrize("ratio", coverage.RATIOS)
+
+
+@designs
+@ratios
+def test_verdicts_interval_holds_the_truth_95_per_cent_of_the_time(n_search, n_eval, ratio):
+    """So a verdict between equals says better or worse 5 % of the time, whatever the deviation between searches."""
+    found = coverage.coverage(n_search, n_eval, ratio, TRIALS, SEED)
+    assert found.mean == pytest.approx(0.95, abs=BOUND)
+    assert found.difference == pytest.approx(0.95, abs=BOUND)
+
+
+@pytest.mark.parametrize(("ratio", "at_most"), [(0.5, 0.90), (1.0, 0.80), (2.0, 0.70)])
+def test_the_papers_interval_claims_too_much_where_searches_differ(ratio, at_most):
+    """4 x 4, t over all 16: 87.8, 76.9 and 66.1 % (notebook) instead of 95; for the difference a little more."""
+    found = coverage.coverage(4, 4, ratio, TRIALS, SEED)
+    assert found.mean_of_all < at_most
+    assert found.mean_of_all < found.difference_of_all < 0.95 - BOUND
+
+
+@designs
+def test_the_papers_interval_is_right_where_searches_do_not_differ(n_search, n_eval):
+    assert coverage.coverage(n_search, n_eval, 0.0, TRIALS, SEED).mean_of_all == pytest.approx(0.95, abs=BOUND)
+
+
+@designs
+def test_the_simulation_is_of_these_intervals(n_search, n_eval):
+    trials = 50
+    found = coverage.coverage(n_search, n_eval, 1.0, trials, SEED)
+    matrices = [m.tolist() for m in coverage.draw(n_search, n_eval, 1.0, trials, SEED)]
+
+    def share(intervals: list[Interval], truth: float) -> float:
+        return statistics.fmean(abs(i.mean - truth) <= (i.half_width or 0) for i in intervals)
+
+    studies = [nested(accuracies) for accuracies in matrices[0]]
+    differences = [nested_difference(a, b) for a, b in zip(*matrices, strict=True)]
+    assert share([s.searches for s in studies], coverage.STUDY_MEAN) == pytest.approx(found.mean)
+    assert share([s.evaluations for s in studies], coverage.STUDY_MEAN) == pytest.approx(found.mean_of_all)
+    assert share(differences, 0.0) == pytest.approx(found.difference)

@@ -1,0 +1,372 @@
+"""One training and its test: what it leaves, how it is taken up again, and what makes it the same trial."""
+
+import json
+import os
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+
+import tiny
+from slackaug import models
+from slackaug.augment.policy import Policy
+from slackaug.auto.learn import Diverged
+from slackaug.config.presets import DataConfig
+from slackaug.engine.fit import FitConfig, predict
+from slackaug.engine.passes import Normalise
+from slackaug.exits import Stopped
+from slackaug.judge import scoring, training
+from slackaug.judge.training import Protocol, Trial, digest, read_result, run
+from slackaug.runs import provenance
+from slackaug.runs.checkpoints import Checkpoints
+from slackaug.runs.folders import RunError
+
+N_STEPS = 12
+TIMES = ("seconds", "images_per_second")
+
+
+def nothing(share: float) -> None:
+    pass
+
+
+def make(data: Path, folder: Path, **changes) -> Trial:
+    source = DataConfig(source=str(data))
+    dataset = training.dataset(source)
+    protocol = Protocol(
+        data=replace(source, fingerprint=dataset.fingerprint),
+        data_digest=training.data_digest(dataset),
+        model="small",
+        space="cifar",
+        fit=FitConfig(epochs=2, batch=4, lr=0.05),
+    )
+    given = {"name": "uniform", "augmentation": "uniform", "digest": digest("uniform"), "seed": 0} | changes
+    return Trial(protocol=protocol, folder=folder, **given)
+
+
+def result(one: Trial) -> dict:
+    """All that must not depend on interruptions."""
+    found = read_result(one)
+    assert found is not None
+    return {key: value for key, value in found.items() if key not in TIMES}
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    (path,) = folder.glob("*.safetensors")
+    with safe_open(path, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def newest(one: Trial) -> dict:
+    """The state of the newest checkpoint."""
+    state, wrong = Checkpoints(one.checkpoint_folder).load()
+    assert state is not None
+    assert not wrong
+    return state
+
+
+@pytest.fixture
+def every_step(monkeypatch):
+    monkeypatch.setattr(training, "REPORT_EVERY", 1)
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_npz, tmp_path_factory):
+    """A trial that nobody interrupted, with its weights; not to be changed."""
+    folder = tmp_path_factory.mktemp("whole")
+    one = make(tiny_npz, folder, models=folder / "models")
+    run(one, nothing)
+    return one
+
+
+def same(one: Trial, other: Trial) -> bool:
+    """Bit for bit."""
+    first, second = weights(one.models), weights(other.models)
+    equal = first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    return equal and result(one) == result(other)
+
+
+# --- what it leaves ---------------------------------------------------------------------------------------------------
+
+
+def test_the_result_has_all_that_was_measured(whole):
+    found = json.loads(whole.result_file.read_bytes())
+    assert list(found) == [
+        "key", "name", "seed", "loss", "accuracy", "top5", "per_class", "balanced_accuracy", "imbalance", "ece",
+        "seconds", "images_per_second", "way", "commit",
+    ]  # fmt: skip
+    assert (found["key"], found["name"], found["seed"], found["top5"]) == (whole.key, "uniform", 0, None)
+    assert found["commit"] == provenance.commit()
+    assert found["accuracy"] == pytest.approx(np.mean(found["per_class"]))  # as many images of each class
+    assert (found["balanced_accuracy"], found["imbalance"]) == (pytest.approx(found["accuracy"]), 1.0)
+    assert found["images_per_second"] == pytest.approx(N_STEPS * 4 / found["seconds"], rel=0.01)
+    assert not whole.checkpoint_folder.exists()
+
+
+def test_progress_goes_from_begun_to_done(every_step, tiny_npz, tmp_path):
+    shares = []
+    run(make(tiny_npz, tmp_path), shares.append)
+    assert shares == [training.BEGUN, *(step / N_STEPS for step in range(1, N_STEPS + 1)), 1.0]
+
+
+def test_saved_weights_load_back_and_are_as_good(whole, generator):
+    (path,) = whole.models.glob("*.safetensors")
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+    data = training.dataset(whole.protocol.data)
+    model = models.build("small", len(json.loads(about["classes"])), tuple(json.loads(about["size"])), generator)
+    model.load_state_dict(weights(whole.models))
+    policy = Policy.uniform("cifar", mean=tuple(json.loads(about["mean"])), std=tuple(json.loads(about["std"])))
+    found = scoring.score(predict(model, Normalise(policy), data.test), data.test.labels)
+    stored = result(whole)
+    assert (found.accuracy, found.loss) == (stored["accuracy"], pytest.approx(stored["loss"]))
+    assert float(about["accuracy"]) == stored["accuracy"]
+    assert {key: about[key] for key in ("policy", "seed", "model")} == {
+        "policy": "uniform", "seed": "0", "model": "small",
+    }  # fmt: skip
+
+
+def test_it_tests_on_the_other_half_where_it_chooses_by_validation(tiny_npz, tmp_path):
+    one = make(tiny_npz, tmp_path, by_validation=True)
+    run(one, nothing)
+    assert one.result_file.name.endswith("-validation.json")
+    hits = 12 * result(one)["accuracy"]  # of 24 training images
+    assert hits == pytest.approx(round(hits))
+    assert sum(share is not None for share in result(one)["per_class"]) == tiny.N_CLASSES
+
+
+def test_the_cost_is_that_of_all_steps(monkeypatch, tiny_npz, tmp_path):
+    monkeypatch.setattr(training, "timed", lambda step: 0.5)
+    assert training.seconds_of(make(tiny_npz, tmp_path)) == N_STEPS * 0.5
+    assert training.seconds_of(make(tiny_npz, tmp_path, by_validation=True)) == N_STEPS / 2 * 0.5  # on half the images
+    assert not list(tmp_path.iterdir())
+
+
+# --- interrupted ------------------------------------------------------------------------------------------------------
+
+
+def stop_at(step: int, number: int):
+    def report(share: float) -> None:
+        if share == step / N_STEPS:
+            os.kill(os.getpid(), number)
+
+    return report
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("step", [1, 7, N_STEPS])
+def test_stopped_and_taken_up_again_equals_uninterrupted(step, number, every_step, whole, tiny_npz, tmp_path):
+    one = make(tiny_npz, tmp_path, models=tmp_path / "models")
+    with pytest.raises(Stopped) as stopped:
+        run(one, stop_at(step, number))
+    assert stopped.value.signal_number == number
+    assert newest(one)["fit"]["done"] == step
+    assert read_result(one) is None
+    shares = []
+    run(one, shares.append)
+    assert shares[0] == step / N_STEPS
+    assert same(one, whole)
+    assert not one.checkpoint_folder.exists()
+
+
+def live_and_die(one: Trial, step: int) -> None:
+    torch.set_num_threads(1)
+    training.CHECKPOINT_SECONDS, training.REPORT_EVERY = -1.0, 1
+    run(one, stop_at(step, signal.SIGKILL))
+
+
+def test_killed_after_a_checkpoint_and_taken_up_again_equals_uninterrupted(whole, tiny_npz, tmp_path):
+    one = make(tiny_npz, tmp_path, models=tmp_path / "models")
+    process = tiny.FORK.Process(target=live_and_die, args=(one, 8))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert newest(one)["fit"]["done"] == 7
+    run(one, nothing)
+    assert same(one, whole)
+
+
+@pytest.fixture
+def left(every_step, tiny_npz, tmp_path):
+    """A trial that was stopped after 5 steps."""
+    one = make(tiny_npz, tmp_path, models=tmp_path / "models")
+    with pytest.raises(Stopped):
+        run(one, stop_at(5, signal.SIGTERM))
+    return one
+
+
+def test_the_seconds_before_count(left):
+    checkpoints = Checkpoints(left.checkpoint_folder)
+    state, _ = checkpoints.load()
+    assert state["seconds"] > 0
+    checkpoints.save(state | {"seconds": 1000.0})
+    run(left, nothing)
+    assert read_result(left)["seconds"] > 1000
+
+
+@pytest.mark.parametrize("pattern", ["[0-9]*", "theta-*", "momentum-*"])
+def test_a_damaged_checkpoint_is_not_used(pattern, left, whole, caplog):
+    (path,) = left.checkpoint_folder.glob(pattern)
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    shares = []
+    run(left, shares.append)
+    assert shares[0] == training.BEGUN
+    assert f"slackaug: {path}: damaged, going back to the start" in caplog.messages
+    assert same(left, whole)
+
+
+def test_a_damaged_checkpoint_costs_only_itself(whole, tiny_npz, tmp_path, caplog):
+    one = make(tiny_npz, tmp_path, models=tmp_path / "models")
+    process = tiny.FORK.Process(target=live_and_die, args=(one, 8))
+    process.start()
+    process.join(60)
+    newest = Checkpoints(one.checkpoint_folder).paths()[-1]
+    newest.write_bytes(b"")
+    shares = []
+    run(one, shares.append)
+    assert shares[0] == 6 / N_STEPS
+    assert f"slackaug: {newest}: damaged, going back to the one before it" in caplog.messages
+    assert same(one, whole)
+
+
+@pytest.mark.parametrize("change", [{"seconds": None}, {"seconds": "x"}, {"fit": 7}, {"fit": {"done": 2}}], ids=str)
+def test_a_whole_checkpoint_that_is_no_training_s_is_one_message(change, left):
+    checkpoints = Checkpoints(left.checkpoint_folder)
+    state, _ = checkpoints.load()
+    checkpoints.save(state | change)
+    with pytest.raises(RunError, match="its checkpoint is not one of this slackaug's trainings; remove that folder"):
+        run(left, nothing)
+
+
+def test_a_checkpoint_of_other_settings_is_not_used(left):
+    other = replace(left, protocol=replace(left.protocol, fit=replace(left.protocol.fit, lr=0.01)))
+    assert other.checkpoint_folder == left.checkpoint_folder
+    shares = []
+    run(other, shares.append)
+    assert shares[0] == training.BEGUN
+
+
+# --- the same trial ---------------------------------------------------------------------------------------------------
+
+
+def test_what_decides_the_result_is_in_the_key(tiny_npz, tmp_path):
+    one = make(tiny_npz, tmp_path)
+    protocol = one.protocol
+    others = [
+        replace(one, seed=1),
+        replace(one, digest=digest("none")),
+        replace(one, uniform_magnitudes=True),
+        replace(one, by_validation=True),
+        replace(one, protocol=replace(protocol, model="resnet18")),
+        replace(one, protocol=replace(protocol, space="imagenet")),
+        replace(one, protocol=replace(protocol, flip=False)),
+        replace(one, protocol=replace(protocol, data_digest="other test images")),
+        replace(one, protocol=replace(protocol, data=replace(protocol.data, fingerprint="other images"))),
+        replace(one, protocol=replace(protocol, data=replace(protocol.data, size=9))),
+        replace(one, protocol=replace(protocol, data=replace(protocol.data, margin=True))),
+        *(
+            replace(one, protocol=replace(protocol, fit=replace(protocol.fit, **{name: value})))
+            for name, value in {
+                "epochs": 3, "batch": 5, "lr": 0.3, "warmup_epochs": 1, "momentum": 0.5, "nesterov": False,
+                "weight_decay": 0.0, "clip": None,
+            }.items()
+        ),
+    ]  # fmt: skip
+    assert len({one.key, *(other.key for other in others)}) == len(others) + 1
+
+
+def test_where_it_runs_is_not_in_the_key(tiny_npz, tmp_path):
+    one = make(tiny_npz, tmp_path)
+    moved = replace(one.protocol, data=replace(one.protocol.data, source="elsewhere.npz"))
+    others = [
+        replace(one, device="cuda"),
+        replace(one, threads=7),
+        replace(one, folder=tmp_path / "x"),
+        replace(one, protocol=moved),
+    ]
+    assert {other.key for other in others} == {one.key}
+
+
+@pytest.mark.parametrize("part", ["test_images", "test_labels", "train_images"])
+def test_other_data_under_the_same_name_is_refused(part, tmp_path):
+    arrays = tiny.arrays()
+    np.savez(tmp_path / "x.npz", **arrays)
+    one = make(tmp_path / "x.npz", tmp_path)
+    np.savez(tmp_path / "x.npz", **arrays | {part: arrays[part][::-1]})
+    training.load_once.cache_clear()
+    with pytest.raises(ValueError, match="is not the data of this evaluation"):
+        run(one, nothing)
+
+
+def test_flips_and_statistics_of_the_source_are_part_of_the_data(tiny_npz):
+    data = training.dataset(DataConfig(source=str(tiny_npz)))
+    others = [
+        replace(data, flip=not data.flip),
+        replace(data, mean=(0.5, 0.5, 0.5)),
+        replace(data, std=(1.0, 1.0, 1.0)),
+    ]
+    assert len({training.data_digest(each) for each in (data, *others)}) == 4
+
+
+def test_names_of_files_are_readable_and_differ(tiny_npz, tmp_path):
+    one = make(tiny_npz, tmp_path)
+    names = ["a b", "a/b", "../a b", "日本" * 100, "x" * 300, "x" * 301, ""]
+    stems = [replace(one, name=name).stem for name in names]
+    assert len(set(stems)) == len(names)
+    assert stems[0].startswith("a_b-seed0-")
+    assert all(stem.isascii() and len(stem) < 200 and stem[0] != "." and "/" not in stem for stem in stems)
+
+
+def test_a_result_is_that_of_this_very_trial(whole, tmp_path):
+    one = replace(whole, folder=tmp_path, models=None)
+    assert read_result(one) is None
+    shutil.copytree(whole.folder / "trials", tmp_path / "trials")
+    assert read_result(one) is not None
+    assert read_result(replace(one, digest="another")) is None
+    assert read_result(replace(one, models=tmp_path / "models")) is None  # its weights were not kept
+    one.result_file.write_text("[1, 2")
+    assert read_result(one) is None
+
+
+def test_a_result_is_known_whatever_its_policy_was_called(whole, tmp_path):
+    one = replace(whole, folder=tmp_path, models=None, name="../the/same.json")
+    shutil.copytree(whole.folder / "trials", tmp_path / "trials")
+    assert not one.result_file.exists()
+    found = read_result(one)
+    assert found == read_result(replace(whole, models=None)) | {"name": "../the/same.json"}
+    assert read_result(replace(one, seed=one.seed + 1)) is None
+    assert read_result(replace(one, digest="another")) is None
+    (tmp_path / "trials" / "broken.json").write_text("[1, 2")
+    os.mkfifo(tmp_path / "trials" / "pipe.json")  # whose reader would wait
+    assert read_result(one) == found
+
+
+def test_digest_is_of_what_a_policy_does():
+    policy = Policy.uniform("cifar")
+    assert digest(policy) == digest(replace(policy, learned={"seconds": 3}))
+    assert digest(policy) != digest(Policy.uniform("imagenet"))
+    assert digest("none") == digest(b"none") != digest("uniform")
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_is_no_longer_a_number_ends_it_with_advice(tiny_npz, tmp_path):
+    one = make(tiny_npz, tmp_path)
+    one = replace(one, protocol=replace(one.protocol, fit=replace(one.protocol.fit, lr=1e38, clip=None)))
+    with pytest.raises(Diverged, match=r"after 12 of 12 steps; .* --overwrite --set evaluate.lr=2.5e\+37"):
+        run(one, nothing)
+    assert not one.result_file.exists()
+
+
+def test_a_loss_that_is_no_longer_a_number_ends_it_early(monkeypatch, tiny_npz, tmp_path):
+    monkeypatch.setattr(training, "CHECK_EVERY", 3)
+    one = make(tiny_npz, tmp_path)
+    one = replace(one, protocol=replace(one.protocol, fit=replace(one.protocol.fit, lr=1e38, clip=None)))
+    with pytest.raises(Diverged, match=r"after [369] of 12 steps"):
+        run(one, nothing)

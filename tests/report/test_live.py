@@ -1,0 +1,158 @@
+"""The report of a search, and of a study, that is going on."""
+
+import io
+import re
+import signal
+
+import pytest
+from rich.console import Console
+
+import slackaug
+import tiny
+from slackaug.auto import learn
+from slackaug.exits import Stopped
+from slackaug.judge import training
+from slackaug.judge.studies import searches as study_searches
+from slackaug.report import live, page
+
+
+def test_it_is_written_after_every_round_and_stands_still_at_the_end(tiny_npz, tmp_path, monkeypatch):
+    seen = []
+    real = page.write
+
+    def write(folder, **options):
+        path = real(folder, **options)
+        text = path.read_text()
+        seen.append((options["is_running"], 'http-equiv="refresh"' in text, text.count('class="frame charts"')))
+        return path
+
+    monkeypatch.setattr(page, "write", write)
+    monkeypatch.setattr(live, "REST", 0.0)  # however short its rounds are
+    slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments())
+    assert seen == [(True, True, 0), (True, True, 2), (False, False, 3)]
+    assert "On your images" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_what_goes_wrong_with_it_is_said_once_and_stops_nothing(command, tiny_npz, finished, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(learn, "METRICS_EVERY", 1)
+    monkeypatch.setattr(page, "write", broken)
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run"))
+    assert done.returncode == 0
+    said = [line for line in done.stdout.splitlines() if "report" in line]
+    assert said == ["the report cannot be written ([Errno 28] No space left on device); all else is"]
+    assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
+
+
+def test_a_search_that_was_stopped_has_a_page_that_stands_still(tiny_npz, tmp_path):
+    log = tmp_path / "log"
+    tiny.run_until(tiny.arguments(tiny_npz, tmp_path / "run"), log, ("policy", 2, 5), 15)
+    text = (tmp_path / "run" / "report.html").read_text()
+    assert "The search was left: round 1 of 2 is done." in text
+    assert 'http-equiv="refresh"' not in text
+
+
+# --- a study ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def start_study(tiny_npz, tmp_path, monkeypatch):
+    """A study of 2 searches x 2 evaluations, looked at as often as possible; every page it has written."""
+    written = []
+    real = page.write
+
+    def write(folder, **options):
+        path = real(folder, **options)
+        if folder == tmp_path:  # not that of one of its searches
+            written.append((options["is_running"], path.read_text()))
+        return path
+
+    def start(**options):
+        fit = ["evaluate.epochs=1", "evaluate.batch=4"]
+        given = {"data": tiny_npz, "baselines": ["uniform"], "set": [*tiny.assignments(), *fit]} | options
+        slackaug.study("digits", tmp_path, **({"console": Console(quiet=True)} | given))
+
+    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(live, "REST", 0.0)
+    monkeypatch.setattr(page, "write", write)
+    start.written = written
+    return start
+
+
+def notice(text):
+    found = re.search(r'<div class="notice" role="status"><p>(.*?)(?: <button|</p>)', text)
+    return found and found[1]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_study_has_a_page_that_follows_it(start_study, jobs):
+    start_study(jobs=jobs)
+    *during, (is_running, last) = start_study.written
+    assert all(running and 'http-equiv="refresh"' in text for running, text in during)
+    assert (is_running, 'http-equiv="refresh"' in last, notice(last)) == (False, False, None)
+    said = [notice(text) for _, text in during]
+    end = ". This page renews itself until the end."
+    assert said[0] == "The study is going on: 0 of 2 searches are done" + end
+    if jobs == 1:  # two at a time, chance decides what is seen
+        assert len(set(said)) == len(said)  # written where something has come, and only there
+        first = "The study is going on: 0 of 2 searches are done; search 0 has done round 1 of 2"
+        assert said[1] == first + end
+        assert "How often, search 0, round 1 of 2" in during[1][1]
+        assert "The study is going on: 2 of 2 searches are done; 3 trainings are done" + end in said
+    assert "There is no verdict yet: " in during[-1][1]
+
+
+def test_a_study_that_was_stopped_has_a_page_that_says_how_to_go_on(start_study, tmp_path, monkeypatch):
+    real = study_searches.search
+
+    def stop_in_the_second(one, report):
+        if one.seed == 1:
+            raise Stopped("stopped", signal.SIGTERM)
+        real(one, report)
+
+    monkeypatch.setattr(study_searches, "search", stop_in_the_second)
+    with pytest.raises(Stopped):
+        start_study()
+    text = (tmp_path / "report.html").read_text()
+    assert notice(text) == (
+        f"The study was left: 1 of 2 searches are done. To go on: slackaug study -o {tmp_path} --resume"
+    )
+    assert 'http-equiv="refresh"' not in text
+
+
+def test_a_study_whose_page_cannot_be_written_says_so_once(start_study, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(page, "write", broken)
+    said = io.StringIO()
+    start_study(console=Console(file=said, width=1000))
+    about = [line for line in said.getvalue().splitlines() if "the report" in line]
+    assert about == ["the report cannot be written ([Errno 28] No space left on device); all else is"]
+    assert (tmp_path / "study.json").is_file()
+
+
+@pytest.mark.parametrize("way", ["look", "follow"])
+def test_pages_take_little_of_the_time_of_the_work(way, tmp_path, monkeypatch):
+    """A slow page is written the more rarely."""
+    now, n_written = 0.0, 0
+
+    def write(*_, **__):
+        nonlocal now, n_written
+        now, n_written = now + 4.0, n_written + 1
+
+    monkeypatch.setattr(live.time, "monotonic", lambda: now)
+    monkeypatch.setattr(page, "write", write)
+    follower = live.Live(tmp_path, None, print)
+    folder = tmp_path / "eval" / "trials"
+    folder.mkdir(parents=True)
+    for i in range(1000):
+        (folder / f"{i}.json").touch()
+        now += 1.0
+        getattr(follower, way)()
+    assert 4.0 * n_written < 0.06 * now
+    assert n_written > 5

@@ -1,0 +1,22 @@
+"""A whole search on data with a known answer: what destroys the label must become rarer."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
+import planted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", planted.PROBLEMS, ids=lambda problem: problem.source)
+def test_what_destroys_the_label_becomes_rarer(problem):
+    """One seed; over five seeds the fall is 97 ± 3 and 80 ± 7 % (research/notebook.md), and 60 % is asserted."""
+    from slackaug import Policy
+
+    names = Policy.uniform("domainnet").space.names
+    last = planted.search(problem.source, seed=0)["rounds"][-1]
+    learned = sum(last["pi"][names.index(name)] for name in problem.destroying)
+    assert learned < 0.4 * len(problem.destroying) / len(names)
+    assert last["entropy"] > 0.8

@@ -1,0 +1,90 @@
+"""research/sets.py: it reads what studies leave, and adjusts p-values for their number."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
+
+import sets
+import slackaug
+import tiny
+from slackaug.augment.policy import Policy
+from slackaug.auto import composing, confirm, learn
+from slackaug.judge import training
+
+
+@pytest.fixture
+def study(tiny_npz, tmp_path, monkeypatch):
+    """Nothing of what its searches learn is kept."""
+    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(confirm, "MARGIN", 2.0)
+    settings = tiny.assignments(confirm="true", search__kl_budget=0.01, evaluate__epochs=1)
+    options = {"n_search": 2, "n_eval": 1, "baselines": ["uniform-2", "none"]}
+    slackaug.study("quick", tmp_path / "one", data=tiny_npz, set=settings, console=Console(quiet=True), **options)
+    found = tmp_path / "one" / "searches" / "1" / "policy.json"
+    composing.untouched(Policy.load(found)).save(found)  # of this search, to leave images as they are
+    return tmp_path / "one"
+
+
+def write_results(study, by_policy):
+    """Of two searches, and of each baseline with seeds 0 and 1."""
+    rows = ["policy,seed,accuracy"]
+    for name, values in by_policy.items():
+        rows += [f'"{name}, search {i}",{i},{x}' if name == "slack" else f"{name},{i},{x}" for i, x in values]
+    (study / "eval" / "results.csv").write_text("\n".join(rows))
+
+
+def test_holm():
+    assert sets.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])  # never below one that is smaller
+    assert sets.holm([0.5, 0.9]) == [1.0, 1.0]
+    assert sets.holm([0.02]) == [0.02]
+
+
+def test_where_all_differences_are_nothing_other_sets_keep_their_p():
+    nothing = sets.p_value([0.0, 0.0, 0.0])
+    assert sets.holm([nothing, 0.001]) == [1.0, 0.002]
+    assert sets.holm([0.001, nothing]) == [0.002, 1.0]
+    assert sets.p_value([1.0, 2.0, 4.0]) == pytest.approx(stats.ttest_1samp([1.0, 2.0, 4.0], 0).pvalue)
+
+
+def test_a_study_is_described(study, monkeypatch, capsys):
+    write_results(study, {"uniform-2": [(1, 0.6), (0, 0.5)], "none": [(0, 0.5), (1, 0.9)],
+                          "slack": [(0, 0.51), (1, 0.611)]})  # fmt: skip
+    other = Path(shutil.copytree(study, study.parent / "other"))
+    out = study.parent / "sets.json"
+    monkeypatch.setattr(sys, "argv", ["sets.py", str(study), str(other), "--out", str(out)])
+    sets.main()
+    found, _ = json.loads(out.read_text())
+    assert found["set"] == "one"
+    assert found["kept"] == [0.0, 0.0]
+    assert found["positions of what was learned"] == [3, 3]
+    assert found["positions of the results"] == [3, 0]
+    assert found["stability"]["pi"] < 1  # of what was learned, as are the probabilities
+    assert found["pi over uniform"]["Identity"] < 2
+    assert all(share == pytest.approx(1, abs=0.01) for share in found["KL of a round over its budget"])
+    assert found["slack less"]["uniform-2"]["each"] == pytest.approx([1.0, 1.1])  # each with the seed of its search
+    assert found["slack less"]["none"]["each"] == pytest.approx([1.0, -28.9])
+    assert found["slack less"]["uniform-2"]["p"] == pytest.approx(0.0303, abs=1e-4)
+    printed = capsys.readouterr().out
+    assert "| one | small |" in printed
+    assert "| one | +1.05 ± 0.64 | 0.0303 | 0.0606 | not distinguishable |" in printed  # one set alone would be better
+
+
+def test_searches_come_by_number(tmp_path):
+    for number in (0, 2, 10):
+        (tmp_path / "searches" / str(number)).mkdir(parents=True)
+        (tmp_path / "searches" / str(number) / "policy.json").touch()
+    assert [path.name for path in sets.searches(tmp_path)] == ["0", "2", "10"]
+
+
+def test_one_search_is_no_study(study):
+    shutil.rmtree(study / "searches" / "1")
+    with pytest.raises(SystemExit, match="expected a study of two searches or more"):
+        sets.describe(study)

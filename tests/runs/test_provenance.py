@@ -1,0 +1,152 @@
+import json
+import shutil
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from slackaug.runs import folders, provenance
+
+COMMIT = "0123456789abcdef"
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A repository with a package in it, and how to ask git there, whatever this user has configured."""
+    if shutil.which("git") is None:
+        pytest.skip("there is no git here")
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"):
+        monkeypatch.delenv(name, raising=False)  # set in a hook, they would lead to another repository
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", "/dev/null")
+    package = tmp_path / "src" / "slackaug"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("# first")
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init")
+    return package, git
+
+
+@pytest.fixture
+def committed(checkout):
+    package, git = checkout
+    git("add", ".")
+    git("commit", "-m", "first")
+    return package, git("rev-parse", "HEAD")[:12], git
+
+
+def test_a_checkout_has_the_commit_that_it_stands_at(committed):
+    package, head, _ = committed
+    assert provenance.of_checkout(package) == head
+    (package.parent.parent / "notes").write_text("beside the package")
+    assert provenance.of_checkout(package) == head
+
+
+@pytest.mark.parametrize("file", ["__init__.py", "new.py"])
+def test_a_plus_says_that_the_code_was_changed(committed, file):
+    package, head, git = committed
+    git("config", "status.showUntrackedFiles", "no")
+    (package / file).write_text("# changed")
+    assert provenance.of_checkout(package) == f"{head}+"
+
+
+def test_what_git_cannot_say_counts_as_changed(committed, monkeypatch):
+    package, head, _ = committed
+    ask = provenance.git
+
+    def without_status(folder: Path, *arguments: str) -> str | None:
+        return None if arguments[0] == "status" else ask(folder, *arguments)
+
+    monkeypatch.setattr(provenance, "git", without_status)
+    assert provenance.of_checkout(package) == f"{head}+"
+
+
+def test_the_repository_of_a_hook_is_not_asked(committed, monkeypatch, tmp_path):
+    package, head, _ = committed
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "elsewhere" / "index"))
+    assert provenance.of_checkout(package) == head
+
+
+def test_an_environment_in_the_repository_of_something_else_has_no_commit(checkout):
+    package, git = checkout
+    (package.parent / "theirs.py").write_text("")
+    git("add", "src/theirs.py")
+    git("commit", "-m", "their project, which ignores its environment")
+    assert provenance.of_checkout(package) is None
+
+
+def test_a_folder_without_a_repository_has_none(tmp_path):
+    assert provenance.of_checkout(tmp_path) is None
+
+
+def test_a_repository_without_commits_has_none(checkout):
+    package, git = checkout
+    git("add", ".")
+    assert provenance.of_checkout(package) is None
+
+
+def test_without_git_there_is_none(committed, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert provenance.of_checkout(committed[0]) is None
+
+
+class Installed:
+    def __init__(self, noted: str | None, place: Path):
+        self.noted, self.place = noted, place
+
+    def read_text(self, name: str) -> str | None:
+        assert name == "direct_url.json"
+        return self.noted
+
+    def locate_file(self, name: str) -> Path:
+        return self.place / name
+
+
+FROM_GIT = json.dumps({"url": "https://a/b", "vcs_info": {"vcs": "git", "commit_id": COMMIT}})
+
+
+@pytest.mark.parametrize(
+    ("noted", "found"),
+    [
+        (FROM_GIT, COMMIT[:12]),
+        (json.dumps({"url": "file:///a", "dir_info": {}}), None),
+        (json.dumps({"vcs_info": {"commit_id": 3}}), None),
+        ("[]", None),
+        ("{", None),
+        (None, None),
+    ],
+)
+def test_an_installation_has_the_commit_that_pip_noted_down(noted, found, tmp_path, monkeypatch):
+    monkeypatch.setattr(metadata, "distribution", lambda _: Installed(noted, tmp_path))
+    assert provenance.of_installation(tmp_path / "slackaug") == found
+
+
+def test_an_installation_of_other_code_has_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(metadata, "distribution", lambda _: Installed(FROM_GIT, tmp_path))
+    assert provenance.of_installation(tmp_path / "copy" / "slackaug") is None
+
+
+def test_code_that_was_never_installed_has_none(tmp_path, monkeypatch):
+    def missing(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", missing)
+    assert provenance.of_installation(tmp_path) is None
+
+
+@pytest.mark.parametrize(("checkout", "found"), [("abc+", "abc+"), (None, "def")])
+def test_a_checkout_counts_before_an_installation(checkout, found, monkeypatch):
+    monkeypatch.setattr(provenance, "of_checkout", lambda _: checkout)
+    monkeypatch.setattr(provenance, "of_installation", lambda _: "def")
+    assert provenance.commit.__wrapped__() == found
+
+
+def test_it_is_part_of_what_a_result_depends_on(monkeypatch):
+    monkeypatch.setattr(provenance, "commit", lambda: "abc")
+    assert folders.environment()["commit"] == "abc"
