@@ -145,9 +145,6 @@ def search(
     ] = False,
     size: SizeOption = None,
     margin: MarginOption = None,
-    try_margin: Annotated[
-        bool, typer.Option("--try-margin", help="Pre-train with and without a margin, and keep what is better.")
-    ] = False,
     flip: FlipOption = None,
     skip_bad: SkipBadOption = False,
     balanced: BalancedOption = None,
@@ -159,9 +156,7 @@ def search(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write scalars and the pie for TensorBoard, too.")
     ] = False,
-    engine: Annotated[
-        str, typer.Option(help="fast: compiled and captured where it can be (a GPU); or plain.")
-    ] = "fast",
+    engine: Annotated[str, typer.Option(help="compiled, and captured where it can be (a GPU); or plain.")] = "compiled",
 ) -> None:
     """Learn an augmentation policy for your images. Test images are never looked at."""
     from .commands import search as api
@@ -185,7 +180,6 @@ def search(
         dry_run=dry_run,
         size=size,
         margin=margin,
-        try_margin=try_margin,
         flip=flip,
         skip_bad=skip_bad,
         balanced=balanced,

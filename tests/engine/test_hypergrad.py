@@ -16,8 +16,10 @@ from torch.nn.functional import cross_entropy
 import oracles
 from slackaug.augment.apply import SPACES, Composites, Space, augment
 from slackaug.augment.policy import Policy
-from slackaug.engine import hypergrad
-from slackaug.methods import slack
+from slackaug.engine import passes
+from slackaug.engine.chance import Drawn, scalar
+from slackaug.methods import budget, rules, slack
+from slackaug.methods.slack_config import SearchConfig
 from slackaug.models import initialise
 from slackaug.rng import generator
 
@@ -61,7 +63,7 @@ class Problem:
         self.model = tiny_model()
         self.images, self.val_images = torch.randint(0, 256, (2, 6, 3, 6, 6), generator=draw, dtype=torch.uint8)
         self.labels, self.val_labels = torch.arange(6) % 3, (torch.arange(6) + 1) % 3
-        self.theta = hypergrad.flatten_(self.model)
+        self.theta = passes.flatten_(self.model)
         self.sizes = [p.numel() for p in self.model.parameters()]
 
     def loss(self, theta: Tensor, floats: Tensor, labels: Tensor) -> Tensor:
@@ -96,11 +98,11 @@ def exact_gradient(
 def estimate(problem: Problem, inputs: list[Tensor], tau: Composites, share: Tensor, phi: Policy):
     """The package's own: a step of SGD without momentum on sum_a share_a g_a, then G_phi at the new theta."""
     model, labels = problem.model, problem.labels
-    g = torch.stack([hypergrad.gradient(cross_entropy(model(floats), labels), model) for floats in inputs])  # (A, P)
+    g = torch.stack([passes.gradient(cross_entropy(model(floats), labels), model) for floats in inputs])  # (A, P)
     problem.theta.sub_(share @ g, alpha=ETA)
-    v = hypergrad.gradient(cross_entropy(model(problem.val_images.double() / 255 - 0.5), problem.val_labels), model)
+    v = passes.gradient(cross_entropy(model(problem.val_images.double() / 255 - 0.5), problem.val_labels), model)
     phi = replace(phi, pi=phi.pi.clone().requires_grad_(), mu=phi.mu.clone().requires_grad_())
-    objective = hypergrad.score_objective(phi.log_prob(tau), hypergrad.alignment(v, g), ETA, share)
+    objective = rules.score_objective(phi.log_prob(tau), g @ v, ETA, share)
     return torch.autograd.grad(objective, (phi.pi, phi.mu))
 
 
@@ -128,13 +130,11 @@ def test_v_at_the_old_theta_would_be_seen():
     problem, phi, tau = Problem(), policy(FREE, 1), every_composite(FREE, 1)
     inputs, share = problem.augmented(tau), phi.probabilities[0]
     exact, _ = exact_gradient(problem, inputs, lambda pi, mu: pi.softmax(-1)[0], phi)
-    g = torch.stack(
-        [hypergrad.gradient(cross_entropy(problem.model(x), problem.labels), problem.model) for x in inputs]
-    )
+    g = torch.stack([passes.gradient(cross_entropy(problem.model(x), problem.labels), problem.model) for x in inputs])
     theta = problem.theta.clone().requires_grad_()
     (v,) = torch.autograd.grad(problem.val_loss(theta), theta)
     pi = phi.pi.clone().requires_grad_()
-    objective = hypergrad.score_objective(replace(phi, pi=pi).log_prob(tau), hypergrad.alignment(v, g), ETA, share)
+    objective = rules.score_objective(replace(phi, pi=pi).log_prob(tau), g @ v, ETA, share)
     (old,) = torch.autograd.grad(objective, pi)
     assert (old - exact).abs().max() > 1e-5
 
@@ -166,21 +166,18 @@ def test_mu_and_pi_by_quadrature_over_the_magnitude():
 
 
 class Enumeration:
-    """An engine that "draws" every composite once: under a uniform policy, 1 / A is then p(tau)."""
+    """Passes, and a policy's draws, of every composite once: under a uniform policy, 1 / A is then p(tau)."""
 
     def __init__(self, problem: Problem, tau: Composites):
-        self.problem, self.tau, self.inputs = problem, tau, problem.augmented(tau)
+        self.problem, self.inputs = problem, problem.augmented(tau)
         self.theta, self.sizes = problem.theta, problem.sizes
 
-    def draw(self, phi: Policy, n: int) -> Composites:
-        return self.tau
-
-    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
+    def train_gradients(self, tau: Composites, drawn: Drawn) -> tuple[Tensor, Tensor]:
         model, labels = self.problem.model, self.problem.labels
         losses = [cross_entropy(model(floats), labels) for floats in self.inputs]
-        return torch.stack([hypergrad.gradient(loss, model) for loss in losses]), torch.stack(losses).detach()
+        return torch.stack([passes.gradient(loss, model) for loss in losses]), torch.stack(losses).detach()
 
-    def val_gradient(self) -> tuple[Tensor, Tensor]:
+    def val_gradient(self, drawn: Drawn) -> tuple[Tensor, Tensor]:
         theta = self.theta.clone().requires_grad_()
         loss = self.problem.val_loss(theta)
         return torch.autograd.grad(loss, theta)[0], loss.detach()
@@ -188,11 +185,15 @@ class Enumeration:
     def average(self, gradient: Tensor) -> Tensor:
         return gradient
 
-    def scheduled(self, name: str, value: float) -> float:
-        return value
 
-    def cold_start(self) -> None:
-        raise AssertionError("a single step starts nothing")
+def every_noise(phi: Policy, tau: Composites) -> Drawn:
+    """Noise that becomes these composites under a uniform policy, and the schedule of a first step."""
+    uniform = torch.stack([(tau.op + 0.5) / len(phi.space), torch.zeros_like(tau.magnitude)])
+    unused, batch = torch.empty(0), torch.empty(0, dtype=torch.int64)
+    normal = tau.magnitude / phi.sigma
+    return Drawn(
+        scalar(ETA), uniform, normal, batch, unused, unused, unused, val_batch=batch, eta=scalar(ETA), spent=scalar(1)
+    )
 
 
 @pytest.mark.parametrize("n_composed", [1, 2])
@@ -206,12 +207,13 @@ def test_take_step_descends_the_enumerated_gradient(n_composed):
         lambda pi, mu: torch.stack([pi.softmax(-1)[k, tau.op[:, k]] for k in range(n_composed)]).prod(0),
         phi,
     )
-    config = slack.SearchConfig(
+    config = SearchConfig(
         n_rounds=1, n_retrain=0, n_unrolled=9, n_composites=len(tau.op), model_lr=ETA, policy_lr=2.0, kl_weight=0.7,
         momentum=0.0, weight_decay=0.0, clip=None,
     )  # fmt: skip
-    engine = Enumeration(problem, tau)
-    state, report = slack.take_step(slack.start(phi, engine), engine, config)
+    start = slack.start(phi, problem.theta)
+    state, report = slack.take_step(start, every_noise(phi, tau), Enumeration(problem, tau), config)
+    assert torch.equal(report.tau.op, tau.op)
     torch.testing.assert_close(state.phi.pi, -2.0 * exact, rtol=0, atol=1e-8)  # at the anchor, KL has no gradient
     assert torch.equal(state.phi.mu, phi.mu)
     assert report.weight.shape == (len(tau.op),)
@@ -223,7 +225,7 @@ def test_take_step_descends_the_enumerated_gradient(n_composed):
 @pytest.mark.parametrize("max_norm", [1e-3, 5.0, 1e3])
 def test_clip_is_torch_s(max_norm):
     g = doubles(4, 50)
-    for row, clipped in zip(g, hypergrad.clip(g, max_norm), strict=True):
+    for row, clipped in zip(g, passes.clip(g, max_norm), strict=True):
         parameter = nn.Parameter(torch.zeros_like(row))
         parameter.grad = row.clone()
         nn.utils.clip_grad_norm_([parameter], max_norm)
@@ -242,22 +244,22 @@ def test_a_baseline_leaves_the_expectation_and_takes_noise_out():
         op = torch.tensor(drawn)
         chances.append(log_p[op].sum().exp().detach())
         for baseline in found:
-            weight = hypergrad.less_the_others(reward[op]) if baseline else reward[op]
-            objective = hypergrad.score_objective(log_p[op], weight, 1.0, 1 / 3)
+            weight = budget.less_the_others(reward[op]) if baseline else reward[op]
+            objective = rules.score_objective(log_p[op], weight, 1.0, 1 / 3)
             found[baseline].append(torch.autograd.grad(objective, logits, retain_graph=True)[0])
     p = torch.stack(chances)[:, None]
     means = {baseline: (p * torch.stack(draws)).sum(0) for baseline, draws in found.items()}
     noise = {b: (p * (torch.stack(draws) - means[b]) ** 2).sum().item() for b, draws in found.items()}
     torch.testing.assert_close(means[True], means[False], rtol=0, atol=1e-12)
     assert noise[True] < 0.1 * noise[False]
-    assert torch.equal(hypergrad.less_the_others(reward[:1]), reward[:1])  # no others
+    assert torch.equal(budget.less_the_others(reward[:1]), reward[:1])  # no others
 
 
 def test_clip_leaves_short_gradients_and_zero_alone_and_none_clips_nothing():
     g = doubles(3, 5)
-    assert torch.equal(hypergrad.clip(g, 100.0), g)
-    assert torch.equal(hypergrad.clip(torch.zeros(2, 5), 5.0), torch.zeros(2, 5))
-    assert torch.equal(hypergrad.clip(100 * g, None), 100 * g)
+    assert torch.equal(passes.clip(g, 100.0), g)
+    assert torch.equal(passes.clip(torch.zeros(2, 5), 5.0), torch.zeros(2, 5))
+    assert torch.equal(passes.clip(100 * g, None), 100 * g)
 
 
 def test_clip_each_is_torch_s_on_one_tensor_at_a_time():
@@ -268,12 +270,12 @@ def test_clip_each_is_torch_s_on_one_tensor_at_a_time():
         parameter.grad = part.clone()
         nn.utils.clip_grad_norm_([parameter], 5.0)
         expected.append(parameter.grad)
-    clipped = hypergrad.clip_each(g, sizes, 5.0)
+    clipped = passes.clip_each(g, sizes, 5.0)
     torch.testing.assert_close(clipped, torch.cat(expected), rtol=1e-6, atol=0)
     norms = torch.stack([part.norm() for part in clipped.split(sizes)])
     assert norms.max() > 4.99  # some were clipped
     assert norms.min() < 4.9  # and some were not
-    assert torch.equal(hypergrad.clip_each(g, sizes, None), g)
+    assert torch.equal(passes.clip_each(g, sizes, None), g)
 
 
 def normed_model(seed: int = 0) -> nn.Module:
@@ -286,7 +288,7 @@ def test_flatten_keeps_the_model_and_rules_it(images):
     model = normed_model()
     floats = images[:, :, :6, :6] / 255
     before, shapes = model(floats), [p.shape for p in model.parameters()]
-    theta = hypergrad.flatten_(model)
+    theta = passes.flatten_(model)
     assert theta.shape == (sum(p.numel() for p in model.parameters()),)
     assert not theta.requires_grad
     assert [p.shape for p in model.parameters()] == shapes
@@ -297,7 +299,7 @@ def test_flatten_keeps_the_model_and_rules_it(images):
 
 def test_load_state_dict_keeps_the_views():
     model, other = normed_model(0), normed_model(1)
-    theta = hypergrad.flatten_(model)
+    theta = passes.flatten_(model)
     model.load_state_dict(other.state_dict())
     expected = torch.cat([p.detach().flatten() for p in other.parameters()])
     assert torch.equal(theta, expected)
@@ -307,8 +309,8 @@ def test_load_state_dict_keeps_the_views():
 
 def test_gradient_is_that_of_backward(images):
     model, floats, labels = normed_model(), images[:, :, :6, :6] / 255, torch.tensor([0, 1, 2, 0])
-    hypergrad.flatten_(model)
-    g = hypergrad.gradient(cross_entropy(model(floats), labels), model)
+    passes.flatten_(model)
+    g = passes.gradient(cross_entropy(model(floats), labels), model)
     assert all(p.grad is None for p in model.parameters())
     cross_entropy(model(floats), labels).backward()
     assert torch.equal(g, torch.cat([p.grad.flatten() for p in model.parameters()]))
@@ -316,7 +318,7 @@ def test_gradient_is_that_of_backward(images):
 
 def test_gradient_of_an_unused_parameter_is_zero():
     model = nn.ModuleDict({"unused": nn.Linear(2, 2), "used": nn.Linear(3, 1)})
-    g = hypergrad.gradient(model["used"](torch.ones(1, 3)).sum(), model)
+    g = passes.gradient(model["used"](torch.ones(1, 3)).sum(), model)
     assert g.tolist() == [0.0] * 6 + [1.0] * 4
 
 
@@ -324,7 +326,7 @@ def test_unchanged_buffers_restores_the_statistics_and_nothing_else(images):
     model, floats = normed_model(), images[:, :, :6, :6] / 255
     model(floats)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    with hypergrad.unchanged_buffers(model):
+    with passes.unchanged_buffers(model):
         model(3 * floats + 1)
         assert not torch.equal(model[1].running_mean, before["1.running_mean"])
         model[4].bias.data.add_(1)

@@ -1,4 +1,4 @@
-"""How the plain engine executes a step: pass after pass, each composite with its own batch-norm statistics."""
+"""How passes are executed as they are written: one after the other, each composite with its own statistics."""
 
 import copy
 
@@ -11,7 +11,8 @@ from slackaug.augment import prepare
 from slackaug.augment.apply import augment
 from slackaug.augment.policy import Policy
 from slackaug.data import Batches, Split
-from slackaug.engine.passes import Normalise, Plain
+from slackaug.engine.chance import Chance, Drawn
+from slackaug.engine.passes import Normalise, Passes
 from tiny import network as net
 
 STREAMS = ("train data", "val data", "policy", "transform", "model")
@@ -27,22 +28,39 @@ TRAIN, VAL = split(30, 0), split(20, 1)
 PHI = Policy.uniform("cifar")
 
 
-def engine(seed: int = 0, phi: Policy = PHI, batch: int = B) -> Plain:
-    return Plain(net(), phi, TRAIN, VAL, batch, {name: rng.generator(seed, name) for name in STREAMS})
+def streams(seed: int = 0) -> dict[str, torch.Generator]:
+    return {name: rng.generator(seed, name) for name in STREAMS}
+
+
+class Made:
+    """Chance and passes, and what one step asks of them."""
+
+    def __init__(self, seed: int = 0, phi: Policy = PHI, batch: int = B, preparation=prepare.AS_STORED):
+        self.phi, self.streams = phi, streams(seed)
+        options = {"flip": phi.flip, "preparation": preparation}
+        self.chance = Chance(TRAIN, VAL, batch, batch, self.streams, **options)
+        self.passes = Passes(net(), phi, TRAIN, VAL, self.streams["model"], preparation)
+        self.model, self.drawn = self.passes.model, Drawn(*[torch.empty(0)] * 7)
+
+    def train(self):
+        """Composites, their gradients and losses."""
+        self.drawn = self.chance.draw(A, len(self.phi.pi), 0.1)
+        tau = self.phi.transport(self.drawn.uniform, self.drawn.normal)
+        return tau, *self.passes.train_gradients(tau, self.drawn)
+
+    def val(self):
+        return self.passes.val_gradient(self.chance.draw_val(self.drawn, 0.1, 1.0))
 
 
 def test_each_composite_is_a_pass_of_its_own():
     """Gradient, loss and statistics are those of single passes in a row, each on its composite's images alone."""
-    plain = engine()
-    tau = plain.draw(PHI, A)
-    g, losses = plain.train_gradients(tau)
-    assert g.shape == (A, sum(p.numel() for p in plain.model.parameters()))
+    made, twin, model = Made(), streams(), net().train()
+    tau, g, losses = made.train()
+    assert g.shape == (A, sum(p.numel() for p in made.model.parameters()))
     assert losses.shape == (A,)
     assert not losses.requires_grad
-
-    streams, model = {name: rng.generator(0, name) for name in STREAMS}, net().train()
-    images, labels = TRAIN.take(Batches(len(TRAIN.labels), B, streams["train data"]).next())
-    all_images = augment(images.repeat(A, 1, 1, 1), tau.repeat(B), streams["transform"], flip=True, fill=PHI.fill)
+    images, labels = TRAIN.take(Batches(len(TRAIN.labels), B, twin["train data"]).next())
+    all_images = augment(images.repeat(A, 1, 1, 1), tau.repeat(B), twin["transform"], flip=True, fill=PHI.fill)
     for a, part in enumerate(all_images.view(A, B, 3, 12, 12)):
         model.zero_grad()
         loss = cross_entropy(model(Normalise(PHI)(part)), labels)
@@ -50,48 +68,51 @@ def test_each_composite_is_a_pass_of_its_own():
         assert losses[a].item() == pytest.approx(loss.item(), rel=1e-6)
         torch.testing.assert_close(g[a], torch.cat([p.grad.flatten() for p in model.parameters()]))
     for name, value in model.state_dict().items():
-        torch.testing.assert_close(plain.model.state_dict()[name], value, msg=name)
-    assert int(plain.model[1].num_batches_tracked) == A
+        torch.testing.assert_close(made.model.state_dict()[name], value, msg=name)
+    assert int(made.model[1].num_batches_tracked) == A
+
+
+def test_composites_are_those_that_a_policy_samples():
+    """Noise drawn ahead becomes what sampling from the same stream gives."""
+    made = Made()
+    tau, *_ = made.train()
+    expected = PHI.sample(A, streams()["policy"])
+    assert all(torch.equal(a, b) for a, b in zip(tau[:3], expected[:3], strict=True))
 
 
 def test_a_single_model_has_nothing_to_average():
     gradient = torch.ones(2)
-    assert engine().average(gradient) is gradient
+    assert Made().passes.average(gradient) is gradient
 
 
 def test_statistics_are_not_shared_between_composites():
     """One pass over all A * B images has another batch-norm, and so other gradients."""
-    plain = engine()
-    tau = plain.draw(PHI, A)
-    g, _ = plain.train_gradients(tau)
-    other = engine()
-    other.draw(PHI, A)
-    images, labels = TRAIN.take(other.train_batches.next())
-    mixed = augment(images.repeat(A, 1, 1, 1), tau.repeat(B), other.streams["transform"], flip=PHI.flip, fill=PHI.fill)
-    cross_entropy(other.model.train()(other.normalise(mixed)), labels.repeat(A)).backward()
-    together = torch.cat([p.grad.flatten() for p in other.model.parameters()])
+    tau, g, _ = Made().train()
+    twin, model, normalise = streams(), net().train(), Normalise(PHI)
+    images, labels = TRAIN.take(Batches(len(TRAIN.labels), B, twin["train data"]).next())
+    mixed = augment(images.repeat(A, 1, 1, 1), tau.repeat(B), twin["transform"], flip=PHI.flip, fill=PHI.fill)
+    cross_entropy(model(normalise(mixed)), labels.repeat(A)).backward()
+    together = torch.cat([p.grad.flatten() for p in model.parameters()])
     assert (g.mean(0) - together).norm() > 0.01 * together.norm()
 
 
 def test_same_streams_give_the_same_and_others_do_not():
     def three_steps(seed: int):
-        plain = engine(seed)
-        return [plain.train_gradients(plain.draw(PHI, A))[0] for _ in range(3)] + [plain.val_gradient()[0]]
+        made = Made(seed)
+        return [made.train()[1] for _ in range(3)] + [made.val()[0]]
 
     assert all(torch.equal(a, b) for a, b in zip(three_steps(0), three_steps(0), strict=True))
     assert not any(torch.equal(a, b) for a, b in zip(three_steps(0), three_steps(1), strict=True))
 
 
 def test_val_pass_has_train_mode_statistics_and_leaves_the_running_ones_alone():
-    plain = engine()
-    plain.train_gradients(plain.draw(PHI, A))
-    before = copy.deepcopy(plain.model.state_dict())
-    twin = copy.deepcopy(plain.model).train()
-    v, loss = plain.val_gradient()
-    assert all(torch.equal(value, before[name]) for name, value in plain.model.state_dict().items())
-    images, labels = VAL.take(
-        Batches(len(VAL.labels), B, {name: rng.generator(0, name) for name in STREAMS}["val data"]).next()
-    )
+    made = Made()
+    made.train()
+    before = copy.deepcopy(made.model.state_dict())
+    twin = copy.deepcopy(made.model).train()
+    v, loss = made.val()
+    assert all(torch.equal(value, before[name]) for name, value in made.model.state_dict().items())
+    images, labels = VAL.take(Batches(len(VAL.labels), B, streams()["val data"]).next())
     expected = cross_entropy(twin(Normalise(PHI)(images)), labels)  # as they are: no composite, no flip
     expected.backward()
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
@@ -101,64 +122,50 @@ def test_val_pass_has_train_mode_statistics_and_leaves_the_running_ones_alone():
 def test_flip_is_the_policy_s():
     """Without transformations, flips are all that happens to the images."""
     space = PHI.space.exclude(*(name for name in PHI.space.names if name != "Identity"))
-    losses = {}
-    for flip in (True, False):
-        phi = Policy.uniform(space, flip=flip)
-        plain = engine(phi=phi)
-        losses[flip] = plain.train_gradients(plain.draw(phi, A))[1]
+    losses = {flip: Made(phi=Policy.uniform(space, flip=flip)).train()[2] for flip in (True, False)}
     assert len(set(losses[False].tolist())) == 1  # the same images A times, each normalised with itself
     assert len(set(losses[True].tolist())) == A
 
 
 def test_cold_start_restores_all_that_a_model_holds():
-    plain = engine()
-    before = copy.deepcopy(plain.model.state_dict())
-    plain.train_gradients(plain.draw(PHI, A))
-    plain.theta.add_(1)
-    plain.cold_start()
-    assert all(torch.equal(value, before[name]) for name, value in plain.model.state_dict().items())
-    plain.theta.zero_()
-    assert all(torch.count_nonzero(p) == 0 for p in plain.model.parameters())  # theta is still the model's
-    assert any(torch.count_nonzero(value) for value in plain.theta_0.values())  # and theta_0 is not
+    made = Made()
+    before = copy.deepcopy(made.model.state_dict())
+    made.train()
+    made.passes.theta.add_(1)
+    made.passes.cold_start()
+    assert all(torch.equal(value, before[name]) for name, value in made.model.state_dict().items())
+    made.passes.theta.zero_()
+    assert all(torch.count_nonzero(p) == 0 for p in made.model.parameters())  # theta is still the model's
+    assert any(torch.count_nonzero(value) for value in made.passes.theta_0.values())  # and theta_0 is not
 
 
-def test_state_decides_all_passes_to_come():
-    plain = engine()
-    plain.train_gradients(plain.draw(PHI, A))
-    plain.val_gradient()
-    saved = plain.get_state()
-    other = engine(seed=5)
-    other.set_state(saved)
+def test_the_model_and_the_state_of_chance_decide_all_passes_to_come():
+    made = Made()
+    made.train()
+    made.val()
+    saved = {"model": copy.deepcopy(made.model.state_dict()), **made.chance.get_state()}
+    other = Made(seed=5)
 
-    def on(engine: Plain):
-        return *engine.train_gradients(engine.draw(PHI, A)), *engine.val_gradient()
+    def on(one: Made):
+        return *one.train()[1:], *one.val()
 
-    expected = on(plain)  # which must not reach into what was saved
-    assert all(torch.equal(a, b) for a, b in zip(on(other), expected, strict=True))
-    other.set_state(saved)
-    assert all(torch.equal(a, b) for a, b in zip(on(other), expected, strict=True))
-
-
-def test_state_decides_the_batches_to_learn_from_too():
-    def make(seed: int) -> Plain:
-        streams = {name: rng.generator(seed, name) for name in STREAMS}
-        return Plain(net(), PHI, TRAIN, VAL, B, streams, train_batch=7)
-
-    def on(engine: Plain):
-        return *engine.train_gradient(engine.draw_each(PHI)), *engine.train_gradients(engine.draw(PHI, A))
-
-    plain, other = make(0), make(5)
-    on(plain)
-    saved = plain.get_state()
-    other.set_state(saved)
-    expected = on(plain)
-    assert all(torch.equal(a, b) for a, b in zip(on(other), expected, strict=True))
+    expected = on(made)  # which must not reach into what was saved
+    for _ in range(2):
+        other.model.load_state_dict(saved["model"])
+        other.chance.set_state(saved)
+        assert all(torch.equal(a, b) for a, b in zip(on(other), expected, strict=True))
 
 
 def test_a_batch_is_at_most_the_half():
-    plain = engine(batch=1000)
-    assert plain.train_batches.next().shape == (30,)
-    assert plain.val_batches.next().shape == (20,)
+    drawn = Made(batch=1000).chance.draw(A, 3, 0.1)
+    assert drawn.batch.shape == (30,)
+    assert Made(batch=1000).chance.draw_val(drawn, 0.1, 1.0).val_batch.shape == (20,)
+
+
+def test_v_has_a_batch_of_its_own():
+    chance = Chance(TRAIN, VAL, 6, 11, streams(), flip=True)
+    drawn = chance.draw_val(chance.draw(A, 3, 0.1), 0.1, 1.0)
+    assert (len(drawn.batch), len(drawn.val_batch)) == (6, 11)
 
 
 def test_normalise_is_mean_zero_and_deviation_one(images):
@@ -173,17 +180,13 @@ def test_normalise_is_mean_zero_and_deviation_one(images):
 
 def test_a_random_window_is_trained_on_and_the_centre_validated():
     preparation = prepare.window((10, 10))
-    ours, twin = (
-        Plain(net(), PHI, TRAIN, VAL, B, {name: rng.generator(0, name) for name in STREAMS}, preparation)
-        for _ in range(2)
-    )
-    tau = ours.draw(PHI, A)
-    _, losses = ours.train_gradients(tau)
-    images, labels = TRAIN.take(twin.train_batches.next())
-    windows = preparation.train(images, twin.streams["transform"])  # once, and then every composite on the same
-    seen = augment(windows.repeat(A, 1, 1, 1), tau.repeat(B), twin.streams["transform"], flip=True, fill=PHI.fill)
-    first = cross_entropy(twin.model.train()(twin.normalise(seen[:B])), labels)
+    made, twin = Made(preparation=preparation), streams()
+    tau, _, losses = made.train()
+    images, labels = TRAIN.take(Batches(len(TRAIN.labels), B, twin["train data"]).next())
+    windows = preparation.train(images, twin["transform"])  # once, and then every composite on the same
+    seen = augment(windows.repeat(A, 1, 1, 1), tau.repeat(B), twin["transform"], flip=True, fill=PHI.fill)
+    first = cross_entropy(net().train()(Normalise(PHI)(seen[:B])), labels)
     assert losses[0].item() == pytest.approx(first.item(), rel=1e-6)
-    images, labels = VAL.take(twin.val_batches.next())
-    expected = cross_entropy(copy.deepcopy(ours.model).train()(twin.normalise(images[:, :, 1:11, 1:11])), labels)
-    assert ours.val_gradient()[1].item() == pytest.approx(expected.item(), rel=1e-6)
+    images, labels = VAL.take(Batches(len(VAL.labels), B, twin["val data"]).next())
+    expected = cross_entropy(copy.deepcopy(made.model).train()(Normalise(PHI)(images[:, :, 1:11, 1:11])), labels)
+    assert made.val()[1].item() == pytest.approx(expected.item(), rel=1e-6)

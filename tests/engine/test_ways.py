@@ -1,6 +1,5 @@
 """Which way is taken; on a machine without a GPU it is always the plain one."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -9,27 +8,35 @@ from torch import nn
 
 from slackaug import rng
 from slackaug.augment.policy import Policy
-from slackaug.data import Split
+from slackaug.auto.stages import Problem, take_one
+from slackaug.config.presets import BLANK
+from slackaug.data import Split, load
 from slackaug.engine import ways
+from slackaug.engine.chance import Chance
 from slackaug.engine.fit import Fit, FitConfig
-from slackaug.engine.gpu.fast import Fast
+from slackaug.engine.gpu.captured import CapturedPasses
 from slackaug.engine.gpu.graphs import NotCaptured
-from slackaug.engine.passes import Plain
-from slackaug.methods.slack import SearchConfig
+from slackaug.engine.passes import Passes
+from slackaug.methods import slack
+from slackaug.methods.slack_config import SearchConfig
 
 PHI = Policy.uniform("cifar")
 DATA = Split(torch.zeros(16, 3, 8, 8, dtype=torch.uint8), torch.arange(16) % 2)
-CONFIG = SearchConfig(batch=4)
+CONFIG = SearchConfig(batch=4, n_composites=3)
+CONFIG_OF_A_RUN = replace(BLANK, search=CONFIG)
 
 
 def net() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
 
 
+def make(name: str, model: nn.Module, streams, try_out=lambda passes: None) -> Passes:
+    return ways.make_passes(name, try_out, model, PHI, DATA, DATA, streams["model"])
+
+
 @pytest.mark.parametrize("name", ways.ENGINES)
 def test_on_the_cpu_a_search_is_plain(name, caplog):
-    made = ways.make_engine(name, CONFIG, net(), PHI, DATA, DATA, CONFIG.batch, rng.streams(0, "search"))
-    assert type(made) is Plain
+    assert type(make(name, net(), rng.streams(0, "search"))) is Passes
     assert not caplog.records
 
 
@@ -38,8 +45,8 @@ def test_on_the_cpu_a_training_is_plain():
 
 
 def test_an_unknown_engine():
-    with pytest.raises(ValueError, match="unknown engine 'fats'; did you mean 'fast'"):
-        ways.make_engine("fats", CONFIG, net(), PHI, DATA, DATA, 4, rng.streams(0, "search"))
+    with pytest.raises(ValueError, match="unknown engine 'plian'; did you mean 'plain'"):
+        make("plian", net(), rng.streams(0, "search"))
 
 
 def test_a_model_that_draws_is_not_captured(caplog):
@@ -57,42 +64,42 @@ def test_out_of_memory_says_what_to_try(monkeypatch):
     )
 
 
-@pytest.mark.parametrize(
-    ("step", "train_batch", "setting"),
-    [
-        (0, 6, "batches of 6 images do not fit .* search.train_batch=3"),
-        (CONFIG.n_retrain, 6, "x 4 images do not fit .* search.batch=2"),
-        (0, None, "x 4 images do not fit .* search.batch=2"),
-        (CONFIG.n_retrain, 1000, "batches of 16 images do not fit .* search.train_batch=8"),
-    ],
-)
-def test_the_step_that_does_not_fit_says_which_batch_to_halve(step, train_batch, setting, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
-    streams, config = rng.streams(0, "search"), replace(CONFIG, n_composites=2, train_batch=train_batch)
-    engine = Plain(net(), PHI, DATA, DATA, 4, streams, train_batch=train_batch)
-    assert re.search(setting, str(ways.too_large(engine, config, step)))
-
-
-class Half(Fast):
+class Half(CapturedPasses):
     """Captures the steps of re-training, and not those of the policy."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options, compiled=False)
 
-    def val_gradient(self):
+    def val_gradient(self, drawn):
         raise NotCaptured("for a test")
 
 
 def test_where_one_kind_of_step_is_not_captured_all_is_as_before(monkeypatch, caplog):
     monkeypatch.setattr(ways, "is_eligible", lambda model, device: True)
     monkeypatch.setattr(ways, "precision", lambda: torch.float32)
-    monkeypatch.setattr(ways, "Fast", Half)
+    monkeypatch.setattr(ways, "CapturedPasses", Half)
     model, streams = net(), rng.streams(0, "search")
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    made = ways.make_engine("fast", CONFIG, model, PHI, DATA, DATA, CONFIG.batch, streams)
-    assert type(made) is Plain
+    chance = Chance(DATA, DATA, 4, 4, streams, flip=True)
+
+    def try_out(passes: Passes) -> None:
+        for step in (0, CONFIG.n_retrain):
+            take_one(chance, passes, slack.start(PHI, passes.theta)._replace(step=step), CONFIG)
+
+    made = make("compiled", model, streams, try_out)
+    assert type(made) is Passes
     assert "(for a test)" in caplog.text
     for found in (made.model.state_dict(), made.theta_0):
         assert all(torch.equal(found[name], value) for name, value in before.items())
-    fresh = rng.streams(0, "search")
-    assert all(torch.equal(streams[name].get_state(), fresh[name].get_state()) for name in fresh)
+
+
+def test_a_step_that_does_not_fit_names_a_batch_to_try(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
+
+    def too_large(*_):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(ways, "make_passes", too_large)
+    problem = Problem(CONFIG_OF_A_RUN, load("digits"))
+    with pytest.raises(ways.OutOfMemory, match=r"3 x 4 images do not fit .* search\.batch=2"):
+        problem.make_search(problem.phi)

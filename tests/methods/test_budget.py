@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from oracles import integrate
 from slackaug.augment.policy import MU_MAX, MU_MIN, Policy, SmoothedUniform
-from slackaug.methods import budget, slack
-from slackaug.methods.slack import SearchConfig
+from slackaug.data import Split
+from slackaug.engine.chance import Chance, scalar
+from slackaug.engine.passes import alone
+from slackaug.methods import budget, rules, slack
+from slackaug.methods.budget import Budget
+from slackaug.methods.slack_config import SearchConfig
+from slackaug.rng import streams
 
 
 def policy(seed: int, spread: float = 1.0) -> Policy:
@@ -32,7 +37,7 @@ def along(phi: Policy, seed: int, scale: float) -> tuple[torch.Tensor, torch.Ten
 )
 def test_the_whole_budget_is_spent_whatever_the_gradient_s_size(seed, spread, scale, kl):
     anchor = policy(seed, spread)
-    moved = budget.move(anchor, *along(anchor, seed + 1, scale), kl)
+    moved = budget.along(anchor, *along(anchor, seed + 1, scale), scalar(kl))
     assert moved.kl(anchor).item() / len(anchor.pi) == pytest.approx(kl, rel=1e-3)
 
 
@@ -40,7 +45,7 @@ def test_it_goes_against_the_gradient():
     anchor = Policy.uniform("cifar")
     gradient = torch.zeros_like(anchor.pi)
     gradient[:, 3] = 1.0
-    moved = budget.move(anchor, gradient, torch.ones_like(anchor.mu), 0.004)
+    moved = budget.along(anchor, gradient, torch.ones_like(anchor.mu), scalar(0.004))
     assert (moved.probabilities[:, 3] < anchor.probabilities[:, 3]).all()
     assert (moved.mu < anchor.mu).all()
 
@@ -51,7 +56,7 @@ def test_equal_rewards_are_equal_moves_however_often_each_is_drawn():
     reward = torch.randn(anchor.pi.shape[1], generator=generator(4), dtype=torch.float64)
     p = anchor.probabilities
     gradient = -p * (reward - (p * reward).sum(-1, keepdim=True))
-    moved = budget.move(anchor, gradient, torch.zeros_like(anchor.mu), 0.004).pi - anchor.pi
+    moved = budget.along(anchor, gradient, torch.zeros_like(anchor.mu), scalar(0.004)).pi - anchor.pi
     moved, reward = (value - value.mean(-1, keepdim=True) for value in (moved, reward.expand_as(p)))
     length = (moved * reward).sum(-1, keepdim=True) / (reward**2).sum(-1, keepdim=True)
     assert (length > 0).all()
@@ -64,7 +69,7 @@ def test_no_other_way_to_spend_the_budget_gains_more():
     gradient = gradient - gradient.mean(-1, keepdim=True)  # as of logits: it sums to zero
 
     def gain(direction: torch.Tensor) -> float:
-        length = budget.length_for_pi(anchor, direction, 1e-6)
+        length = budget.length_for_pi(anchor, direction, scalar(1e-6))
         return float((gradient * length * direction).sum())
 
     best = gain(budget.natural(anchor, gradient))
@@ -82,7 +87,7 @@ def test_a_single_draw_of_what_is_rare_does_not_decide(rare):
     n_draws, p = 1000, anchor.probabilities
     gradient = 0.03 * torch.randn(p.shape, generator=generator(1), dtype=p.dtype) * p  # the noise of many draws
     gradient[:, 4] = 1 / n_draws  # one draw, and a reward of -1
-    moved = budget.move(anchor, gradient, torch.zeros_like(anchor.mu), 0.016)
+    moved = budget.along(anchor, gradient, torch.zeros_like(anchor.mu), scalar(0.016))
     assert moved.kl(anchor).item() / len(anchor.pi) == pytest.approx(0.016, rel=1e-3)
     assert (moved.probabilities[:, 4] > 0.01 * p[:, 4]).all()
 
@@ -93,14 +98,14 @@ def test_where_the_budget_cannot_be_spent_nothing_is_thrown_away():
     anchor.pi[:, 0] = 14.0
     gradient = torch.zeros_like(anchor.pi)
     gradient[:, 0] = -1.0
-    moved = budget.move(anchor, gradient, torch.zeros_like(anchor.mu), 0.016)
+    moved = budget.along(anchor, gradient, torch.zeros_like(anchor.mu), scalar(0.016))
     assert (moved.pi - anchor.pi).abs().max() < 41
     assert (moved.probabilities > 0).all()
 
 
 def test_without_a_gradient_nothing_moves():
     anchor = policy(0)
-    moved = budget.move(anchor, torch.zeros_like(anchor.pi), torch.zeros_like(anchor.mu), 0.004)
+    moved = budget.along(anchor, torch.zeros_like(anchor.pi), torch.zeros_like(anchor.mu), scalar(0.004))
     assert torch.equal(moved.pi, anchor.pi)
     assert torch.equal(moved.mu, anchor.mu)
 
@@ -109,7 +114,7 @@ def test_mu_spends_the_same_budget():
     """KL of the magnitudes, by integration, averaged over what is drawn."""
     anchor = Policy.uniform("cifar")
     _, gradient = along(anchor, 5, 1.0)
-    moved = budget.move(anchor, torch.zeros_like(anchor.pi), gradient, 0.004)
+    moved = budget.along(anchor, torch.zeros_like(anchor.pi), gradient, scalar(0.004))
     total = 0.0
     for p, transform, new, old in zip(anchor.probabilities[0], anchor.space, moved.mu, anchor.mu, strict=True):
         if transform.span is not None:
@@ -126,7 +131,7 @@ def test_mu_spends_the_same_budget():
 def test_mu_stays_in_its_range():
     anchor = replace(Policy.uniform("cifar"), mu=torch.linspace(MU_MIN, MU_MAX, 17, dtype=torch.float64))
     for sign in (-1, 1):
-        moved = budget.move(anchor, torch.zeros_like(anchor.pi), sign * torch.ones_like(anchor.mu), 0.5)
+        moved = budget.along(anchor, torch.zeros_like(anchor.pi), sign * torch.ones_like(anchor.mu), scalar(0.5))
         assert moved.mu.min() >= MU_MIN
         assert moved.mu.max() <= MU_MAX
 
@@ -144,9 +149,62 @@ def test_the_information_is_the_mean_square_of_the_score(high):
 
 
 def test_the_distance_grows_evenly():
-    config = SearchConfig(n_retrain=10, n_unrolled=4, kl_budget=0.016)
-    found = [slack.kl_allowed(10 + step, config) for step in (1, 2, 3, 4)]
-    assert found == pytest.approx([0.001, 0.004, 0.009, 0.016])
+    config = SearchConfig(n_retrain=10, n_unrolled=4, kl_budget=0.016, batch=2)
+    data = Split(torch.zeros(4, 3, 2, 2, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64))
+    chance = Chance(data, data, 2, 2, streams(0, "test"), flip=False)
+    start = slack.start(Policy.uniform("cifar"), torch.zeros(1))
+    found = [slack.draw(start._replace(step=step), chance, config).spent for step in (9, 10, 11, 12, 13)]
+    assert found[0] is None
+    assert [config.kl_budget * spent.item() for spent in found[1:]] == pytest.approx([0.001, 0.004, 0.009, 0.016])
+
+
+def moved(rule, n: int = 5, seed: int = 0, **state):
+    """The state after one move by composites with weights of their own."""
+    phi = policy(seed, 0.5)
+    tau = phi.sample(n, generator(seed))
+    weight = torch.randn(n, generator=generator(seed + 1))
+    data = Split(torch.zeros(4, 3, 2, 2, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64))
+    drawn = Chance(data, data, 2, 2, streams(0, "test"), flip=False).draw(n, 3, 0.1)
+    drawn = drawn._replace(eta=scalar(0.1), spent=scalar(0.25))
+    return rule.move(slack.start(phi, torch.zeros(1))._replace(**state), tau, weight, drawn, alone), tau, weight
+
+
+def test_a_move_spends_its_share_of_the_nats_along_all_gradients_so_far():
+    phi = policy(0, 0.5)
+    sums = along(phi, 7, 1e-2)
+    state, *_ = moved(Budget(nats=0.016), pi_momentum=sums[0], mu_momentum=sums[1])
+    assert state.phi.kl(phi).item() / len(phi.pi) == pytest.approx(0.004, rel=1e-3)
+    expected = budget.along(phi, state.pi_momentum, state.mu_momentum, scalar(0.004))
+    assert torch.equal(state.phi.pi, expected.pi)
+    assert torch.equal(state.phi.mu, expected.mu)
+    alone_state, *_ = moved(Budget(nats=0.016))
+    torch.testing.assert_close(state.pi_momentum - sums[0], alone_state.pi_momentum)
+    torch.testing.assert_close(state.mu_momentum - sums[1], alone_state.mu_momentum)
+
+
+def test_a_composite_is_worth_what_it_is_worth_beyond_the_others_and_positions_share_one_pi():
+    state, tau, w = moved(Budget(nats=0.016))
+    n = len(w)
+    less = torch.stack([w[a] - w[torch.arange(n) != a].mean() for a in range(n)])
+    phi = rules.differentiable(policy(0, 0.5))
+    objective = -0.1 * (less.double() * phi.log_prob(tau)).mean()
+    grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
+    torch.testing.assert_close(state.pi_momentum, grad_pi.mean(0).expand_as(grad_pi), rtol=1e-5, atol=1e-9)
+    torch.testing.assert_close(state.mu_momentum, grad_mu, rtol=1e-5, atol=1e-9)
+    assert (grad_pi[0] - grad_pi[1]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("what", ["learn_pi", "learn_mu"])
+def test_what_is_not_to_be_learned_stays(what):
+    state, *_ = moved(Budget(nats=0.016, **{what: False}))
+    start = policy(0, 0.5)
+    assert torch.equal(state.phi.pi, start.pi) == (what == "learn_pi")
+    assert torch.equal(state.phi.mu, start.mu) == (what == "learn_mu")
+
+
+def test_the_divisor_of_mu_decides_nothing():
+    (a, *_), (b, *_) = (moved(Budget(nats=0.016, mu_divisor=divisor)) for divisor in (1.0, 40.0))
+    torch.testing.assert_close(a.phi.mu, b.phi.mu, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("value", [0.0, -0.1, 1.0, float("nan")])

@@ -15,8 +15,7 @@ from torch.nn.functional import cross_entropy
 from .. import rng
 from ..augment.prepare import Preparation
 from ..data import Split
-from ..engine import hypergrad
-from ..engine.passes import Normalise
+from ..engine.passes import Normalise, unchanged_buffers
 from ..files import finite_or_null
 
 FILE = "calibration.json"  # of a run
@@ -30,16 +29,24 @@ NEAR = 0.05  # of the loss of guessing: as near to it, the classes are not learn
 N_IMAGES = 4096  # at most, for a validation loss
 
 
-class Trial(NamedTuple):
+class RateTrial(NamedTuple):
     model_lr: float
     val_loss: float  # after re-training from theta_0
 
 
 class Calibration(NamedTuple):
     before: float  # the validation loss after pre-training
-    trials: tuple[Trial, ...]
+    trials: tuple[RateTrial, ...]
+    remark: str | None = None  # what a user must know of it
 
-    def is_similar(self, trial: Trial) -> bool:
+    @property
+    def file(self) -> str:
+        return FILE
+
+    def with_trial(self, model_lr: float, val_loss: float) -> "Calibration":
+        return self._replace(trials=(*self.trials, RateTrial(model_lr, val_loss)))
+
+    def is_similar(self, trial: RateTrial) -> bool:
         """False, too, for a loss that is not a number."""
         return trial.val_loss <= self.before * (1 + TOLERANCE)
 
@@ -82,20 +89,20 @@ class Calibration(NamedTuple):
         return f"{found}, which comes nearest: none tried leaves the validation loss about {where}"
 
     def to_json(self) -> dict[str, Any]:
-        """For people; a loss that is not a number is null."""
+        """For a file that people read; a loss that is not a number is null."""
         trials = [(rate, finite_or_null(loss)) for rate, loss in self.trials]
         return {
             "model_lr": self.model_lr,
             "val_loss_after_pretraining": finite_or_null(self.before),
             "trials": [{"model_lr": rate, "val_loss_after_retraining": loss} for rate, loss in trials],
-        }
+        } | ({} if self.remark is None else {"remark": self.remark})
 
     def to_dict(self) -> dict[str, Any]:
-        return {"before": self.before, "trials": [list(trial) for trial in self.trials]}
+        return self._asdict() | {"trials": [list(trial) for trial in self.trials]}
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "Calibration":
-        return cls(saved["before"], tuple(Trial(*trial) for trial in saved["trials"]))
+        return cls(**saved | {"trials": tuple(RateTrial(*trial) for trial in saved["trials"])})
 
 
 def guessing_loss(labels: Tensor) -> float:
@@ -147,7 +154,7 @@ def val_loss(
     """Of val images as they are, in train mode, as the search sees it; leaves no trace."""
     model.train()
     total, n = torch.zeros((), device=val.labels.device), 0
-    with hypergrad.unchanged_buffers(model), rng.as_default(rng.generator(seed, "validation loss")):
+    with unchanged_buffers(model), rng.as_default(rng.generator(seed, "validation loss")):
         for index in mixed_batches(len(val.labels), batch, seed):
             images, labels = val.take(index.to(val.labels.device))
             logits = model(normalise(preparation.test(images)))

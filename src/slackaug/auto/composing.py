@@ -37,6 +37,10 @@ class Composing(NamedTuple):
     least: int = 0  # that can be tried: 1 where none is no choice
     fewest: int = 1  # that rounds can start from
 
+    @property
+    def file(self) -> str:
+        return FILE
+
     def next_number(self) -> int | None:
         """What to try next: one step away from the best, down and then up; none when both of its sides are worse."""
         if not self.losses:

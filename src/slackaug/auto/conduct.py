@@ -1,11 +1,10 @@
-"""A search at work: its folder, what it shows, logs and reports, and how it ends."""
+"""A search and its surroundings: the folder that is held, what is shown and said, how it ends and how to go on."""
 
 import json
 import math
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,21 +12,21 @@ from rich.console import Console
 
 from ..augment.policy import Policy
 from ..augment.stability import CHANCE, agreement_text
+from ..config import parse
 from ..config.layers import is_foreign
 from ..config.presets import DataConfig, RunConfig
-from ..data import Dataset
+from ..data import DataError, Dataset
 from ..exits import Stopped, signals
 from ..machine import default_device
 from ..runs import folders
 from ..runs.ensemble import ALONE, Ensemble, Parted
 from ..runs.folders import Run
-from ..runs.progress import Display, Reading
-from . import calibrate, composing, confirm, learn
+from ..runs.progress import Display, Reading, Standing
+from . import calibrate, composing
 from .calibrate import Calibration
 from .composing import Composing
-from .confirm import Confirmation
 from .learn import Ending
-from .stages import Learner, Progress
+from .stages import Problem, Search, Stage
 
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
 
@@ -37,7 +36,7 @@ class SearchResult(NamedTuple):
     run: Path
 
 
-class Work(NamedTuple):
+class Session(NamedTuple):
     """What a command decides beside the configuration, which is the run's."""
 
     data: str
@@ -49,7 +48,7 @@ class Work(NamedTuple):
     console: Console
     ensemble: Ensemble = ALONE
     watch: Callable[[float], None] | None = None  # is told the share that is done
-    engine: str = "fast"
+    engine: str = "compiled"
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -58,85 +57,140 @@ class Work(NamedTuple):
         words = ["slackaug", "search", self.data, "-o", str(self.folder), "--resume"]
         if config.n_ranks > 1:
             words = ["torchrun", "--nproc-per-node", str(config.n_ranks), "-m", *words]
-        if is_foreign(config.model):
-            words += ["--model", config.model]
         device = "cuda" if config.n_ranks > 1 and self.device.startswith("cuda") else self.device
-        if device != default_device():
-            words += ["--device", device]
-        if self.threads is not None:
-            words += ["--threads", str(self.threads)]
-        if self.tensorboard:
-            words.append("--tensorboard")
-        if self.engine != "fast":
-            words += ["--engine", self.engine]
+        words += ["--model", config.model] if is_foreign(config.model) else []
+        words += ["--device", device] if device != default_device() else []
+        words += [] if self.threads is None else ["--threads", str(self.threads)]
+        words += ["--tensorboard"] * self.tensorboard
+        words += ["--engine", self.engine] if self.engine != "compiled" else []
         return shlex.join(words)
 
 
-def read_data(work: Work, data: DataConfig) -> Dataset:
+class Opened(NamedTuple):
+    """A search that is ready to work, with its folder if this process is the one that writes it."""
+
+    search: Search
+    run: Run | None
+    dataset: Dataset
+    seconds: float  # of work that earlier processes did
+
+
+def read_data(session: Session, data: DataConfig) -> Dataset:
     """The data of a run, from where the command says it is now."""
-    return data.read(Reading(work.console), work.data)
+    return data.read(Reading(session.console), session.data)
 
 
 @contextmanager
-def holding(work: Work, config: RunConfig, open_run: Callable[[], Run]) -> Iterator[Run | None]:
+def begun(session: Session, config: RunConfig, dataset: Dataset, *, overwrite: bool) -> Iterator[Opened]:
+    """A new run."""
+    if len({*session.ensemble.all(dataset.fingerprint)}) > 1:
+        raise DataError(f"{session.data}: is not the same data for all processes of the ensemble")
+    with session.ensemble.together():
+        problem = Problem(config, dataset, session.device, session.ensemble, session.engine)
+        search = Search(problem)
+    for remark in problem.remarks:
+        session.say(remark)
+
+    def create() -> Run:
+        run = Run.create(session.folder, parse.dump(config), overwrite=overwrite)
+        run.write("env.json", json.dumps(folders.environment(), indent=1))
+        return run
+
+    with holding(session, config, create) as run:
+        yield Opened(search, run, dataset, 0.0)
+
+
+@contextmanager
+def holding(session: Session, config: RunConfig, open_run: Callable[[], Run]) -> Iterator[Run | None]:
     """The folder of the run, for the rank that writes it."""
-    with writing(work, config), ExitStack() as held:
+    with writing(session, config), ExitStack() as held:
         run = None
-        with work.ensemble.together(), writing(work, config):
-            if work.ensemble.leads:
+        with session.ensemble.together(), writing(session, config):
+            if session.ensemble.leads:
                 run = held.enter_context(closing(open_run()))
         yield run
 
 
-def writing(work: Work, config: RunConfig) -> AbstractContextManager[None]:
+def writing(session: Session, config: RunConfig) -> AbstractContextManager[None]:
     def how_to_go_on() -> str:
-        has_run = (work.folder / "config.yaml").is_file()
-        return work.resume_command(config) if has_run else "run the same command again"
+        has_run = (session.folder / "config.yaml").is_file()
+        return session.resume_command(config) if has_run else "run the same command again"
 
-    return folders.writing(work.folder, how_to_go_on)
+    return folders.writing(session.folder, how_to_go_on)
 
 
-def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, seconds_before: float) -> SearchResult:
-    def on_composed(found: Composing) -> None:
-        work.say(found.describe())
-        if not found.best:
-            epochs = learner.config.pretrain.epochs
-            work.say(
-                f"that is so after {calibrate.n_epochs(epochs)} of pre-training; for longer trainings, in which more "
-                f"augmentation pays, search with longer ones: --set pretrain.epochs={4 * epochs}"
-            )
-        if run is not None:
-            run.write(composing.FILE, json.dumps(found.to_json(), indent=1))
+class Watch(NamedTuple):
+    """Those who look on while a search works."""
 
-    def on_calibrated(found: Calibration) -> None:
-        work.say(found.describe())
-        stored, config = found.to_json(), learner.config
-        remark, epochs = None, config.pretrain.epochs
-        if not config.balanced:  # whose training has other frequencies than its validation
-            remark = calibrate.remark(found.before, learner.val.labels, epochs, len(learner.phi.pi))
-        remark = remark or calibrate.too_short(found, epochs)
-        if remark is not None:
-            work.say(remark)
-            stored["remark"] = remark
-        if run is not None:
-            run.write(calibrate.FILE, json.dumps(stored, indent=1))
+    on_step: Callable[[Standing, float], None]
+    on_stage: Callable[[Stage], None]
+    should_stop: Callable[[], bool]
+    caught: list[int]  # signals
 
-    def on_confirmed(found: Confirmation) -> None:
-        work.say(found.describe())
-        if run is not None:
-            run.write(confirm.FILE, json.dumps(found.to_json(), indent=1))
 
-    learner.on_composed, learner.on_calibrated, learner.on_confirmed = on_composed, on_calibrated, on_confirmed
-    policy_file = work.folder / folders.POLICY
-    to_go_on = f"To go on: {work.resume_command(learner.config)}"
+@contextmanager
+def watching(session: Session, opened: Opened) -> Iterator[Watch]:
+    """Show, log and report a search on the rank that has the run, and catch what is to stop it."""
+    search, run, dataset, _ = opened
+    if run is not None and session.tensorboard:
+        folder, n_steps = run.path / "tensorboard", search.problem.config.search.n_steps
+        run.loggers.append(folders.tensorboard(folder, search.problem.phi.space.names, n_steps))
+    display = None if run is None else Display(session.console, run.path / "search.log")
+    to_go_on = f"To go on: {session.resume_command(search.problem.config)}"
+
+    def on_step(standing: Standing, elapsed: float) -> None:
+        if display is not None:
+            display.show(standing, elapsed)
+        if session.watch is not None:
+            session.watch(standing.done)
+
+    def on_stage(stage: Stage) -> None:
+        for text in sentences(search, stage):
+            session.say(text)
+
     try:
-        with signals() as caught:
-            ending = execute(work, run, learner, dataset, seconds_before, lambda: bool(caught))
-            (signal_number,) = work.ensemble.agree(caught[0] if caught else 0)
-        policy = work.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.is_file() else None)
+        reported = nullcontext() if run is None else reporting(session, run, dataset)
+        with signals() as caught, reported, nullcontext() if display is None else display:
+            yield Watch(on_step, on_stage, lambda: bool(caught), caught)
     except Parted as parted:
         raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
-    with work.ensemble.together():
+
+
+@contextmanager
+def reporting(session: Session, run: Run, dataset: Dataset) -> Iterator[None]:
+    """report.html is written anew after rounds, and a last time when the work ends, however it does."""
+    from ..report.live import Live  # the page's template engine is not needed for anything else
+
+    live = Live(run.path, dataset, session.say)
+    run.followers.append(live.follow)
+    try:
+        yield
+    finally:
+        live.update(is_running=False)
+
+
+def sentences(search: Search, stage: Stage) -> list[str]:
+    """What a user must know of a stage that is over."""
+    found, config = stage.finding(), search.problem.config
+    if found is None:
+        return []
+    said, epochs = [found.describe()], config.pretrain.epochs
+    if isinstance(found, Composing) and not found.best:
+        said.append(
+            f"that is so after {calibrate.n_epochs(epochs)} of pre-training; for longer trainings, in which more "
+            f"augmentation pays, search with longer ones: --set pretrain.epochs={4 * epochs}"
+        )
+    return said + ([found.remark] if isinstance(found, Calibration) and found.remark is not None else [])
+
+
+def concluded(session: Session, opened: Opened, ending: Ending, caught: list[int]) -> SearchResult:
+    """How a search has ended, and what to do next."""
+    search, run = opened.search, opened.run
+    policy_file, config = session.folder / folders.POLICY, search.problem.config
+    to_go_on = f"To go on: {session.resume_command(config)}"
+    (signal_number,) = session.ensemble.agree(caught[0] if caught else 0)
+    policy = session.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.is_file() else None)
+    with session.ensemble.together():
         if ending is Ending.FINISHED and run is not None:
             run.finish()
     if ending is Ending.STOPPED:
@@ -146,65 +200,19 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
             f"the time limit came before the end of the first round, so there is no policy yet. {to_go_on}"
         )
     if ending is Ending.TIME_LIMIT:
-        rounds, planned = policy.learned["rounds"], learner.config.search.n_rounds
-        open_end = ", and is not confirmed yet" if learner.is_searched else ""
-        work.say(f"time limit: the policy is that of round {rounds} of {planned}{open_end}. {to_go_on}")
-    if run is not None and (agreement := folders.agreement(work.folder)) is not None:
+        rounds, planned = policy.learned["rounds"], config.search.n_rounds
+        open_end = ", and is not confirmed yet" if search.rounds.is_done else ""
+        session.say(f"time limit: the policy is that of round {rounds} of {planned}{open_end}. {to_go_on}")
+    if run is not None and (agreement := folders.agreement(session.folder)) is not None:
         advice = "; slackaug study says whether other splits find the same" if agreement < CHANCE else ""
-        work.say(agreement_text(agreement) + advice)
+        session.say(agreement_text(agreement) + advice)
     share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
     if share < LOW_ENTROPY and composing.number_of(policy):
-        search = learner.config.search
         advice = "a lower search.policy_lr or a higher search.kl_weight"
-        if search.kl_budget is not None:
-            advice = f"a lower search.kl_budget than {search.kl_budget:g}"
-        work.say(f"the policy has collapsed to {share:.0%} of the highest entropy, which rarely helps: try {advice}")
-    work.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
-    if (work.folder / "report.html").is_file():
-        work.say(f"the report is {work.folder / 'report.html'}")
-    return SearchResult(policy, work.folder)
-
-
-def execute(
-    work: Work,
-    run: Run | None,
-    learner: Learner,
-    dataset: Dataset,
-    seconds_before: float,
-    should_stop: Callable[[], bool],
-) -> Ending:
-    """Do the search, and show, log and report it on the rank that has the run."""
-    limit = math.inf if work.time_limit is None else seconds_before + work.time_limit
-    if run is not None and work.tensorboard:
-        folder, n_steps = run.path / "tensorboard", learner.config.search.n_steps
-        run.loggers.append(folders.tensorboard(folder, learner.phi.space.names, n_steps))
-    shown = nullcontext() if run is None else Display(work.console, run.path / "search.log")
-    with nullcontext() if run is None else reporting(work, run, learner, dataset), shown as display:
-
-        def show(progress: Progress, elapsed: float) -> None:
-            if display is not None:
-                display.show(progress, elapsed)
-            if work.watch is not None:
-                work.watch(progress.done)
-
-        return learn.execute(learner, run, show, should_stop, seconds_before=seconds_before, time_limit=limit)
-
-
-@contextmanager
-def reporting(work: Work, run: Run, learner: Learner, dataset: Dataset) -> Iterator[None]:
-    """report.html is written anew after rounds, and a last time when the work ends, however it does."""
-    from ..report.board import Pies
-    from ..report.live import Live  # the page's template engine is not needed for anything else
-
-    live = Live(run.path, dataset, work.say)
-    run.followers.append(live.follow)
-    at_the_end: list[Callable[[], None]] = [partial(live.update, is_running=False)]
-    if work.tensorboard:
-        pies = Pies(run.path, run.path / "tensorboard", learner.config.search.n_steps, work.say)
-        run.followers.append(pies.update)
-        at_the_end.append(pies.update)
-    try:
-        yield
-    finally:
-        for write in at_the_end:
-            write()
+        if config.search.kl_budget is not None:
+            advice = f"a lower search.kl_budget than {config.search.kl_budget:g}"
+        session.say(f"the policy has collapsed to {share:.0%} of the highest entropy, which rarely helps: try {advice}")
+    session.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
+    if (session.folder / "report.html").is_file():
+        session.say(f"the report is {session.folder / 'report.html'}")
+    return SearchResult(policy, session.folder)

@@ -106,8 +106,9 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
     if device.startswith("cuda"):
         return learn.search_seconds(config, stand_in, device)
     model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
-    n_passed = config.search.n_composites + (config.search.train_batch or 0) / config.search.batch
-    per_image = PASSES * n_passed * models.flops(model, stand_in.image_size)  # of search.batch, in a step
+    per_image = (
+        PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)
+    )  # of search.batch, in a step
     n_half = len(stand_in.train.labels) // 2
     batch = min(config.search.batch, n_half, max(2, int(STEP_FLOPS / per_image)))
     few = min(config.pretrain.batch, batch * 2)
@@ -116,7 +117,6 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
         config.search,
         batch=batch,
         val_batch=max(2, round(min(config.search.n_val, n_half) / share)),
-        train_batch=config.search.train_batch and max(2, round(min(config.search.train_batch, n_half) / share)),
     )
     small = replace(config, pretrain=replace(config.pretrain, batch=few), search=search)
     each = learn.step_seconds(small, stand_in, device)

@@ -1,9 +1,10 @@
-"""A whole search, from the data to the policy: its stages one after the other, and the files of the run."""
+"""A search at work: its stages one after the other, what it shows, and the files of the run."""
 
+import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -13,10 +14,12 @@ from torch import Tensor
 
 from ..config.presets import RunConfig
 from ..data import Dataset
+from ..engine.fit import Diverged
 from ..methods import slack
 from ..runs.folders import POLICY, Run
+from ..runs.progress import Standing
 from . import composing, steps
-from .stages import Learner, Progress
+from .stages import Problem, Search, Stage, take_one
 from .steps import Steps
 
 CHECKPOINT_SECONDS = 120.0
@@ -25,21 +28,17 @@ TRIALS = ("calibration", "confirmation")  # stages that may diverge, and leave n
 AT_A_TIME, MOST_AT_A_TIME = 0.1, 20  # seconds and steps that are timed together
 
 
-class Diverged(RuntimeError):
-    """A loss is no longer a number."""
-
-
 class Arriving:
-    """Numbers of a step on their way from the device: to look at them at once is to wait for it, so that it idles."""
+    """Numbers of a step on their way from the device: to look at them at once is to wait for it, so it idles."""
 
-    def __init__(self, progress: Progress):
+    def __init__(self, standing: Standing):
         def on_cpu(value: Tensor) -> Tensor:
             return value.to("cpu", non_blocking=True)
 
-        phi = replace(progress.phi, pi=on_cpu(progress.phi.pi), mu=on_cpu(progress.phi.mu))
-        val_loss = None if progress.val_loss is None else on_cpu(progress.val_loss)
-        self.progress = progress._replace(train_loss=on_cpu(progress.train_loss), val_loss=val_loss, phi=phi)
-        self.event = torch.cuda.Event() if progress.train_loss.is_cuda else None
+        phi = replace(standing.phi, pi=on_cpu(standing.phi.pi), mu=on_cpu(standing.phi.mu))
+        val_loss = None if standing.val_loss is None else on_cpu(standing.val_loss)
+        self.standing = standing._replace(train_loss=on_cpu(standing.train_loss), val_loss=val_loss, phi=phi)
+        self.event = torch.cuda.Event() if standing.train_loss.is_cuda else None
         if self.event is not None:
             self.event.record()
 
@@ -47,10 +46,10 @@ class Arriving:
     def is_here(self) -> bool:
         return self.event is None
 
-    def get(self) -> Progress:
+    def get(self) -> Standing:
         if self.event is not None:
             self.event.synchronize()
-        return self.progress
+        return self.standing
 
 
 class Ending(Enum):
@@ -69,10 +68,85 @@ class Clock:
         return time.monotonic() - self.start
 
 
-def execute(
-    learner: Learner,
+class Keeper:
+    """Writes what a search leaves in its run: metrics, policies, checkpoints. Without a run it writes nothing."""
+
+    def __init__(self, search: Search, run: Run | None, clock: Clock):
+        self.search, self.run, self.clock = search, run, clock
+        self.saved_at = time.monotonic()
+        self.arriving: Arriving | None = None
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
+
+    def see(self, standing: Standing) -> None:
+        if standing.step % METRICS_EVERY == 0 or standing.step == standing.n_steps:
+            self.look()
+            self.arriving = Arriving(standing)
+            if self.arriving.is_here:
+                self.look()
+
+    def look(self) -> None:
+        """At the numbers that were seen last, which have arrived by now."""
+        if self.arriving is not None:
+            seen, self.arriving = self.arriving.get(), None
+            is_finite = self.check_finite(seen, [seen.train_loss, seen.val_loss, seen.phi.pi, seen.phi.mu])
+            if self.run is not None and is_finite and seen.stage not in TRIALS:  # of which parts would be there twice
+                self.run.add_metrics(metrics(seen))
+
+    def save(self, standing: Standing) -> None:
+        search, run = self.search, self.run
+        self.look()
+        self.check_finite(standing, [search.theta, standing.phi.pi, standing.phi.mu])
+        states = search.problem.ensemble.gather_states(search.get_state())
+        if run is not None and states is not None:
+            stage_ended = standing.step == standing.n_steps
+            if standing.round and stage_ended:  # first: a checkpoint that ends a search says that it is there
+                assert search.rounds.state is not None
+                learned = replace(search.rounds.learned, learned=about(search, self.clock()))
+                run.write(f"policies/round_{search.rounds.state.round:02d}.json", learned.dumps())
+                save_result(run, search, self.clock())
+            elif search.is_finished:
+                save_result(run, search, self.clock())
+            run.save_checkpoint(pack(states) | {"seconds": self.clock()})
+            if stage_ended and not search.is_finished:
+                for follow in run.followers:
+                    follow()
+        self.saved_at = time.monotonic()
+
+    def check_finite(self, standing: Standing, values: list[Tensor | None]) -> bool:
+        """The losses and the policy, and of what is about to be saved the model; on any rank. Trials may diverge."""
+        search, config = self.search, self.search.problem.config
+        is_finite = all(value is None or torch.isfinite(value).all().item() for value in values)
+        is_trial = standing.stage in TRIALS or (standing.stage == "pre-training" and config.n_composed is None)
+        if is_trial or not any(search.problem.ensemble.agree(not is_finite)):
+            return is_finite
+        lr = (
+            {"search.model_lr": search.rounds.config.model_lr}
+            if standing.round
+            else {"pretrain.lr": config.pretrain.lr}
+        )
+        where = f"round {standing.round}, step {standing.step}" if standing.round else f"step {standing.step}"
+        is_kept = self.run is not None and self.run.checkpoints.paths()
+        kept = "the last checkpoint is from before" if is_kept else "there was no checkpoint yet"
+        advice = " ".join(f"--set {setting}={value / 4:g}" for setting, value in lr.items())
+        raise Diverged(
+            f"the loss or the model is no longer a number ({standing.stage}, {where}); {kept}. "
+            f"Try a lower rate, from the start: --overwrite {advice}"
+        )
+
+    def keep_finding(self, stage: Stage) -> None:
+        found = stage.finding()
+        if found is not None and self.run is not None:
+            self.run.write(found.file, json.dumps(found.to_json(), indent=1))
+
+
+def learn(
+    search: Search,
     run: Run | None,
-    on_step: Callable[[Progress, float], None],
+    on_step: Callable[[Standing, float], None],
+    on_stage: Callable[[Stage], None],
     should_stop: Callable[[], bool],
     *,
     seconds_before: float = 0.0,
@@ -82,70 +156,27 @@ def execute(
 
     In an ensemble all ranks do this in step; those without a run write nothing.
     """
-    ensemble, clock = learner.ensemble, Clock(seconds_before)
-    saved_at = time.monotonic()
-    arriving: Arriving | None = None
-
-    def look() -> None:
-        nonlocal arriving
-        if arriving is not None:
-            seen, arriving = arriving.get(), None
-            is_finite = check_finite(learner, run, seen, [seen.train_loss, seen.val_loss, seen.phi.pi, seen.phi.mu])
-            if run is not None and is_finite and seen.stage not in TRIALS:  # of which parts would be there twice
-                record(run, seen)
-
-    def save(progress: Progress) -> None:
-        nonlocal saved_at
-        check_finite(learner, run, progress, [learner.theta, progress.phi.pi, progress.phi.mu])
-        states = ensemble.gather_states(learner.get_state())
-        if run is not None and states is not None:
-            if progress.round and progress.step == progress.n_steps:
-                save_policy(run, learner, clock())  # first: a checkpoint that ends a search says that it is there
-            elif learner.is_finished:
-                save_result(run, learner, clock())
-            run.save_checkpoint(pack(states) | {"seconds": clock()})
-            if progress.step == progress.n_steps and not learner.is_finished:
-                for follow in run.followers:
-                    follow()
-        saved_at = time.monotonic()
-
-    for progress in work(learner):
-        if progress.step % METRICS_EVERY == 0 or progress.step == progress.n_steps:
-            look()
-            arriving = Arriving(progress)
-            if arriving.is_here:
-                look()
-        on_step(progress, clock())
-        stage_ended = progress.step == progress.n_steps
-        is_due = time.monotonic() - saved_at > CHECKPOINT_SECONDS
-        # asked once: what is acted upon is saved
-        stop, too_long, is_due = map(bool, ensemble.agree(should_stop(), clock() > time_limit, is_due))
-        if stage_ended or stop or too_long or is_due:
-            look()
-            save(progress)
-        if learner.is_finished:
-            break
-        if stop or too_long:
-            return Ending.STOPPED if stop else Ending.TIME_LIMIT
+    ensemble, clock = search.problem.ensemble, Clock(seconds_before)
+    keeper = Keeper(search, run, clock)
+    for stage in search.stages:
+        if stage.is_done:
+            keeper.keep_finding(stage)  # a process may have died before it did
+            continue
+        for standing in stage.run():
+            standing = standing._replace(done=steps.share_done(search))
+            keeper.see(standing)
+            on_step(standing, clock())
+            stage_ended = standing.step == standing.n_steps
+            # asked once: what is acted upon is saved
+            wishes = ensemble.agree(should_stop(), clock() > time_limit, keeper.is_due)
+            stop, too_long, is_due = map(bool, wishes)
+            if stage_ended or stop or too_long or is_due:
+                keeper.save(standing)
+            if (stop or too_long) and not search.is_finished:
+                return Ending.STOPPED if stop else Ending.TIME_LIMIT
+        keeper.keep_finding(stage)
+        on_stage(stage)
     return Ending.FINISHED
-
-
-def work(learner: Learner) -> Iterator[Progress]:
-    if learner.state is None:
-        yield from learner.pretrain()
-        composed = learner.composing
-        if composed is not None and not math.isfinite(composed.losses[composed.n_positions]):
-            raise Diverged(
-                "the model is no longer a number after pre-training, however many transformations are composed; try a "
-                f"lower rate, from the start: --overwrite --set pretrain.lr={learner.config.pretrain.lr / 4:g}"
-            )
-        if learner.needs_calibration:
-            yield from learner.calibrate()
-        learner.begin_search()
-    if not learner.is_searched:
-        yield from learner.search()
-    if learner.confirmation is not None:
-        yield from learner.confirm()
 
 
 def pack(states: list[dict[str, Any]]) -> dict[str, Any]:
@@ -158,60 +189,34 @@ def unpack(saved: dict[str, Any]) -> list[dict[str, Any]]:
     return states
 
 
-def check_finite(learner: Learner, run: Run | None, progress: Progress, values: list[Tensor | None]) -> bool:
-    """The losses and the policy, and of what is about to be saved the model; on any rank. Trials may diverge."""
-    is_finite = all(value is None or torch.isfinite(value).all().item() for value in values)
-    is_trial = progress.stage in TRIALS or (progress.stage == "pre-training" and learner.config.n_composed is None)
-    if is_trial or not any(learner.ensemble.agree(not is_finite)):
-        return is_finite
-    config = learner.config
-    lr = {"search.model_lr": learner.search_config.model_lr} if progress.round else {"pretrain.lr": config.pretrain.lr}
-    where = f"round {progress.round}, step {progress.step}" if progress.round else f"step {progress.step}"
-    is_kept = run is not None and run.checkpoints.paths()
-    kept = "the last checkpoint is from before" if is_kept else "there was no checkpoint yet"
-    advice = " ".join(f"--set {setting}={value / 4:g}" for setting, value in lr.items())
-    raise Diverged(
-        f"the loss or the model is no longer a number ({progress.stage}, {where}); {kept}. "
-        f"Try a lower rate, from the start: --overwrite {advice}"
-    )
-
-
-def record(run: Run, progress: Progress) -> None:
+def metrics(standing: Standing) -> dict[str, Any]:
     """A line of metrics.jsonl."""
-    metrics: dict[str, Any] = {
-        "stage": progress.stage,
-        "round": progress.round,
-        "step": progress.step,
-        "train_loss": progress.train_loss.item(),
+    found: dict[str, Any] = {
+        "stage": standing.stage,
+        "round": standing.round,
+        "step": standing.step,
+        "train_loss": standing.train_loss.item(),
     }
-    if not progress.round:
-        metrics["n_composed"] = composing.number_of(progress.phi)  # of which several may be tried
-    if progress.val_loss is not None:
-        metrics["val_loss"] = progress.val_loss.item()
-        metrics["entropy"] = progress.phi.entropy().tolist()
-        metrics["pi"] = [[round(p, 6) for p in row] for row in progress.phi.probabilities.tolist()]
-        bounds = zip(progress.phi.space, progress.phi.mu.tolist(), strict=True)
-        metrics["mu"] = [None if transform.span is None else round(mu, 6) for transform, mu in bounds]
-    run.add_metrics(metrics)
+    if not standing.round:
+        found["n_composed"] = composing.number_of(standing.phi)  # of which several may be tried
+    if standing.val_loss is not None:
+        found["val_loss"] = standing.val_loss.item()
+        found["entropy"] = standing.phi.entropy().tolist()
+        found["pi"] = [[round(p, 6) for p in row] for row in standing.phi.probabilities.tolist()]
+        bounds = zip(standing.phi.space, standing.phi.mu.tolist(), strict=True)
+        found["mu"] = [None if transform.span is None else round(mu, 6) for transform, mu in bounds]
+    return found
 
 
-def save_policy(run: Run, learner: Learner, seconds: float) -> None:
-    """The policy of the round that just ended, among the rounds and as policy.json."""
-    assert learner.state is not None
-    n_done = learner.state.round
-    run.write(f"policies/round_{n_done:02d}.json", replace(learner.learned, learned=about(learner, seconds)).dumps())
-    save_result(run, learner, seconds)
-
-
-def save_result(run: Run, learner: Learner, seconds: float) -> None:
+def save_result(run: Run, search: Search, seconds: float) -> None:
     """policy.json: after the confirmation, what is left of the last round's."""
-    run.write(POLICY, replace(learner.result, learned=about(learner, seconds)).dumps())
+    run.write(POLICY, replace(search.result, learned=about(search, seconds)).dumps())
 
 
-def about(learner: Learner, seconds: float) -> dict[str, Any]:
+def about(search: Search, seconds: float) -> dict[str, Any]:
     """How a policy was learned."""
-    assert learner.state is not None
-    config, n_done = learner.config, learner.state.round
+    assert search.rounds.state is not None
+    config, n_done = search.problem.config, search.rounds.state.round
     learned = {
         "preset": config.preset,
         "model": config.model,
@@ -221,8 +226,8 @@ def about(learner: Learner, seconds: float) -> dict[str, Any]:
     }
     if config.n_ranks > 1:
         learned["ranks"] = config.n_ranks
-    if learner.confirmation is not None and learner.is_finished:
-        learned["kept"] = learner.confirmation.strength
+    if search.confirm is not None and search.confirm.found is not None:
+        learned["is_kept"] = search.confirm.found.is_kept
     return learned
 
 
@@ -235,28 +240,24 @@ class StepSeconds(NamedTuple):
     policy: float
 
 
-def search_seconds(
-    config: RunConfig, data: Dataset, device: str, engine_name: str = "fast", n_pretrainings: int = 1
-) -> float:
+def search_seconds(config: RunConfig, data: Dataset, device: str, engine: str = "compiled") -> float:
     """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
-    return whole_seconds(step_seconds(config, data, device, engine_name), config, n_pretrainings)
+    return whole_seconds(step_seconds(config, data, device, engine), config)
 
 
-def whole_seconds(each: StepSeconds, config: RunConfig, n_pretrainings: int = 1) -> float:
-    seconds = Steps(each.pretraining, each.retraining, each.policy)
-    return steps.usual(config, each.n_pretraining, n_pretrainings).at(seconds)
+def whole_seconds(each: StepSeconds, config: RunConfig) -> float:
+    return steps.usual(config, each.n_pretraining).at(Steps(each.pretraining, each.retraining, each.policy))
 
 
-def step_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> StepSeconds:
-    learner = Learner(config, data, device, engine=engine_name)
-    fit_seconds = timed(lambda: learner.fit.step())
-    learner.begin_search()
-    assert learner.engine is not None
-    assert learner.state is not None
-    engine, state, search = learner.engine, learner.state, config.search
-    retrain = timed(lambda: engine.execute(slack.take_step, state, search))
-    unrolled = timed(lambda: engine.execute(slack.take_step, state._replace(step=search.n_retrain), search))
-    return StepSeconds(learner.fit.n_steps, fit_seconds, retrain, unrolled)
+def step_seconds(config: RunConfig, data: Dataset, device: str, engine: str = "compiled") -> StepSeconds:
+    problem, search = Problem(config, data, device, engine=engine), config.search
+    fit = problem.make_fit(problem.phi)
+    fit_seconds = timed(fit.step)
+    chance, passes = problem.make_search(problem.phi)
+    state = slack.start(problem.phi, passes.theta)
+    retrain = timed(lambda: take_one(chance, passes, state, search))
+    unrolled = timed(lambda: take_one(chance, passes, state._replace(step=search.n_retrain), search))
+    return StepSeconds(fit.n_steps, fit_seconds, retrain, unrolled)
 
 
 def timed(step: Callable[[], object]) -> float:
@@ -276,7 +277,7 @@ def timed(step: Callable[[], object]) -> float:
                 raise
             raise ValueError(
                 "with a batch of one image, this network's batch-norm has a single value to normalise; give batches of "
-                "at least 2: pretrain.batch, search.batch and search.train_batch, or evaluate.batch"
+                "at least 2: pretrain.batch, search.batch or evaluate.batch"
             ) from None
         if torch.cuda.is_available():
             torch.cuda.synchronize()

@@ -2,6 +2,8 @@
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,35 +17,38 @@ from ..runs import folders
 from ..runs.ensemble import n_processes
 from ..runs.folders import POLICY, START_ANEW, Run, RunError, what_changed
 from ..runs.progress import duration
-from . import learn
-from .conduct import SearchResult, Work, conduct, holding, read_data, writing
-from .stages import Learner
+from . import learn, steps
+from .conduct import Opened, SearchResult, Session, holding, read_data, writing
+from .stages import Problem, Search
 
 TELLING = 0.1  # share of a search after which its seconds tell of the rest; before, much is compiling and calibration
 
 
-def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
-    """Resume a run from its newest checkpoint, or from its start where there is none."""
-    stored = work.ensemble.lead(lambda: read_config(work.folder))
-    with work.ensemble.together():
-        check_resumable(work, stored, model)
+@contextmanager
+def resumed(session: Session, model: str | None, weights: str | None) -> Iterator[Opened | SearchResult]:
+    """A run from its newest checkpoint, or from its start if there is none; the result of one that is finished."""
+    stored = session.ensemble.lead(lambda: read_config(session.folder))
+    with session.ensemble.together():
+        check_resumable(session, stored, model)
         if weights is not None:
             stored = found_elsewhere(stored, weights)
-    if work.ensemble.lead(lambda: folders.is_finished(work.folder)):
+    if session.ensemble.lead(lambda: folders.is_finished(session.folder)):
         # Neither its data nor its network are needed, nor a checkpoint.
-        work.say(f"{work.folder}: this search is finished; its policy is {work.folder / POLICY}")
-        return SearchResult(work.ensemble.lead(lambda: Policy.load(work.folder / POLICY)), work.folder)
-    with holding(work, stored, lambda: Run(work.folder)) as run:
-        with work.ensemble.together(), writing(work, stored):
-            dataset = read_data(work, stored.data)
-            check_data(dataset, work.data, stored.data)
-            has_state = work.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
+        session.say(f"{session.folder}: this search is finished; its policy is {session.folder / POLICY}")
+        policy = session.ensemble.lead(lambda: Policy.load(session.folder / POLICY))
+        yield SearchResult(policy, session.folder)
+        return
+    with holding(session, stored, lambda: Run(session.folder)) as run:
+        with session.ensemble.together(), writing(session, stored):
+            dataset = read_data(session, stored.data)
+            check_data(dataset, session.data, stored.data)
+            has_state = session.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
             start = replace(stored, weights=None) if has_state else layers.known_weights(stored)
-            learner = Learner(start, dataset, work.device, work.ensemble, work.engine)
-        seconds = restore(work, run, learner)
-        if run is not None and learner.is_finished and not (work.folder / POLICY).is_file():  # somebody removed it
-            learn.save_result(run, learner, seconds)
-        return conduct(work, run, learner, dataset, seconds)
+            search = Search(Problem(start, dataset, session.device, session.ensemble, session.engine))
+        seconds = restore(session, run, search)
+        if run is not None and search.is_finished and not (session.folder / POLICY).is_file():  # somebody removed it
+            learn.save_result(run, search, seconds)
+        yield Opened(search, run, dataset, seconds)
 
 
 def check_data(dataset: Dataset, place: str, stored: DataConfig) -> None:
@@ -54,14 +59,14 @@ def check_data(dataset: Dataset, place: str, stored: DataConfig) -> None:
         raise DataError(f"{place}: is not the data of this run (another fingerprint than that of {stored.source})")
 
 
-def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:
+def check_resumable(session: Session, stored: RunConfig, model: str | None) -> None:
     if model != (stored.model if is_foreign(stored.model) else None):  # a file alone may not name code to run
         expected = f"give --model {stored.model}" if is_foreign(stored.model) else "do not give --model"
         raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
-    if stored.n_ranks != work.ensemble.n_ranks:
+    if stored.n_ranks != session.ensemble.n_ranks:
         raise RunError(
-            f"{work.folder}: this run has {n_processes(stored.n_ranks)}, not "
-            f"{work.ensemble.n_ranks}. To go on: {work.resume_command(stored)}"
+            f"{session.folder}: this run has {n_processes(stored.n_ranks)}, not "
+            f"{session.ensemble.n_ranks}. To go on: {session.resume_command(stored)}"
         )
 
 
@@ -72,34 +77,34 @@ def found_elsewhere(stored: RunConfig, weights: str) -> RunConfig:
     return layers.known_weights(replace(stored, weights=weights))
 
 
-def restore(work: Work, run: Run | None, learner: Learner) -> float:
+def restore(session: Session, run: Run | None, search: Search) -> float:
     """Give every rank its state of the newest checkpoint; the seconds of work that are in it."""
     saved: dict[str, Any] | None = None
-    with work.ensemble.together(), writing(work, learner.config):
+    with session.ensemble.together(), writing(session, search.problem.config):
         if run is not None:
             saved, remarks = run.load_checkpoint()
             for remark in remarks:
-                work.say(remark)
+                session.say(remark)
             if saved is not None and not is_of_a_search(saved):
-                raise NotOurs(work.folder)
+                raise NotOurs(session.folder)
             run.cut_metrics(0 if saved is None else saved["metrics_size"])
-    states = None if run is None else [None] * learner.config.n_ranks if saved is None else learn.unpack(saved)
-    own = work.ensemble.scatter_states(states)
+    states = None if run is None else [None] * search.problem.config.n_ranks if saved is None else learn.unpack(saved)
+    own = session.ensemble.scatter_states(states)
     if own is None:
-        work.say("no checkpoint yet: starting again with the stored configuration")
+        session.say("no checkpoint yet: starting again with the stored configuration")
         return 0.0
     try:
-        learner.set_state(own)
-        share, is_finished = learner.share_done(), learner.is_finished
+        search.set_state(own)
+        share, is_finished = steps.share_done(search), search.is_finished
     except (LookupError, TypeError, AttributeError, ArithmeticError):  # whole, but not what this version writes
-        raise NotOurs(work.folder) from None
+        raise NotOurs(session.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if not is_finished:
         left = f"; about {duration(seconds * (1 - share) / share)} left" if share > TELLING else ""
-        work.say(f"going on after {share:.0%} of the search{left}")
-        changed = None if run is None else what_changed(work.folder)
+        session.say(f"going on after {share:.0%} of the search{left}")
+        changed = None if run is None else what_changed(session.folder)
         if changed is not None:
-            work.say(changed)
+            session.say(changed)
     return seconds
 
 

@@ -1,10 +1,13 @@
-"""The stages of a search and what they hand on: pre-training, with the trials of how much is composed; the calibration
-of a rate; the rounds; and the confirmation of what they have learned."""
+"""The stages of a search: small objects that run from wherever they are, and say what it takes to go on from there.
+
+`paper` has two, lines 2 and 3 to 14 of Algorithm 1: `Pretrain` and `Rounds`. What a new dataset needs beyond that
+stands around them: pre-training with several numbers of transformations, `Calibrate` before the rounds, and `Confirm`.
+"""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import torch
 from torch import Generator, Tensor
@@ -17,31 +20,21 @@ from ..config.presets import RunConfig
 from ..data import Dataset, Split, splits
 from ..data.rows import repeated
 from ..engine import ways, weights
-from ..engine.fit import Fit, predict
-from ..engine.passes import Plain, alone
+from ..engine.chance import Chance
+from ..engine.fit import Diverged, Fit, predict, to_device
+from ..engine.passes import Passes, alone
+from ..engine.state import Report, State
 from ..methods import slack
-from ..methods.slack import SearchConfig
+from ..methods.slack_config import SearchConfig
 from ..runs.ensemble import ALONE, Ensemble
-from . import calibrate, composing, confirm, steps
-from .calibrate import Calibration, Trial
+from ..runs.progress import Standing
+from . import calibrate, composing, confirm
+from .calibrate import Calibration
 from .composing import Composing
 from .confirm import Confirmation
-from .steps import Steps
 
 Weights = dict[str, Tensor]  # of a model, and its buffers, by name
-
-
-class Progress(NamedTuple):
-    """Where a search stands after a step."""
-
-    stage: str  # "pre-training", "calibration", "re-training", "policy" or "confirmation"
-    round: int  # from 1; 0 before the rounds and after them
-    step: int  # done in this stage of this round
-    n_steps: int
-    done: float  # share of the whole search, by images
-    train_loss: Tensor
-    val_loss: Tensor | None
-    phi: Policy
+UNKNOWN = torch.tensor(math.nan)
 
 
 def start_policy(config: RunConfig, data: Dataset) -> Policy:
@@ -54,8 +47,8 @@ def start_policy(config: RunConfig, data: Dataset) -> Policy:
     return replace(phi, dataset=data.fingerprint)
 
 
-class Learner:
-    """The stages of a search, and how to leave and take them up again. Test images have no part in it."""
+class Problem:
+    """What all stages share: the images to learn from, the network, the settings. Test images have no part in it."""
 
     def __init__(
         self,
@@ -63,195 +56,282 @@ class Learner:
         data: Dataset,
         device: str = "cpu",
         ensemble: Ensemble = ALONE,
-        engine: str = "fast",
+        engine: str = ways.ENGINES[0],
     ):
-        self.config, self.ensemble, self.engine_name = config, ensemble, engine
-        self.on_composed: Callable[[Composing], None] = lambda _: None  # for who wants to be told
-        self.on_calibrated: Callable[[Calibration], None] = lambda _: None
-        self.on_confirmed: Callable[[Confirmation], None] = lambda _: None
-        self.calibration: Calibration | None = None
-        self.n_tried = 0  # steps of its trials
+        self.config, self.ensemble, self.engine = config, ensemble, engine
         train, val = data.halves(config.seed)
         if config.balanced:
             index = splits.balanced(val.labels)
             val = Split(repeated(val.images, index), val.labels[index])
         self.train, self.val = to_device(train, device), to_device(val, device)
         self.phi = start_policy(config, data)
-        self.model = models.build(
-            config.model, data.n_classes, data.image_size, rng.generator(config.seed, "model", *ensemble.purpose())
-        )
+        generator = rng.generator(config.seed, "model", *ensemble.purpose())
+        self.model = models.build(config.model, data.n_classes, data.image_size, generator)
         self.remarks = [] if config.weights is None else [weights.load(self.model, config.weights)]
         self.model.to(device)
         self.preparation = prepare.window(data.image_size)
-        self.fit = self.make_fit(self.phi)
-        least = 0 if composing.has_none(self.phi.space) else 1
-        tried = Composing({}, least, config.fewest_composed)
-        self.composing = tried if config.n_composed is None else None  # trials that are done
-        self.first = self.weights() if config.n_composed is None or config.confirm else None  # where trainings start
-        self.theta_0: Weights | None = None  # of the trial that rounds would start from
-        self.confirmation: Confirmation | None = None  # from the end of pre-training on
-        self.trained: float | None = None  # the strength of the policy that `fit` confirms, when rounds are over
-        self.pretrained: dict[str, Any] | None = None  # the state of `fit`, while trials move the model
-        self.engine: Plain | None = None  # from the end of pre-training on, which settles theta_0
-        self.state: slack.State | None = None
-
-    @property
-    def search_config(self) -> SearchConfig:
-        """As it is settled: with the rate that was found by trial, where it was to be."""
-        search = self.config.search
-        return search if self.calibration is None else replace(search, model_lr=self.calibration.model_lr)
-
-    def make_fit(self, phi: Policy) -> Fit:
-        """Pre-training from its start on, with a policy."""
-        streams = self.streams("pre-training")
-        return ways.make_fit("pretrain", self.model, phi, self.train, self.config.pretrain, streams, self.preparation)
-
-    def make_engine(self) -> Plain:
-        """theta_0 is what the model has become."""
-        search, streams = self.search_config, self.streams("search")
-        average = self.ensemble.average if self.ensemble.n_ranks > 1 else alone
-        data = self.train, self.val, search.batch, streams, self.preparation
-        batches = search.val_batch, search.train_batch
-        return ways.make_engine(self.engine_name, search, self.model, self.phi, *data, average, *batches)
-
-    def begin_search(self) -> None:
-        self.engine = self.engine or self.make_engine()  # that of the trials is as new
-        self.state = slack.start(self.phi, self.engine)
+        self.made: tuple[Chance, Passes] | None = None
 
     def streams(self, stage: str) -> dict[str, Generator]:
         return rng.streams(self.config.seed, stage, *self.ensemble.purpose())
 
-    def pretrain(self) -> Iterator[Progress]:
-        while True:
-            yield from self.train_on("pre-training", self.phi)
-            if self.is_composed:
-                break
-            self.judge_composed()
-        if self.config.confirm and self.confirmation is None:
-            if self.composing is None:
-                self.confirmation = Confirmation(self.tempered_loss(), {}, len(self.phi.pi), len(self.phi.pi))
-            else:
-                best = self.composing.best
-                self.confirmation = Confirmation(self.composing.losses[best], {}, best, self.composing.n_positions)
-
-    def train_on(self, stage: str, phi: Policy) -> Iterator[Progress]:
-        n = self.fit.n_steps
-        while self.fit.done < n:
-            loss = self.fit.step()
-            yield Progress(stage, 0, self.fit.done, n, self.share_done(), loss, None, phi)
-
-    @property
-    def is_composed(self) -> bool:
-        """Whether the number of transformations in a composite is settled."""
-        return self.composing is None or self.composing.next_number() is None
-
-    def judge_composed(self) -> None:
-        """Compare this pre-training with those before it; then go to the next one, or back to where rounds start."""
-        assert self.composing is not None
-        assert self.first is not None
-        number = composing.number_of(self.phi)
-        losses = self.composing.losses | {number: self.tempered_loss()}
-        self.composing = self.composing._replace(losses=losses)
-        if self.composing.n_positions == number:
-            self.theta_0 = self.weights()
-        following = self.composing.next_number()
-        if following is not None:
-            self.compose(following, self.first)
-            self.fit = self.make_fit(self.phi)
-            return
-        assert self.theta_0 is not None
-        self.compose(self.composing.n_positions, self.theta_0)
-        self.theta_0 = None
-        if not self.config.confirm:
-            self.first = None
-        self.on_composed(self.composing)
-
-    def compose(self, number: int, start: Weights) -> None:
-        """A uniform policy with so many transformations in a composite, and a network with these weights."""
-        self.phi = composing.uniform(self.phi, number)
-        self.model.load_state_dict(start)
-
     def weights(self) -> Weights:
         return {name: value.clone() for name, value in self.model.state_dict().items()}
 
-    def tempered_loss(self) -> float:
+    def make_fit(self, phi: Policy) -> Fit:
+        """A training with a policy, as pre-training is, from the network as it is."""
+        data = self.train, self.config.pretrain, self.streams("pre-training"), self.preparation
+        return ways.make_fit("pretrain", self.model, phi, *data)
+
+    def make_search(self, phi: Policy) -> tuple[Chance, Passes]:
+        """The chance and the passes of rounds, whose theta_0 is the network as it is; made once."""
+        if self.made is None:
+            search, streams = self.config.search, self.streams("search")
+            batches = search.batch, search.n_val, streams
+            chance = Chance(self.train, self.val, *batches, flip=phi.flip, preparation=self.preparation)
+            average = self.ensemble.average if self.ensemble.n_ranks > 1 else alone
+
+            def try_out(passes: Passes) -> None:
+                for step in dict.fromkeys((0, search.n_retrain)):  # one if nothing is re-trained
+                    take_one(chance, passes, slack.start(phi, passes.theta)._replace(step=step), search)
+
+            before = chance.get_state()
+            data = self.train, self.val, streams["model"], self.preparation, average
+            try:
+                passes = ways.make_passes(self.engine, try_out, self.model, phi, *data)
+            except torch.OutOfMemoryError:
+                images = f"{search.n_composites} x {chance.train_batches.batch} images"
+                raise ways.OutOfMemory(images, "search.batch", chance.train_batches.batch) from None
+            chance.set_state(before)
+            self.made = chance, passes
+        return self.made
+
+    def tempered_loss(self, fit: Fit) -> float:
         """Of validation images, as trainings are tested."""
         val = self.val
         if len(val.labels) > calibrate.N_IMAGES:
             val = val.subset(calibrate.mixed(len(val.labels), self.config.seed))
-        batch = self.config.search.n_val  # which is known to fit
-        logits = predict(self.model, self.fit.normalise, val, batch, self.preparation)
+        logits = predict(self.model, fit.normalise, val, self.config.search.n_val, self.preparation)  # known to fit
         return self.ensemble.average(composing.tempered_loss(logits, val.labels)).item()
 
-    @property
-    def needs_calibration(self) -> bool:
-        return self.config.search.calibrate and self.calibration is None and self.state is None
-
-    def calibrate(self) -> Iterator[Progress]:
-        """Re-training from theta_0 at one rate after the other; then the model is theta_0 again."""
-        search = self.config.search
-        self.pretrained = self.fit.get_state()
-        self.engine = engine = self.make_engine()
-        fresh = engine.get_state()
-        found = Calibration(self.val_loss(), ())
-        while (rate := found.next_rate(search.model_lr)) is not None:
-            tried, state = replace(search, model_lr=rate), slack.start(self.phi, engine)
-            for step in range(1, search.n_retrain + 1):
-                state, report = engine.execute(slack.take_step, state, tried)
-                self.n_tried += 1
-                yield Progress(
-                    "calibration", 0, step, search.n_retrain, self.share_done(), report.train_loss, None, self.phi
-                )
-            found = found._replace(trials=(*found.trials, Trial(rate, self.val_loss())))
-            engine.set_state(fresh)
-        self.calibration, self.pretrained = found, None
-        self.on_calibrated(found)
-
-    def val_loss(self) -> float:
-        """Of the model as it is, without augmentation."""
-        data, config = (self.fit.normalise, self.preparation, self.val), self.config
+    def val_loss(self, passes: Passes) -> float:
+        """Of the network as it is, without augmentation."""
+        data, config = (passes.normalise, self.preparation, self.val), self.config
         loss = calibrate.val_loss(self.model, *data, config.search.n_val, config.seed)
         return self.ensemble.average(loss).item()
 
-    def search(self) -> Iterator[Progress]:
-        assert self.engine is not None
-        assert self.state is not None
-        search = self.search_config
-        for state, report in slack.search(self.state, self.engine, search):
-            self.state = state
-            ended = state.step == 0
-            round_number = state.round + (not ended)
-            step = search.n_steps if ended else state.step
-            stage = "re-training" if report.val_loss is None else "policy"
-            yield Progress(
-                stage,
-                round_number,
-                step,
-                search.n_steps,
-                self.share_done(),
-                report.train_loss,
-                report.val_loss,
-                state.phi,
-            )
 
-    def confirm(self) -> Iterator[Progress]:
-        """Whole trainings with what was learned, until it is settled how much of it is kept."""
-        assert self.confirmation is not None
-        assert self.first is not None
-        n, unknown = self.fit.n_steps, torch.tensor(math.nan)  # the loss, where no step is left to be taken
-        last = Progress("confirmation", 0, n, n, 1.0, unknown, None, self.learned)
-        while (strength := self.confirmation.next_strength()) is not None:
-            tried = confirm.at_strength(self.learned, strength)
-            if self.trained != strength:
-                self.engine = None  # its work is done; the model is another's now
-                self.model.load_state_dict(self.first)
-                self.fit, self.trained = self.make_fit(tried), strength
-            for last in self.train_on("confirmation", tried):
-                yield last
-            losses = self.confirmation.losses | {strength: self.tempered_loss()}
-            self.confirmation = self.confirmation._replace(losses=losses)
-        self.on_confirmed(self.confirmation)
-        yield last._replace(done=1.0, phi=self.result)
+def take_one(chance: Chance, passes: Passes, state: State, search: SearchConfig) -> tuple[State, Report]:
+    step = passes.as_captured(slack.take_step)
+    return step(state, passes.send(slack.draw(state, chance, search)), passes, search)
+
+
+class Stage(Protocol):
+    @property
+    def is_done(self) -> bool: ...
+
+    def run(self) -> Iterator[Standing]:
+        """From where it is to its end; it can be left after any step."""
+        ...
+
+    def get_state(self) -> dict[str, Any]:
+        """What decides all that is to come of this stage, and what later ones need of it."""
+        ...
+
+    def set_state(self, saved: dict[str, Any]) -> None: ...
+
+    def finding(self) -> "Finding | None":
+        """What it has found, when it is done."""
+        ...
+
+
+class Finding(Protocol):
+    @property
+    def file(self) -> str:
+        """The file of the run that keeps it."""
+        ...
+
+    def describe(self) -> str: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def train(name: str, fit: Fit, phi: Policy) -> Iterator[Standing]:
+    while fit.done < fit.n_steps:
+        loss = fit.step()
+        yield Standing(name, 0, fit.done, fit.n_steps, loss, None, phi)
+
+
+class Pretrain:
+    """Line 2: theta_0. Where the number of transformations is to be found, one training for each number tried."""
+
+    name = "pre-training"
+
+    def __init__(self, problem: Problem):
+        self.problem, self.phi, config = problem, problem.phi, problem.config
+        least = 0 if composing.has_none(self.phi.space) else 1
+        self.composing = Composing({}, least, config.fewest_composed) if config.n_composed is None else None
+        self.first = problem.weights() if self.composing is not None or config.confirm else None
+        self.fit = problem.make_fit(self.phi)
+        self.theta_0: Weights | None = (
+            None  # of the trial that rounds would start from; at the end, what they start from
+        )
+        self.loss = math.nan  # of the best training, at the best temperature
+        self.is_done = False
+
+    def run(self) -> Iterator[Standing]:
+        while not self.is_done:
+            yield from train(self.name, self.fit, self.phi)
+            if self.composing is None:
+                if self.problem.config.confirm:
+                    self.loss = self.problem.tempered_loss(self.fit)
+                self.end(self.problem.weights())
+            else:
+                self.composing = self.judge(self.composing)
+
+    def judge(self, before: Composing) -> Composing:
+        """Compare this training with those before it; then to the next one, or back to where rounds start."""
+        number = composing.number_of(self.phi)
+        found = before._replace(losses=before.losses | {number: self.problem.tempered_loss(self.fit)})
+        if found.n_positions == number:
+            self.theta_0 = self.problem.weights()
+        following = found.next_number()
+        if following is not None:
+            assert self.first is not None
+            self.compose(following, self.first)
+            self.fit = self.problem.make_fit(self.phi)
+            return found
+        if not math.isfinite(found.losses[found.n_positions]):
+            raise Diverged(
+                "the model is no longer a number after pre-training, however many transformations are composed; try a "
+                f"lower rate, from the start: --overwrite --set pretrain.lr={self.problem.config.pretrain.lr / 4:g}"
+            )
+        assert self.theta_0 is not None
+        self.compose(found.n_positions, self.theta_0)
+        self.loss = found.losses[found.best]
+        self.end(self.theta_0)
+        return found
+
+    def end(self, theta_0: Weights) -> None:
+        self.theta_0, self.is_done = theta_0, True
+        if not self.problem.config.confirm:
+            self.first = None
+
+    def compose(self, number: int, start: Weights) -> None:
+        """A uniform policy with so many transformations in a composite, and a network with these weights."""
+        self.phi = composing.uniform(self.phi, number)
+        self.problem.model.load_state_dict(start)
+
+    @property
+    def n_trained(self) -> int:
+        """Steps of trainings so far."""
+        earlier = 0 if self.composing is None else len(self.composing.losses)
+        return earlier * self.fit.n_steps + (0 if self.is_done and earlier else self.fit.done)
+
+    def get_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {
+            "is_done": self.is_done,
+            "loss": self.loss,
+            "n_composed": composing.number_of(self.phi),
+        }
+        state |= {} if self.first is None else {"first": self.first}
+        state |= {} if self.theta_0 is None else {"theta_0": self.theta_0}
+        state |= {} if self.composing is None else {"losses": [list(item) for item in self.composing.losses.items()]}
+        return state if self.is_done else state | {"fit": self.fit.get_state()}
+
+    def set_state(self, saved: dict[str, Any]) -> None:
+        self.is_done, self.loss = saved["is_done"], saved["loss"]
+        self.first, self.theta_0 = saved.get("first"), saved.get("theta_0")
+        if self.composing is not None:
+            self.composing = self.composing._replace(losses=dict(saved["losses"]))
+        if self.is_done:
+            self.compose(saved["n_composed"], saved["theta_0"])
+            self.fit.done = self.fit.n_steps
+            return
+        if self.composing is not None:
+            self.compose(saved["n_composed"], saved["fit"]["model"])
+            self.fit = self.problem.make_fit(self.phi)
+        self.fit.set_state(saved["fit"])
+
+    def finding(self) -> Finding | None:
+        return self.composing
+
+
+class Calibrate:
+    """Re-training from theta_0 at one rate after the other. One that was left begins anew."""
+
+    name = "calibration"
+
+    def __init__(self, problem: Problem, pretrain: Pretrain):
+        self.problem, self.pretrain = problem, pretrain
+        self.found: Calibration | None = None
+        self.n_tried = 0  # steps
+
+    @property
+    def is_done(self) -> bool:
+        return self.found is not None
+
+    def run(self) -> Iterator[Standing]:
+        phi, search = self.pretrain.phi, self.problem.config.search
+        chance, passes = self.problem.make_search(phi)
+        fresh = chance.get_state()
+        found = Calibration(self.problem.val_loss(passes), ())
+        while (rate := found.next_rate(search.model_lr)) is not None:
+            tried, state = replace(search, model_lr=rate), slack.start(phi, passes.theta)
+            for step in range(1, search.n_retrain + 1):
+                state, report = take_one(chance, passes, state, tried)
+                self.n_tried += 1
+                yield Standing(self.name, 0, step, search.n_retrain, report.train_loss, None, phi)
+            found = found.with_trial(rate, self.problem.val_loss(passes))
+            passes.cold_start()
+            chance.set_state(fresh)
+        self.found = found._replace(remark=self.remark(found))
+
+    def remark(self, found: Calibration) -> str | None:
+        config, n_composed = self.problem.config, len(self.pretrain.phi.pi)
+        said = None
+        if not config.balanced:  # whose training has other frequencies than its validation
+            labels = self.problem.val.labels
+            said = calibrate.remark(found.before, labels, config.pretrain.epochs, n_composed)
+        return said or calibrate.too_short(found, config.pretrain.epochs)
+
+    def get_state(self) -> dict[str, Any]:
+        return {"found": None if self.found is None else self.found.to_dict()}
+
+    def set_state(self, saved: dict[str, Any]) -> None:
+        self.found = None if saved["found"] is None else Calibration.from_dict(saved["found"])
+
+    def finding(self) -> Finding | None:
+        return self.found
+
+
+class Rounds:
+    """Lines 3 to 14, from theta_0 and the policy of pre-training."""
+
+    def __init__(self, problem: Problem, pretrain: Pretrain, calibrate: Calibrate | None):
+        self.problem, self.pretrain, self.calibrate = problem, pretrain, calibrate
+        self.state: State | None = None
+
+    @property
+    def config(self) -> SearchConfig:
+        """As it is settled: with the rate that was found by trial, if it was to be."""
+        search = self.problem.config.search
+        if self.calibrate is None or self.calibrate.found is None:
+            return search
+        return replace(search, model_lr=self.calibrate.found.model_lr)
+
+    @property
+    def is_done(self) -> bool:
+        return self.state is not None and self.state.round >= self.problem.config.search.n_rounds
+
+    def run(self) -> Iterator[Standing]:
+        chance, passes = self.problem.make_search(self.pretrain.phi)
+        search, first = self.config, self.state or slack.start(self.pretrain.phi, passes.theta)
+        for state, report in slack.rounds(first, chance, passes, search):
+            self.state, ended = state, state.step == 0
+            stage = "re-training" if report.val_loss is None else "policy"
+            where = state.round + (not ended), search.n_steps if ended else state.step, search.n_steps
+            yield Standing(stage, *where, report.train_loss, report.val_loss, state.phi)
 
     @property
     def learned(self) -> Policy:
@@ -260,109 +340,104 @@ class Learner:
         phi = self.state.phi
         return replace(phi, pi=phi.pi.cpu(), mu=phi.mu.cpu())
 
-    @property
-    def result(self) -> Policy:
-        """What is left of it after the confirmation."""
-        if self.confirmation is None or not self.is_finished:
-            return self.learned
-        return self.confirmation.kept(self.learned)
-
-    def share_done(self) -> float:
-        """By images that pass through the model."""
-        n, whole = self.fit.n_steps, steps.usual(self.config, self.fit.n_steps)
-        each = steps.images(self.config.search, len(self.train.labels), self.fit.batches.batch)
-        return self.steps_done(n, whole).at(each) / whole.at(each)
-
-    def steps_done(self, n: int, whole: Steps) -> Steps:
-        """What is left of the usual number of trials when a stage is over counts as done; a training has n steps."""
-        search, confirming = self.config.search, n * len(confirm.STRENGTHS) * self.config.confirm
-        pretraining, calibrating = whole.training - confirming, calibrate.N_USUAL * search.n_retrain * search.calibrate
+    def get_state(self) -> dict[str, Any]:
         if self.state is None:
-            if self.fit.done < n or not self.is_composed:
-                earlier = 0 if self.composing is None else len(self.composing.losses)
-                pretraining = min(earlier * n + self.fit.done, pretraining)
-            return Steps(pretraining, min(self.n_tried, calibrating), 0)
-        confirmed = 0
-        if self.is_searched and self.confirmation is not None and self.trained is not None:
-            confirmed = len(self.confirmation.losses) * n + self.fit.done
-        rounds, step = self.state.round, self.state.step
-        return Steps(
-            pretraining + confirmed,
-            calibrating + rounds * search.n_retrain + min(step, search.n_retrain),
-            rounds * search.n_unrolled + max(step - search.n_retrain, 0),
+            return {}
+        if self.problem.made is None:  # another stage has the network
+            return {"search": self.state.to_dict()}
+        chance, _ = self.problem.made
+        return {"search": self.state.to_dict(), "engine": {"model": self.problem.weights(), **chance.get_state()}}
+
+    def set_state(self, saved: dict[str, Any]) -> None:
+        if not saved:
+            return
+        phi = self.pretrain.phi
+        if "engine" not in saved:
+            self.state = State.from_dict(saved["search"], phi, torch.empty(0))
+            return
+        chance, passes = self.problem.make_search(phi)  # with the theta_0 that pre-training has brought back
+        self.problem.model.load_state_dict(saved["engine"]["model"])
+        chance.set_state(saved["engine"])
+        self.state = State.from_dict(saved["search"], phi, passes.theta)
+
+    def finding(self) -> Finding | None:
+        return None
+
+
+class Confirm:
+    """A whole training with the learned policy, from the start of pre-training and with its draws."""
+
+    name = "confirmation"
+
+    def __init__(self, problem: Problem, pretrain: Pretrain, rounds: Rounds):
+        self.problem, self.pretrain, self.rounds = problem, pretrain, rounds
+        self.fit: Fit | None = None
+        self.found: Confirmation | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.found is not None
+
+    def run(self) -> Iterator[Standing]:
+        learned = confirm.at_strength(self.rounds.learned)
+        if self.fit is None:
+            assert self.pretrain.first is not None
+            self.problem.made = None  # its work is done; the network is another's now
+            self.problem.model.load_state_dict(self.pretrain.first)
+            self.fit = self.problem.make_fit(learned)
+        yield from train(self.name, self.fit, learned)
+        found = self.pretrain.composing
+        n_composed = len(self.pretrain.phi.pi) if found is None else found.best
+        self.found = Confirmation(self.pretrain.loss, self.problem.tempered_loss(self.fit), n_composed)
+        yield Standing(
+            self.name, 0, self.fit.n_steps, self.fit.n_steps, UNKNOWN, None, self.found.kept(self.rounds.learned)
         )
 
-    @property
-    def theta(self) -> Tensor:
-        return self.fit.theta if self.engine is None else self.engine.theta
+    def get_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {} if self.found is None else {"found": self.found._asdict()}
+        return state if self.fit is None else state | {"fit": self.fit.get_state()}
 
-    @property
-    def is_searched(self) -> bool:
-        """Whether all rounds are over."""
-        return self.state is not None and self.state.round >= self.config.search.n_rounds
+    def set_state(self, saved: dict[str, Any]) -> None:
+        if "fit" in saved:
+            self.problem.made = None
+            self.fit = self.problem.make_fit(confirm.at_strength(self.rounds.learned))
+            self.fit.set_state(saved["fit"])
+        if "found" in saved:
+            self.found = Confirmation(**saved["found"])
+
+    def finding(self) -> Finding | None:
+        return self.found
+
+
+class Search:
+    """All stages of a search, and its result."""
+
+    def __init__(self, problem: Problem):
+        self.problem, config = problem, problem.config
+        self.pretrain = Pretrain(problem)
+        self.calibrate = Calibrate(problem, self.pretrain) if config.search.calibrate else None
+        self.rounds = Rounds(problem, self.pretrain, self.calibrate)
+        self.confirm = Confirm(problem, self.pretrain, self.rounds) if config.confirm else None
+        stages: list[Stage | None] = [self.pretrain, self.calibrate, self.rounds, self.confirm]
+        self.stages = [stage for stage in stages if stage is not None]
 
     @property
     def is_finished(self) -> bool:
-        is_confirmed = self.confirmation is None or self.confirmation.next_strength() is None
-        return self.is_searched and is_confirmed
+        return all(stage.is_done for stage in self.stages)
+
+    @property
+    def theta(self) -> Tensor:
+        return torch.cat([p.detach().flatten() for p in self.problem.model.parameters()])
+
+    @property
+    def result(self) -> Policy:
+        """What is left of the learned policy after the confirmation."""
+        learned = self.rounds.learned
+        return learned if self.confirm is None or self.confirm.found is None else self.confirm.found.kept(learned)
 
     def get_state(self) -> dict[str, Any]:
-        """A calibration that is left begins anew: it is as if pre-training had just ended."""
-        state: dict[str, Any] = {} if self.first is None else {"first": self.first}
-        if self.state is None:
-            return state | self.state_of_pretraining()
-        state["search"] = slack.to_tensors(self.state)
-        if self.confirmation is not None:
-            state["confirmation"] = self.confirmation.to_dict()
-        if self.engine is None:
-            return state | {"stage": "confirmation", "trained": self.trained, "fit": self.fit.get_state()}
-        return state | {
-            "stage": "search",
-            "calibration": None if self.calibration is None else self.calibration.to_dict(),
-            "theta_0": self.engine.theta_0,
-            "engine": self.engine.get_state(),
-        }
-
-    def state_of_pretraining(self) -> dict[str, Any]:
-        state: dict[str, Any] = {"stage": "pre-training", "fit": self.pretrained or self.fit.get_state()}
-        if self.theta_0 is not None:
-            state["theta_0"] = self.theta_0
-        if self.composing is not None:
-            losses = [list(item) for item in self.composing.losses.items()]
-            state["composing"] = {"n_composed": composing.number_of(self.phi), "losses": losses}
-        return state
+        return {"stages": [stage.get_state() for stage in self.stages]}
 
     def set_state(self, saved: dict[str, Any]) -> None:
-        self.first = saved.get("first")
-        if saved["stage"] == "pre-training":
-            if self.composing is not None:
-                self.composing = self.composing._replace(losses=dict(saved["composing"]["losses"]))
-                if self.composing.losses and not self.is_composed:
-                    self.theta_0 = saved["theta_0"]
-                self.compose(saved["composing"]["n_composed"], saved["fit"]["model"])
-                self.fit = self.make_fit(self.phi)
-            self.fit.set_state(saved["fit"])
-            return
-        self.composing = None  # it is settled
-        self.phi = composing.uniform(self.phi, len(saved["search"]["pi"]))
-        if "confirmation" in saved:
-            self.confirmation = Confirmation.from_dict(saved["confirmation"])
-        state = slack.from_tensors(saved["search"], self.phi)
-        if saved["stage"] == "confirmation":
-            self.state, self.trained = state, saved["trained"]
-            self.fit = self.make_fit(confirm.at_strength(self.learned, self.trained))
-            self.fit.set_state(saved["fit"])
-            return
-        self.model.load_state_dict(saved["theta_0"])
-        self.fit.done = self.fit.n_steps
-        if saved.get("calibration") is not None:
-            self.calibration = Calibration.from_dict(saved["calibration"])
-        self.engine = None  # theta_0 is another
-        self.begin_search()
-        assert self.engine is not None
-        self.engine.set_state(saved["engine"])
-        self.state = state._replace(theta_momentum=state.theta_momentum.to(self.engine.theta.device))
-
-
-def to_device(split: Split, device: str) -> Split:
-    return Split(split.images.to(device), split.labels.to(device))
+        for stage, state in zip(self.stages, saved["stages"], strict=True):
+            stage.set_state(state)

@@ -1,6 +1,6 @@
 """`slackaug.search`: the command and the function are this one, with the same names."""
 
-import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,19 +9,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..auto import composing, learn, margins
-from ..auto.conduct import SearchResult, Work, conduct, holding, read_data, writing
-from ..auto.resume import go_on
-from ..auto.stages import Learner
+from ..auto import learn
+from ..auto.conduct import Opened, SearchResult, Session, begun, concluded, read_data, watching
+from ..auto.resume import resumed
 from ..config import parse, presets
 from ..config.layers import configure, data_config
 from ..config.presets import RunConfig
-from ..data import DataError, Dataset
+from ..data import Dataset
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
-from ..methods.slack import SearchConfig
+from ..methods.slack_config import SearchConfig
 from ..runs import ensemble, folders
-from ..runs.folders import Run, RunError
+from ..runs.folders import RunError
 from ..runs.progress import duration
 
 LEAST_BATCH, LEAST_COMPOSITES = 16, 2  # that a search makes do with by itself
@@ -44,7 +43,6 @@ def search(
     dry_run: bool = False,
     size: int | None = None,
     margin: bool | None = None,
-    try_margin: bool = False,
     flip: bool | None = None,
     skip_bad: bool = False,
     group_by: str | None = None,
@@ -54,7 +52,7 @@ def search(
     device: str | None = None,
     threads: int | None = None,
     tensorboard: bool = False,
-    engine: str = "fast",
+    engine: str = "compiled",
     estimate: bool = True,
     console: Console | None = None,
     watch: Callable[[float], None] | None = None,
@@ -87,7 +85,7 @@ def search(
             console = Console(quiet=True)
         with ranks.together():
             where = machine(ranks.place(device or default_device()), threads)
-            work = Work(data, Path(out), *where, time_limit, tensorboard, console, ranks, watch, engine)
+            session = Session(data, Path(out), *where, time_limit, tensorboard, console, ranks, watch, engine)
             if resume and (
                 given.keys() - {"model", "weights"}
                 or config
@@ -96,7 +94,6 @@ def search(
                 or dry_run
                 or size
                 or margin is not None
-                or try_margin
                 or skip_bad
                 or group_by
                 or cache
@@ -104,83 +101,59 @@ def search(
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
                 )
-            if try_margin and (size is None or margin):
-                raise DataError("--try-margin needs --size, and stands in place of --margin")
             if tensorboard and not resume and find_spec("tensorboard") is None:
                 raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
             if ranks.leads and not resume and not dry_run:
-                folders.refuse(work.folder, overwrite=overwrite)  # before the data is read, which may take long
+                folders.refuse(session.folder, overwrite=overwrite)  # before the data is read, which may take long
         if resume:
-            return go_on(work, model, None if weights is None else os.fspath(weights))
+            with resumed(session, model, None if weights is None else os.fspath(weights)) as opened:
+                return opened if isinstance(opened, SearchResult) else worked(session, opened)
         with ranks.together():
             reading = {
                 "size": size,
-                "margin": try_margin or margin,  # where both are tried, the one that takes more memory is measured
+                "margin": margin,
                 "skip_bad": skip_bad or None,
                 "group_by": group_by,
                 "cache": cache,
             }
             source = data_config(data, reading, config)
-            dataset = read_data(work, source)
+            dataset = read_data(session, source)
             source = replace(source, fingerprint=dataset.fingerprint)
             chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
-            announce(work, dataset, chosen)
+            announce(session, dataset, chosen)
             if estimate:
-                chosen = estimated(
-                    work, dataset, chosen, is_given=config is not None, assignments=set, try_margin=try_margin
-                )
+                chosen = estimated(session, dataset, chosen, is_given=config is not None, assignments=set)
         if dry_run:
-            work.say(parse.dump(chosen))
+            session.say(parse.dump(chosen))
             return None
-        tried = None
-        if try_margin:
-            chosen, dataset, tried = try_both(work, chosen, dataset)
-        return begin(work, chosen, dataset, tried, overwrite=overwrite)
+        with begun(session, chosen, dataset, overwrite=overwrite) as opened:
+            return worked(session, opened)
 
 
-def try_both(work: Work, config: RunConfig, dataset: Dataset) -> tuple[RunConfig, Dataset, margins.Choice]:
-    """Pre-training with and without a margin, which `dataset` has; the configuration and data of what is better."""
-
-    def prepared(margin: bool) -> tuple[RunConfig, Dataset]:
-        if margin:
-            return config, dataset
-        whole = read_data(work, replace(config.data, margin=False))
-        return replace(config, data=replace(config.data, margin=False, fingerprint=whole.fingerprint)), whole
-
-    def learner_of(margin: bool) -> Learner:
-        with work.ensemble.together():
-            tried, images = prepared(margin)
-            tried = replace(tried, n_composed=tried.n_composed or composing.PAPER, confirm=False)
-            return Learner(tried, images, work.device, work.ensemble, work.engine)
-
-    def keep(losses: dict[bool, float]) -> None:
-        with work.ensemble.together(), writing(work, config):
-            if work.ensemble.leads:
-                trials.write(losses)
-
-    with work.ensemble.together():
-        trials = margins.Trials(work.folder, margins.key(config))
-    found = margins.compare(learner_of, work.say, work.ensemble.lead(trials.read), keep)
-    with work.ensemble.together():
-        return *prepared(found.margin), found
+def worked(session: Session, opened: Opened) -> SearchResult:
+    with watching(session, opened) as watch:
+        limit = math.inf if session.time_limit is None else opened.seconds + session.time_limit
+        looks_on = watch.on_step, watch.on_stage, watch.should_stop
+        ending = learn.learn(opened.search, opened.run, *looks_on, seconds_before=opened.seconds, time_limit=limit)
+    return concluded(session, opened, ending, watch.caught)
 
 
-def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
+def announce(session: Session, dataset: Dataset, config: RunConfig) -> None:
     """What is about to be done."""
     height, width = dataset.image_size
     flip = dataset.flip if config.flip is None else config.flip
-    work.say(
+    session.say(
         f"{dataset.name}: {len(dataset.train.labels):,} training images of {width} x {height} pixels, "
         f"{dataset.n_classes} classes; {len(dataset.test.labels):,} test images, which the search does not see"
     )
     for note in dataset.notes:
-        work.say(note)
-    work.say(
+        session.say(note)
+    session.say(
         f"mirror flips are {'on' if flip else 'off'} ({'--no-flip' if flip else '--flip'} changes that); "
-        f"{basis(config, dataset)}, on {work.device}"
+        f"{basis(config, dataset)}, on {session.device}"
     )
     for line in choices(config, dataset):
-        work.say(line)
+        session.say(line)
 
 
 def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True) -> str:
@@ -222,57 +195,39 @@ def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
         speed = f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position"
     rounds = "1 round" if search.n_rounds == 1 else f"{search.n_rounds} rounds"
     steps = f"{rounds} of {search.n_retrain} + {search.n_unrolled} steps"
-    batch, val_batch = min(search.batch, n_train), min(search.n_val, n_val)
-    if search.train_batch is None:
-        images = f"{search.n_composites} composites of {batch} images in each, and {val_batch} of validation"
-    else:
-        images = (
-            f"{min(search.train_batch, n_train)} images under composites of their own in each; the policy's steps have "
-            f"{search.n_composites} composites of {batch} images, too, and {val_batch} of validation"
-        )
-    shared = "; all positions of a composite have one distribution" if search.tied else ""
-    return f"{steps}, {images}; {rate}; {speed}{shared}"
+    images = f"{search.n_composites} composites of {min(search.batch, n_train)} images in each"
+    shared = "; all positions of a composite have one distribution" if search.kl_budget is not None else ""
+    return f"{steps}, {images}, and {min(search.n_val, n_val)} of validation; {rate}; {speed}{shared}"
 
 
 def estimated(
-    work: Work,
-    dataset: Dataset,
-    config: RunConfig,
-    *,
-    is_given: bool,
-    assignments: Sequence[str],
-    try_margin: bool,
+    session: Session, dataset: Dataset, config: RunConfig, *, is_given: bool, assignments: Sequence[str]
 ) -> RunConfig:
     """Say what it will take; the configuration that fits on the GPU."""
-    n_trials = len(margins.TEXTS) if try_margin else 0
-    config, seconds = fitting(
-        work, dataset, config, is_given=is_given, assignments=assignments, n_pretrainings=1 + n_trials
-    )
-    trials = f", with {n_trials} pre-trainings of --try-margin, which decide data.margin" if try_margin else ""
-    work.say(f"this search takes about {duration(seconds)} here, measured over a few steps{trials}")
+    config, seconds = fitting(session, dataset, config, is_given=is_given, assignments=assignments)
+    session.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
     return config
 
 
 def fitting(
-    work: Work,
+    session: Session,
     dataset: Dataset,
     config: RunConfig,
     *,
     is_given: bool,
     assignments: Sequence[str],
-    n_pretrainings: int = 1,
 ) -> tuple[RunConfig, float]:
     """The configuration with batches that fit on the GPU, where they are not given or the paper's, and its seconds."""
     while True:
         try:
-            return config, learn.search_seconds(config, dataset, work.device, work.engine, n_pretrainings)
+            return config, learn.search_seconds(config, dataset, session.device, session.engine)
         except OutOfMemory as error:
             found = smaller(config, error)
             is_fixed = is_given or {text.partition("=")[0] for text in assignments} & found.keys()
             if not found or is_fixed or config.preset == "paper":
                 raise
             said = " and ".join(f"{setting}={value}" for setting, value in found.items())
-            work.say(f"{error.what} do not fit on the GPU; going on with {said}")
+            session.say(f"{error.what} do not fit on the GPU; going on with {said}")
         for setting, value in found.items():
             config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
 
@@ -289,21 +244,3 @@ def smaller(config: RunConfig, error: OutOfMemory) -> dict[str, int]:
     if error.setting == "search.batch" and search.val_batch is not None:
         found["search.val_batch"] = max(search.val_batch // 2, 1)
     return found
-
-
-def begin(
-    work: Work, config: RunConfig, dataset: Dataset, tried: margins.Choice | None, *, overwrite: bool
-) -> SearchResult:
-    """A new run."""
-    if len({*work.ensemble.all(dataset.fingerprint)}) > 1:
-        raise DataError(f"{work.data}: is not the same data for all processes of the ensemble")
-    with work.ensemble.together():
-        learner = Learner(config, dataset, work.device, work.ensemble, work.engine)
-    for remark in learner.remarks:
-        work.say(remark)
-    with holding(work, config, lambda: Run.create(work.folder, parse.dump(config), overwrite=overwrite)) as run:
-        if run is not None:
-            run.write("env.json", json.dumps(folders.environment(), indent=1))
-            if tried is not None:
-                run.write("preparation.json", json.dumps(tried.to_json(), indent=1))
-        return conduct(work, run, learner, dataset, 0.0)

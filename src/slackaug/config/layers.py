@@ -12,7 +12,7 @@ from ..auto.stages import start_policy
 from ..data import Dataset
 from ..data.sources import located
 from ..engine import weights as start
-from ..methods.slack import SearchConfig
+from ..methods.slack_config import SearchConfig
 from ..runs.ensemble import n_processes
 from . import parse, presets
 from .presets import BLANK, DataConfig, RunConfig

@@ -13,7 +13,7 @@ from ..augment.prepare import SMALL_IMAGE
 from ..data import Dataset, load
 from ..data.options import Progress
 from ..engine.fit import FitConfig
-from ..methods.slack import SearchConfig
+from ..methods.slack_config import SearchConfig
 from ..models import MODELS
 from ..schema import unknown
 
@@ -112,7 +112,6 @@ def kl_budget(n_rounds: int, distance: float = DISTANCE) -> float:
 
 
 PAPER_COMPOSITES = 8
-PAPER_EPOCHS = 7  # of a round: five of re-training, two in which the policy moves
 
 
 def self_tuned(
@@ -122,8 +121,8 @@ def self_tuned(
 
     A round has the steps of five of the paper's epochs to re-train, and of two to move the policy, as far as the ranges
     allow. A step has as many augmented images as the paper's, but of fewer different ones under more composites: at
-    32 x 32 a round goes over the images a quarter as often. More composites, a baseline, a large batch of v, and one pi
-    for all positions leave less noise in the policy (research/notebook.md).
+    32 x 32 a round goes over the images a quarter as often. More composites and a large batch of v leave less noise in
+    the policy (research/notebook.md).
     """
     per_epoch = max(1, n_images // (n_composites * batch // PAPER_COMPOSITES))
     n_retrain, n_unrolled = (
@@ -136,8 +135,6 @@ def self_tuned(
         n_composites=n_composites,
         batch=batch,
         val_batch=val_batch,
-        baseline=True,
-        tied=True,
         model_lr=0.1,
         calibrate=True,
         kl_budget=kl_budget(n_rounds),
@@ -146,11 +143,7 @@ def self_tuned(
 
 
 def quick(data: Dataset, model: str | None = None) -> RunConfig:
-    """A small network and short rounds: minutes on a laptop.
-
-    Its network learns apart, unless a round would then go over the images more often than the paper's: of few images it
-    knows each too well (research/notebook.md).
-    """
+    """A small network and short rounds: minutes on a laptop."""
     n_train = len(data.train.labels)
     search = self_tuned(n_train // 2, 16, 16, 128, n_rounds=5, retrain=range(40, 80), unrolled=range(60, 60))
     return RunConfig(
@@ -159,7 +152,7 @@ def quick(data: Dataset, model: str | None = None) -> RunConfig:
         space=default_space(data),
         n_composed=None,
         pretrain=FitConfig(epochs=epochs_within(28, 500, 5_000, n_train // 2, 32), batch=32, nesterov=False),
-        search=replace(search, train_batch=64 if 64 * search.n_steps <= PAPER_EPOCHS * (n_train // 2) else None),
+        search=search,
         confirm=True,
         evaluate=FitConfig(epochs=epochs_within(5, 1_000, 5_000, n_train, 64), batch=64),
     )

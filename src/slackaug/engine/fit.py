@@ -17,8 +17,7 @@ from ..augment.policy import Policy
 from ..augment.prepare import AS_STORED, Preparation
 from ..data import Batches, Split
 from ..judge.baselines import Method
-from . import hypergrad
-from .passes import Normalise, one_pass
+from .passes import Normalise, clip, flatten_, one_pass, trainable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +51,13 @@ class FitConfig:
 def decaying(model: nn.Module) -> Tensor:
     """(P,): 1 where weight decay applies, 0 for the parameters of batch-norm."""
     exempt = {id(p) for m in model.modules() if isinstance(m, _BatchNorm) for p in m.parameters()}
-    parameters = hypergrad.trainable(model)
+    parameters = trainable(model)
     return torch.cat([torch.full_like(p, float(id(p) not in exempt)).flatten().detach() for p in parameters])
 
 
 def descend(theta: Tensor, momentum: Tensor, g: Tensor, decay: Tensor, lr: Tensor, config: FitConfig) -> None:
     """A step of SGD along the gradient g, in place; all (P,) but lr."""
-    g = hypergrad.clip(g, config.clip) + decay * theta
+    g = clip(g, config.clip) + decay * theta
     momentum.mul_(config.momentum).add_(g)
     g = g + config.momentum * momentum if config.nesterov else momentum
     theta.sub_(lr * g)
@@ -78,7 +77,7 @@ class Fit:
     ):
         self.model, self.policy, self.train, self.config, self.streams = model, policy, train, config, streams
         self.preparation = preparation
-        self.theta = hypergrad.flatten_(model)
+        self.theta = flatten_(model)
         self.decay = config.weight_decay * decaying(model)
         self.momentum = torch.zeros_like(self.theta)
         self.normalise = Normalise(policy).to(train.images.device)
@@ -156,6 +155,14 @@ class Fit:
         self.momentum.copy_(state["momentum"])
         self.batches.set_state(state["batches"])
         rng.set_state(self.streams, state["streams"])
+
+
+class Diverged(RuntimeError):
+    """A loss is no longer a number."""
+
+
+def to_device(split: Split, device: str) -> Split:
+    return Split(split.images.to(device), split.labels.to(device))
 
 
 @torch.no_grad()

@@ -1,20 +1,26 @@
-"""How a step is executed. `Plain` does what is written, pass after pass: the reference."""
+"""Passes of a network over images, and its gradients. All that it learns is one vector theta, and so is a gradient.
 
-from collections.abc import Callable
-from typing import Any
+`Passes` does what is written, pass after pass, in float32: the reference. Axes: A composites, B images of a batch,
+P parameters of the network.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import rng
-from ..augment.apply import Composites, augment
+from ..augment.apply import Composites, Parameters, execute
 from ..augment.policy import Policy
 from ..augment.prepare import AS_STORED, Preparation
-from ..data import Batches, Split
+from ..data import Split
 from ..judge.baselines import Method
-from ..methods.slack import Report, SearchConfig, State, Step
-from . import hypergrad
+from .chance import Drawn
+from .state import Step
+
+Average = Callable[[Tensor], Tensor]
 
 
 class Normalise(nn.Module):
@@ -33,14 +39,65 @@ class Normalise(nn.Module):
         return images * self.scale - self.shift
 
 
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    """Frozen parameters are no part of theta."""
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def flatten_(model: nn.Module) -> Tensor:
+    """Make the model's parameters views of one vector theta (P,), and return it: a change of it changes the model."""
+    parameters = trainable(model)
+    theta = torch.cat([p.detach().flatten() for p in parameters])
+    for p, part in zip(parameters, theta.split([p.numel() for p in parameters]), strict=True):
+        p.data = part.view_as(p)
+    return theta
+
+
+def gradient(loss: Tensor, model: nn.Module) -> Tensor:
+    """(P,)."""
+    parameters = trainable(model)
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    return torch.cat(
+        [(torch.zeros_like(p) if g is None else g).flatten() for p, g in zip(parameters, gradients, strict=True)]
+    )
+
+
+@contextmanager
+def unchanged_buffers(model: nn.Module) -> Iterator[None]:
+    """Passes inside leave no trace in the batch-norm statistics."""
+    before = [buffer.clone() for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, value in zip(model.buffers(), before, strict=True):
+            buffer.copy_(value)
+
+
+def clip(g: Tensor, max_norm: float | None) -> Tensor:
+    """Each gradient (..., P) scaled down to `max_norm`."""
+    if max_norm is None:
+        return g
+    norm: Tensor = torch.linalg.vector_norm(g, dim=-1, keepdim=True)
+    return g * (max_norm / norm.clamp(min=max_norm))
+
+
+def clip_each(g: Tensor, sizes: Sequence[int], max_norm: float | None) -> Tensor:
+    """A gradient (P,) with the part of each of the model's tensors scaled down to `max_norm`."""
+    if max_norm is None:
+        return g
+    norms = torch.stack(torch._foreach_norm(g.split(list(sizes))))  # one kernel on a GPU, where there are many tensors
+    scales = max_norm / norms.clamp(min=max_norm)
+    return g * torch.cat([scale.expand(n) for scale, n in zip(scales, sizes, strict=True)])
+
+
 def one_pass(
     model: nn.Module, normalise: Normalise, images: Tensor, labels: Tensor, stream: Generator
 ) -> tuple[Tensor, Tensor]:
-    """The gradient (P,) of the loss in train mode, and the loss; `stream` is what the model draws from."""
+    """The gradient (P,) of the loss in train mode, and the loss; layers such as dropout draw from `stream`."""
     model.train()
     with rng.as_default(stream):
         loss = cross_entropy(model(normalise(images)), labels)
-    return hypergrad.gradient(loss, model), loss.detach()
+    return gradient(loss, model), loss.detach()
 
 
 def alone(gradient: Tensor) -> Tensor:
@@ -48,8 +105,8 @@ def alone(gradient: Tensor) -> Tensor:
     return gradient
 
 
-class Plain:
-    """One pass per composite, in float32, on the device of the data."""
+class Passes:
+    """What one step of a search asks of a network and of the images: gradients, at what chance has drawn."""
 
     def __init__(
         self,
@@ -57,90 +114,53 @@ class Plain:
         phi: Policy,
         train: Split,
         val: Split,
-        batch: int,
-        streams: dict[str, Generator],
+        stream: Generator,
         preparation: Preparation = AS_STORED,
-        average: Callable[[Tensor], Tensor] = alone,
-        val_batch: int | None = None,
-        train_batch: int | None = None,
+        average: Average = alone,
     ):
-        self.model = model
+        self.model, self.train, self.val, self.stream, self.preparation = model, train, val, stream, preparation
         self.average = average  # of a gradient of phi, over the models of an ensemble
-        self.theta = hypergrad.flatten_(model)
-        self.sizes = [p.numel() for p in hypergrad.trainable(model)]
+        self.theta = flatten_(model)
+        self.sizes = [p.numel() for p in trainable(model)]
         self.theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
         self.normalise = Normalise(phi).to(train.images.device)
-        self.train, self.val = train, val
-        self.train_batches = Batches(len(train.labels), batch, streams["train data"])
-        self.own_batches = None  # of images with composites of their own, if the network learns from such
-        if train_batch is not None:
-            self.own_batches = Batches(len(train.labels), train_batch, streams["train data"])
-        self.val_batches = Batches(len(val.labels), val_batch or batch, streams["val data"])
-        self.streams = streams
-        self.flip, self.fill = phi.flip, phi.fill
-        self.preparation = preparation
+        self.fill = phi.fill
 
-    def execute(self, step: Step, state: State, config: SearchConfig) -> tuple[State, Report]:
-        return step(state, self, config)
+    def train_gradients(self, tau: Composites, drawn: Drawn) -> tuple[Tensor, Tensor]:
+        """A batch of train images under each composite: g (A, P) and the losses (A,)."""
+        images, labels = self.train.take(drawn.batch, drawn.images)
+        images = self.preparation.apply(images, drawn.window)  # once: all composites act on the same
+        parameters = Parameters(tau.repeat(len(labels)), drawn.u, drawn.flip)
+        return self.gradients(self.augment(images.repeat(len(tau.op), 1, 1, 1), parameters), labels)
 
-    def scheduled(self, name: str, value: float) -> float | Tensor:
-        return value
+    def val_gradient(self, drawn: Drawn) -> tuple[Tensor, Tensor]:
+        """A batch of val images as they are: v (P,) and the loss, leaving the batch-norm statistics alone."""
+        assert drawn.val_batch is not None
+        images, labels = self.val.take(drawn.val_batch, drawn.val_images)
+        with unchanged_buffers(self.model):
+            return self.gradient(self.preparation.test(images), labels)
 
     def cold_start(self) -> None:
+        """theta <- theta_0, batch-norm statistics too."""
         self.model.load_state_dict(self.theta_0)
 
-    def draw(self, phi: Policy, n: int) -> Composites:
-        return phi.sample(n, self.streams["policy"])
+    # --- how, which a faster way does in another manner ---------------------------------------------------------------
 
-    def draw_each(self, phi: Policy) -> Composites:
-        assert self.own_batches is not None
-        return self.draw(phi, self.own_batches.batch)
+    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
+        return execute(images, parameters, self.fill)
 
-    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
-        images, labels = self.train.take(self.train_batches.next())
-        images = self.preparation.train(images, self.streams["transform"])  # once: all composites act on the same
-        n_composites, n_images = len(tau.op), len(labels)
-        augmented = augment(
-            images.repeat(n_composites, 1, 1, 1),
-            tau.repeat(n_images),
-            self.streams["transform"],
-            flip=self.flip,
-            fill=self.fill,
-        )
-        passes = [self.one_pass(part, labels) for part in augmented.split(n_images)]  # batch-norm sees one at a time
+    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return one_pass(self.model, self.normalise, images, labels, self.stream)
+
+    def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Of each of A * B images' A parts, one after the other: batch-norm sees one composite at a time."""
+        passes = [self.gradient(part, labels) for part in images.split(len(labels))]
         return torch.stack([g for g, _ in passes]), torch.stack([loss for _, loss in passes])
 
-    def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
-        assert self.own_batches is not None
-        images, labels = self.train.take(self.own_batches.next())
-        images = self.preparation.train(images, self.streams["transform"])
-        augmented = augment(images, tau, self.streams["transform"], flip=self.flip, fill=self.fill)
-        return self.one_pass(augmented, labels)
+    def send(self, drawn: Drawn) -> Drawn:
+        """What was drawn, to where the step wants it."""
+        return drawn.to(self.theta.device)
 
-    def val_gradient(self) -> tuple[Tensor, Tensor]:
-        images, labels = self.val.take(self.val_batches.next())
-        with hypergrad.unchanged_buffers(self.model):
-            return self.one_pass(self.preparation.test(images), labels)
-
-    def one_pass(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return one_pass(self.model, self.normalise, images, labels, self.streams["model"])
-
-    def get_state(self) -> dict[str, Any]:
-        """What decides all passes to come, beside theta_0."""
-        state = {
-            "model": {name: value.clone() for name, value in self.model.state_dict().items()},
-            "train_batches": self.train_batches.get_state(),
-            "val_batches": self.val_batches.get_state(),
-            "streams": rng.get_state(self.streams),
-        }
-        if self.own_batches is not None:
-            state["own_batches"] = self.own_batches.get_state()
-        return state
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.model.load_state_dict(state["model"])
-        self.train_batches.set_state(state["train_batches"])
-        if self.own_batches is not None:
-            self.own_batches.set_state(state["own_batches"])
-        self.val_batches.set_state(state["val_batches"])
-        rng.set_state(self.streams, state["streams"])
+    def as_captured(self, step: Step) -> Step:
+        """The step, in the way that suits these passes: here as it is written."""
+        return step

@@ -1,20 +1,19 @@
-"""Which way steps are executed: the fast one on a CUDA device where it works, the plain one everywhere else."""
+"""Which way steps are executed: captured on a CUDA device if that works, as they are written everywhere else."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..methods import slack
-from ..methods.slack import SearchConfig
 from ..schema import unknown
 from .fit import Fit
-from .gpu.fast import Fast, FastFit
+from .gpu.captured import CapturedFit, CapturedPasses
 from .gpu.graphs import NotCaptured
-from .passes import Plain
+from .passes import Passes
 
-ENGINES = ("fast", "plain")  # of a search; a training is always tried in the fast way first
+ENGINES = ("compiled", "plain")  # of a search; a training is always tried in the compiled way first
 log = logging.getLogger("slackaug")  # a warning is a line on stderr, unless a program decides otherwise
 
 
@@ -31,10 +30,10 @@ def is_eligible(model: nn.Module, device: torch.device) -> bool:
 
 
 def make_fit(part: str, model: nn.Module, *arguments: Any) -> Fit:
-    """A training, fast if it can be: tried with a first step, which is then taken back. `part` names its settings."""
+    """A training, captured if it can be: tried with a step, which is then taken back. `part` names its settings."""
     if not is_eligible(model, next(model.parameters()).device):
         return Fit(model, *arguments)
-    fit: Fit = FastFit(model, *arguments, precision=precision())
+    fit: Fit = CapturedFit(model, *arguments, precision=precision())
     before = fit.get_state()
     try:
         fit.step()
@@ -51,40 +50,27 @@ def make_fit(part: str, model: nn.Module, *arguments: Any) -> Fit:
 def way(fit: Fit) -> str:
     """How a training is executed: results of different ways differ by rounding."""
     device = fit.theta.device.type
-    if not isinstance(fit, FastFit):
+    if not isinstance(fit, CapturedFit):
         return f"{device}, plain"
-    return f"{device}, captured, {str(fit.passes.precision).removeprefix('torch.')}"
+    return f"{device}, captured, {str(fit.compiled.precision).removeprefix('torch.')}"
 
 
-def make_engine(name: str, search: SearchConfig, model: nn.Module, phi: Any, *arguments: Any) -> Plain:
-    """The engine of a search. The fast one is tried with a step of each kind, which are then taken back."""
+def make_passes(name: str, try_out: Callable[[Passes], None], model: nn.Module, *arguments: Any) -> Passes:
+    """The passes of a search from the model as it is. `try_out` takes a step of each kind, which moves the model; that
+    is taken back, and whether the compiled way works is known."""
     if name not in ENGINES:
         raise ValueError(unknown("engine", name, list(ENGINES)))
     if name == "plain" or not is_eligible(model, next(model.parameters()).device):
-        return Plain(model, phi, *arguments)
-    engine: Plain = Fast(model, phi, *arguments, precision=precision())
-    before = engine.get_state()
+        return Passes(model, *arguments)
+    passes: Passes = CapturedPasses(model, *arguments, precision=precision())
     try:
-        for step in dict.fromkeys((0, search.n_retrain)):  # one where nothing is re-trained
-            engine.execute(slack.take_step, slack.start(phi, engine)._replace(step=step), search)
+        try_out(passes)
     except NotCaptured as error:
         fall_back(error)
-        engine.set_state(before)  # first: a step of the other kind may have moved the model, and this is theta_0
-        engine = Plain(model, phi, *arguments)
-    except torch.OutOfMemoryError:
-        raise too_large(engine, search, step) from None
-    engine.set_state(before)
-    return engine
-
-
-def too_large(engine: Plain, search: SearchConfig, step: int) -> "OutOfMemory":
-    """By the larger part of the step that did not fit."""
-    n = engine.train_batches.batch
-    if engine.own_batches is not None:
-        n_own = engine.own_batches.batch
-        if step < search.n_retrain or n_own > search.n_composites * n:
-            return OutOfMemory(f"batches of {n_own} images", "search.train_batch", n_own)
-    return OutOfMemory(f"{search.n_composites} x {n} images", "search.batch", n)
+        passes.cold_start()  # first: a step of the other kind may have moved the model, and this is theta_0
+        return Passes(model, *arguments)
+    passes.cold_start()
+    return passes
 
 
 def fall_back(error: NotCaptured) -> None:

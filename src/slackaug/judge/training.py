@@ -24,15 +24,14 @@ from .. import __version__, models, rng
 from ..augment.apply import get_space
 from ..augment.formats.forms import DeepAA, PBASchedule, SubPolicies
 from ..augment.policy import Policy
-from ..auto.learn import Diverged, timed
-from ..auto.stages import to_device
+from ..auto.learn import timed
 from ..config import parse
 from ..config.presets import DataConfig
 from ..data import Dataset, Split
 from ..data.dataset import fingerprint
 from ..engine import ways
 from ..engine import weights as start
-from ..engine.fit import Fit, FitConfig, predict
+from ..engine.fit import Diverged, Fit, FitConfig, predict, to_device
 from ..exits import Stopped, signals
 from ..files import read_note, write_atomically
 from ..machine import use_gpu, use_threads

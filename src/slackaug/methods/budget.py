@@ -1,18 +1,25 @@
 """The policy's step by a budget: as far from the anchor as a KL divergence allows, instead of a rate and a penalty.
 
 The paper chose policy_lr and kl_weight for each dataset so that "the probability distributions vary at the same speed
-for all datasets". Here the speed is what is given. Within a round the gradients add up, and the policy lies on the ray
-from the anchor along their sum, at a distance that grows evenly; at the end of the round its KL divergence from the
-anchor is the budget, for pi as for mu. For pi the ray is that of the natural gradient. Axes: K positions, N
-transformations.
+for all datasets". Here the speed is what is given, for data that nobody has tuned. Within a round the gradients add up,
+and the policy lies on the ray from the anchor along their sum, at a distance that grows evenly; at the end of the round
+its KL divergence from the anchor is the budget, for pi as for mu. For pi the ray is that of the natural gradient.
+
+Against noise, a composite is worth what it is worth beyond the others, and all positions share one pi.
+Axes: A composites, K positions, N transformations.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from ..augment.apply import Composites
 from ..augment.policy import MU_MAX, MU_MIN, Policy, SmoothedUniform, magnitude_mask
+from ..engine.chance import Drawn
+from ..engine.passes import Average
+from ..engine.state import State
+from .rules import differentiable, score_objective
 
 RARE = 0.1  # of a uniform share: below, too few draws of a round tell of a transformation
 N_HALVINGS = 24  # of the interval, in logarithms, that the length is in
@@ -20,45 +27,69 @@ FURTHEST = 40.0  # nats that a round may move two logits apart, where that costs
 LEAST = 1e-30  # keeps the length finite where nothing has a gradient; then it is multiplied by zero
 
 
-def allowed(budget: float, done: int, n_steps: int) -> float:
-    """The KL divergence, per position, after so many policy steps of a round: distance grows with the steps."""
-    return budget * (done / n_steps) ** 2
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """A rule that spends so many nats, per position, in a round."""
+
+    nats: float
+    mu_divisor: float = 1.0  # of mu's gradient; its length is settled by the nats, so this decides only rounding
+    learn_pi: bool = True
+    learn_mu: bool = True
+
+    def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
+        """In the momenta of the state are the sums of the round's gradients."""
+        assert drawn.eta is not None
+        assert drawn.spent is not None
+        phi = differentiable(state.phi)
+        objective = score_objective(phi.log_prob(tau), less_the_others(weight), drawn.eta, 1 / len(weight))
+        grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
+        grad_pi = grad_pi.mean(0).expand_as(grad_pi)
+        pi_sum = state.pi_momentum + average(grad_pi * self.learn_pi)
+        mu_sum = state.mu_momentum + average(grad_mu * self.learn_mu / self.mu_divisor)
+        kl = self.nats * drawn.spent
+        return state._replace(phi=along(state.anchor, pi_sum, mu_sum, kl), pi_momentum=pi_sum, mu_momentum=mu_sum)
 
 
-def move(anchor: Policy, along_pi: Tensor, along_mu: Tensor, kl: float | Tensor) -> Policy:
-    """Against the gradients along_pi (K, N) and along_mu (N,), each as far as `kl` (per position) allows."""
-    along_pi = natural(anchor, along_pi)
-    pi = anchor.pi - length_for_pi(anchor, along_pi, kl) * along_pi
-    mu = anchor.mu - length_for_mu(anchor, along_mu, kl) * along_mu
+def less_the_others(weight: Tensor) -> Tensor:
+    """w_a less the mean of the other composites' w: for a given v, the gradient's expectation stays and noise goes."""
+    n = len(weight)
+    return weight if n == 1 else (weight - weight.mean()) * (n / (n - 1))
+
+
+def along(anchor: Policy, pi_sum: Tensor, mu_sum: Tensor, kl: Tensor) -> Policy:
+    """Against the gradients pi_sum (K, N) and mu_sum (N,), each as far as `kl` (per position) allows."""
+    direction = natural(anchor, pi_sum)
+    pi = anchor.pi - length_for_pi(anchor, direction, kl) * direction
+    mu = anchor.mu - length_for_mu(anchor, mu_sum, kl) * mu_sum
     return replace(anchor, pi=pi, mu=mu.clamp(MU_MIN, MU_MAX))
 
 
-def natural(anchor: Policy, along: Tensor) -> Tensor:
+def natural(anchor: Policy, pi_sum: Tensor) -> Tensor:
     """Of all directions in which the logits can move by a given KL divergence, the one in which most is gained.
 
-    A gradient of logits has the probabilities as factors, so that what was once drawn more often would move faster
-    from then on, whatever its reward: chance in early rounds would decide. Here equal rewards are equal moves, but for
-    what is rare: a single draw of it must not decide either.
+    A gradient of logits has the probabilities as factors, so what was once drawn more often would move faster from then
+    on, whatever its reward: chance in early rounds would decide. Here equal rewards are equal moves, but for what is
+    rare: a single draw of it must not decide either.
     """
-    return along / anchor.probabilities.clamp(min=RARE / along.shape[-1])
+    return pi_sum / anchor.probabilities.clamp(min=RARE / pi_sum.shape[-1])
 
 
-def length_for_pi(anchor: Policy, along: Tensor, kl: float | Tensor) -> Tensor:
-    """How often `along` can be subtracted from the logits before the mean KL divergence of the positions is `kl`."""
-    spread = (along.amax() - along.amin()).clamp(min=LEAST)
-    least, most = (8 * kl) ** 0.5 / spread, FURTHEST / spread  # the first is short enough by Hoeffding's lemma
+def length_for_pi(anchor: Policy, direction: Tensor, kl: Tensor) -> Tensor:
+    """How often `direction` can be subtracted from the logits until the mean KL divergence of positions is `kl`."""
+    spread = (direction.amax() - direction.amin()).clamp(min=LEAST)
+    least, most = torch.sqrt(8 * kl) * spread.reciprocal(), FURTHEST / spread  # the first: by Hoeffding's lemma
     before = anchor.pi.log_softmax(-1)
     for _ in range(N_HALVINGS):
         length = torch.sqrt(least * most)
-        after = (anchor.pi - length * along).log_softmax(-1)
+        after = (anchor.pi - length * direction).log_softmax(-1)
         found = (after.exp() * (after - before)).sum() / len(before)  # grows with the length
         least, most = torch.where(found > kl, least, length), torch.where(found > kl, length, most)
     return least
 
 
-def length_for_mu(anchor: Policy, along: Tensor, kl: float | Tensor) -> Tensor:
+def length_for_mu(anchor: Policy, mu_sum: Tensor, kl: Tensor) -> Tensor:
     """The same for the magnitudes of what is drawn, with KL = (change of mu)^2 x Fisher information / 2."""
     information = SmoothedUniform(anchor.mu, anchor.sigma).information()
-    drawn = anchor.probabilities.mean(0) * magnitude_mask(anchor.space, along.device)  # (N,)
-    quadratic = (drawn * information * along**2).sum()
-    return torch.sqrt(2 * kl / quadratic.clamp(min=LEAST))
+    drawn = anchor.probabilities.mean(0) * magnitude_mask(anchor.space, mu_sum.device)  # (N,)
+    quadratic = (drawn * information * mu_sum**2).sum()
+    return torch.sqrt(2 * kl * quadratic.clamp(min=LEAST).reciprocal())

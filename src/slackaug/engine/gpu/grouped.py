@@ -15,7 +15,7 @@ from torch.func import functional_call
 from torch.nn.functional import conv2d, cross_entropy
 
 from ... import models
-from .. import hypergrad
+from ..passes import gradient, trainable, unchanged_buffers
 from .additions import add
 from .norms import norm, norm_beside, norm_joined, precise
 from .weight_gradients import MAX_CHANNELS, Options, weight_gradients
@@ -169,7 +169,7 @@ class Grouped:
     def __init__(self, model: nn.Module, theta: Tensor, precision: torch.dtype):
         self.model, self.theta, self.precision = model, theta, precision
         self.layers = {module: LAYERS[type(module)] for module in model.modules() if type(module) in LAYERS}
-        self.trainable = hypergrad.trainable(model)
+        self.trainable = trainable(model)
         order = channels_last_order(self.trainable)  # one look-up, not a copy of each tensor
         self.channels_last, self.as_written = order.int(), order.argsort().int()  # half of the bytes to read
         self.lowered: dict[Tensor, Tensor] = {}  # weights whose gradients come in the pass's precision
@@ -238,7 +238,7 @@ def keeps_apart(model: nn.Module, theta: Tensor, x: Tensor, labels: Tensor) -> b
 
     def one_by_one() -> Tensor:
         parts = x.split(len(labels))
-        return torch.stack([hypergrad.gradient(cross_entropy(model(part), labels), model) for part in parts])
+        return torch.stack([gradient(cross_entropy(model(part), labels), model) for part in parts])
 
     def at_once() -> Tensor:
         passes.prepare(n_groups)
@@ -247,7 +247,7 @@ def keeps_apart(model: nn.Module, theta: Tensor, x: Tensor, labels: Tensor) -> b
             return passes.gradients(passes.losses(parameters, x, labels), parameters)
 
     def traces(way: Callable[[], Tensor]) -> list[Tensor]:
-        with hypergrad.unchanged_buffers(model):
+        with unchanged_buffers(model):
             g = way()
             return [g, *(buffer.to(g, copy=True) for buffer in model.buffers())]
 

@@ -1,4 +1,4 @@
-"""The fast way on a GPU, captured and compiled: against the plain one in float32, step by step."""
+"""Captured and compiled steps on a GPU against plain ones in float32, step by step."""
 
 import copy
 import math
@@ -11,15 +11,16 @@ import tiny
 from slackaug import models, rng
 from slackaug.augment.policy import Policy
 from slackaug.auto import learn
-from slackaug.auto.stages import Learner
+from slackaug.auto.stages import Problem, Search, take_one
 from slackaug.config import parse, presets
 from slackaug.data import Split, load
 from slackaug.engine import ways
+from slackaug.engine.chance import Chance
 from slackaug.engine.fit import Fit, FitConfig
-from slackaug.engine.gpu.fast import Fast, FastFit
-from slackaug.engine.passes import Plain
+from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses
+from slackaug.engine.passes import Passes
 from slackaug.methods import slack
-from slackaug.methods.slack import SearchConfig
+from slackaug.methods.slack_config import SearchConfig
 
 pytestmark = pytest.mark.gpu
 
@@ -50,23 +51,27 @@ def net(name: str = "wrn-16-2") -> torch.nn.Module:
     return models.build(name, 10, (32, 32), rng.generator(2, "test")).cuda()
 
 
-def engine(kind: type[Plain], name: str = "wrn-16-2", **options) -> Plain:
-    split = data(grain=GRAIN.get(name, 8))
-    return kind(net(name), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), **options)
+def make(kind=Passes, name: str = "wrn-16-2", **options):
+    """Chance and passes of a search."""
+    split, streams = data(grain=GRAIN.get(name, 8)), rng.streams(3, "search")
+    chance = Chance(split, split, CONFIG.batch, CONFIG.batch, streams, flip=PHI.flip)
+    return chance, kind(net(name), PHI, split, split, streams["model"], **options)
 
 
 @pytest.mark.parametrize("precision", BOUNDS, ids=str)
 @pytest.mark.parametrize("name", ["wrn-16-2", "resnet18"])
-@pytest.mark.parametrize("train_batch", [None, 96], ids=["shared", "own"])
-def test_a_step_of_each_kind_from_the_same_state(name, precision, train_batch):
+def test_a_step_of_each_kind_from_the_same_state(name, precision):
     of_loss, of_weight = BOUNDS[precision]
-    config, own = replace(CONFIG, train_batch=train_batch), {"train_batch": train_batch}
-    for step in (0, config.n_retrain):
-        plain, fast = engine(Plain, name, **own), engine(Fast, name, precision=precision, **own)
-        _, a = plain.execute(slack.take_step, slack.start(PHI, plain)._replace(step=step), config)
-        _, b = fast.execute(slack.take_step, slack.start(PHI, fast)._replace(step=step), config)
-        assert torch.equal(a.tau.op, b.tau.op.cpu())
-        assert torch.allclose(a.tau.magnitude, b.tau.magnitude.cpu(), rtol=0, atol=1e-12)
+    plain, captured = make(name=name), make(CapturedPasses, name, precision=precision)
+    for step in (0, CONFIG.n_retrain):
+        reports = []
+        for chance, passes in (plain, captured):
+            passes.cold_start()
+            _, report = take_one(chance, passes, slack.start(PHI, passes.theta)._replace(step=step), CONFIG)
+            reports.append(report)
+        a, b = reports
+        assert torch.equal(a.tau.op.cpu(), b.tau.op.cpu())
+        assert torch.allclose(a.tau.magnitude.cpu(), b.tau.magnitude.cpu(), rtol=0, atol=1e-12)
         assert b.train_loss.item() == pytest.approx(a.train_loss.item(), rel=of_loss)
         if step:
             assert b.val_loss.item() == pytest.approx(a.val_loss.item(), rel=2 * of_loss)  # at the new theta
@@ -75,12 +80,11 @@ def test_a_step_of_each_kind_from_the_same_state(name, precision, train_batch):
 
 
 def test_a_whole_round_stays_close_and_the_anchor_does_not_move():
-    plain, fast = engine(Plain), engine(Fast, precision=torch.float32)
     states = []
-    for one in (plain, fast):
-        *_, (state, _) = slack.search(slack.start(PHI, one), one, CONFIG)
+    for chance, passes in (make(), make(CapturedPasses, precision=torch.float32)):
+        *_, (state, _) = slack.rounds(slack.start(PHI, passes.theta), chance, passes, CONFIG)
         states.append(state)
-    assert torch.allclose(states[0].phi.pi, states[1].phi.pi.cpu(), rtol=0.1, atol=1e-4)
+    assert torch.allclose(states[0].phi.pi.cpu(), states[1].phi.pi.cpu(), rtol=0.1, atol=1e-4)
     assert torch.equal(states[1].anchor.pi.cpu(), PHI.pi)
     assert not torch.equal(states[1].phi.pi.cpu(), PHI.pi)
 
@@ -88,11 +92,11 @@ def test_a_whole_round_stays_close_and_the_anchor_does_not_move():
 def test_a_training_step_and_its_resumption():
     config = FitConfig(epochs=4, batch=64)
     plain = Fit(net(), PHI, data(), config, rng.streams(3, "fit"))
-    fast = FastFit(net(), PHI, data(), config, rng.streams(3, "fit"), precision=torch.float32)
+    fast = CapturedFit(net(), PHI, data(), config, rng.streams(3, "fit"), precision=torch.float32)
     assert fast.step().item() == pytest.approx(plain.step().item(), rel=1e-5)
     saved = copy.deepcopy(fast.get_state())
     expected = [fast.step().item() for _ in range(3)]
-    again = FastFit(net(), PHI, data(), config, rng.streams(9, "other"), precision=torch.float32)
+    again = CapturedFit(net(), PHI, data(), config, rng.streams(9, "other"), precision=torch.float32)
     again.set_state(saved)
     assert [again.step().item() for _ in range(3)] == pytest.approx(expected, rel=1e-4)
 
@@ -101,7 +105,7 @@ def test_what_is_tried_is_taken_back():
     config = FitConfig(epochs=1, batch=64)
     fit = ways.make_fit("evaluate", net(), PHI, data(), config, rng.streams(3, "fit"))
     fresh = Fit(net(), PHI, data(), config, rng.streams(3, "fit"))
-    assert isinstance(fit, FastFit)
+    assert isinstance(fit, CapturedFit)
     assert torch.equal(fit.theta, fresh.theta)
     assert fit.done == 0
     assert torch.equal(fit.draw()["index"], fresh.draw()["index"])
@@ -144,11 +148,11 @@ def test_a_search_goes_through_all_of_its_stages_on_one_model(tiny_npz):
     config = presets.quick(dataset)
     for text in tiny.assignments(n_composed="null", confirm="true", search__calibrate="true"):
         config = parse.update(config, parse.parse_assignment(text))
-    learner = Learner(config, dataset, "cuda")
-    stages = [progress.stage for progress in learn.work(learner)]
+    search = Search(Problem(config, dataset, "cuda"))
+    stages = []
+    learn.learn(search, None, lambda standing, _: stages.append(standing.stage), lambda _: None, lambda: False)
     assert list(dict.fromkeys(stages)) == ["pre-training", "calibration", "re-training", "policy", "confirmation"]
-    assert learner.is_finished
-    assert isinstance(learner.fit, FastFit)
-    assert learner.confirmation is not None
-    assert all(math.isfinite(loss) for loss in learner.confirmation.losses.values())
-    assert learner.result.pi.device.type == "cpu"
+    assert search.is_finished
+    assert isinstance(search.pretrain.fit, CapturedFit)
+    assert math.isfinite(search.confirm.found.after)
+    assert search.result.pi.device.type == "cpu"

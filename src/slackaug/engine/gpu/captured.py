@@ -1,12 +1,12 @@
-"""The fast way: mixed precision, compiled passes, and every kind of step captured as one CUDA graph.
+"""Steps captured as CUDA graphs: mixed precision, compiled passes, and one launch for each kind of step.
 
-The same numbers as the plain way within rounding, and the same draws. Axes: A composites of B images, P parameters.
+The same functions as the plain way, `Fit.move` and Algorithm 1's `take_step`; the same draws, and the same numbers
+within rounding. Axes: A composites of B images, P parameters.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,18 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ... import models, rng
+from ... import models
 from ...augment import apply
 from ...augment.apply import Composites, Parameters
-from ...augment.policy import Policy
 from ...augment.prepare import Preparation
-from ...data import Batches, Split
+from ...data import Split
 from ...data.dataset import Batch
-from ...methods import slack
-from ...methods.slack import Report, SearchConfig, State, Step
-from .. import hypergrad
+from ..chance import Drawn
 from ..fit import Fit, descend
-from ..passes import Normalise, Plain, alone
+from ..passes import Normalise, Passes, alone, gradient
+from ..state import Report, State, Step
 from . import grouped
 from .graphs import Graphs, Outputs
 from .norms import precise
@@ -62,7 +60,7 @@ def compiled_class(kind: type[nn.Module]) -> type[nn.Module]:
     return COMPILED[kind]
 
 
-class Passes:
+class CompiledModel:
     """Forward and backward passes of a model, in a precision, compiled or as they are written."""
 
     def __init__(
@@ -129,7 +127,7 @@ class Passes:
             return g[0], losses[0]
         with self.prepared(1):
             loss = self.loss(images, labels)
-            return hypergrad.gradient(loss, self.model), loss.detach()
+            return gradient(loss, self.model), loss.detach()
 
     def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Of each of the A groups in images (A * B, C, H, W): (A, P), and the losses (A,)."""
@@ -159,7 +157,7 @@ def columns(value: Tensor) -> Tensor:
     return value.transpose(0, 1).contiguous().transpose(0, 1)
 
 
-class FastFit(Fit):
+class CapturedFit(Fit):
     """A training whose steps are captured."""
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True):
@@ -167,7 +165,7 @@ class FastFit(Fit):
         if compiled:
             self.descend = torch.compile(descend, dynamic=False)
         few = few_images(self.model, self.train, self.preparation)
-        self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
+        self.compiled = CompiledModel(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
         self.graphs = Graphs(self.theta.device)
 
     def step(self) -> Tensor:
@@ -182,144 +180,71 @@ class FastFit(Fit):
         return [self.theta, self.momentum, *self.model.buffers()]
 
     def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
-        return self.passes.augment(images, parameters, self.policy.fill)
+        return self.compiled.augment(images, parameters, self.policy.fill)
 
     def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return self.passes.gradient(images, labels)
+        return self.compiled.gradient(images, labels)
 
 
-class Fast(Plain):
-    """All composites in one pass, and every step of a search captured."""
+class CapturedPasses(Passes):
+    """All composites in one pass, and every kind of a search's steps captured."""
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True, **options: Any):
         super().__init__(*arguments, **options)
         few = few_images(self.model, self.train, self.preparation)
-        self.passes = Passes(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
+        self.compiled = CompiledModel(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
         self.graphs = Graphs(self.theta.device)
-        self.drawn: dict[str, Tensor] = {}  # what the host has sent for this step
-        self.state: State | None = None  # whose tensors keep their places
+        self.own: State | None = None  # whose tensors keep their places
 
-    def execute(self, step: Step, state: State, config: SearchConfig) -> tuple[State, Report]:
-        is_unrolled = state.step >= config.n_retrain
-        kind, first = ("policy", config.n_retrain) if is_unrolled else ("re-training", 0)
-        drawn = self.draw_noise(state, config, is_unrolled)
-        own = self.adopt(state)._replace(step=first)
-        move = partial(self.move, step, config, own)
-        if is_unrolled and self.average is not alone:  # the processes of an ensemble talk in this step
-            train_loss, *rest = move(**{name: value.to(self.theta.device) for name, value in drawn.items()})
+    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
+        return self.compiled.augment(images, parameters, self.fill)
+
+    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return self.compiled.gradient(images, labels)
+
+    def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return self.compiled.gradients(images, labels)
+
+    def send(self, drawn: Drawn) -> Drawn:
+        return drawn  # a captured step has its own way to the device
+
+    def as_captured(self, step: Step) -> Step:
+        return partial(self.take, step)
+
+    def take(self, step: Step, state: State, drawn: Drawn, passes: Passes, config: Any) -> tuple[State, Report]:
+        """What the step would do, on a state whose tensors stay where they are, as one launch."""
+        self.adopt(state)
+        moves_phi = drawn.val_batch is not None
+        body = partial(self.in_place, step, config)
+        if moves_phi and self.average is not alone:  # the processes of an ensemble talk in this step
+            outputs = body(**drawn.to(self.theta.device).given())
         else:
-            train_loss, *rest = self.graphs.run(kind, move, drawn, self.changed)
-        op, magnitude, active, *val = rest
-        tau = Composites(op, magnitude, active, state.phi.space)
-        val_loss, weight = (val[0].clone(), val[1].clone()) if val else (None, None)
-        return own._replace(step=state.step + 1, round=state.round), Report(train_loss.clone(), val_loss, weight, tau)
+            outputs = self.graphs.run("policy" if moves_phi else "re-training", body, drawn.given(), self.changed)
+        train_loss, op, magnitude, active, *val = outputs
+        val_loss, weight = (value.clone() for value in val) if val else (None, None)
+        report = Report(train_loss.clone(), val_loss, weight, Composites(op, magnitude, active, state.phi.space))
+        assert self.own is not None
+        return self.own._replace(round=state.round, step=state.step + 1), report
 
-    def move(self, step: Step, config: SearchConfig, own: State, **drawn: Tensor) -> Outputs:
-        """A step on the state's own tensors."""
-        self.drawn = drawn
-        new, report = step(own, self, config)
-        for place, value in zip(tensors(own), tensors(new), strict=True):
+    def in_place(self, step: Step, config: Any, **drawn: Tensor) -> Outputs:
+        """The step, on the state's own tensors; its place in the round is no part of it."""
+        assert self.own is not None
+        new, report = step(self.own, Drawn(**drawn), self, config)
+        for place, value in zip(self.own.tensors(), new.tensors(), strict=True):
             if value is not place:
                 place.copy_(value)
         val = () if report.val_loss is None or report.weight is None else (report.val_loss, report.weight)
         return (report.train_loss, *report.tau[:3], *val)
 
-    def adopt(self, state: State) -> State:
-        """The state with tensors that stay where they are from step to step, on the device."""
-        if self.state is None:
-            places = [value.to(self.theta.device, copy=True) for value in tensors(state)]
-            self.state = with_tensors(state, places)
-        else:
-            for place, value in zip(tensors(self.state), tensors(state), strict=True):
-                if value is not place:
-                    place.copy_(value)
-        return self.state
+    def adopt(self, state: State) -> None:
+        """Take over a state's values, on the device."""
+        if self.own is None:
+            self.own = state.with_tensors([value.to(self.theta.device, copy=True) for value in state.tensors()])
+            return
+        for place, value in zip(self.own.tensors(), state.tensors(), strict=True):
+            if value is not place:
+                place.copy_(value)
 
     def changed(self) -> list[Tensor]:
-        assert self.state is not None
-        return [self.theta, *self.model.buffers(), *tensors(self.state)]
-
-    # --- what a step asks for -----------------------------------------------------------------------------------------
-
-    def draw_noise(self, state: State, config: SearchConfig, is_unrolled: bool) -> dict[str, Tensor]:
-        """All that chance and the schedule decide about a step, on the CPU and in the order of the plain way."""
-        k = len(state.phi.pi)
-        drawn = {"lr": torch.tensor(slack.model_lr(state.step, config), dtype=torch.float64)}
-        if self.own_batches is not None:
-            own = self.draw_batch(self.own_batches, k)
-            drawn |= {f"own_{name}": value for name, value in own.items()}
-        if is_unrolled or self.own_batches is None:
-            drawn |= self.draw_batch(self.train_batches, k, config.n_composites)
-        if is_unrolled:
-            drawn["val_index"] = self.val_batches.next()
-            val_images = self.val.read_ahead(drawn["val_index"])
-            drawn |= {} if val_images is None else {"val_images": val_images}
-            drawn["eta"] = torch.tensor(config.model_lr, dtype=torch.float64)
-            if config.kl_budget is not None:
-                drawn["kl"] = torch.tensor(slack.kl_allowed(state.step + 1, config), dtype=torch.float64)
-        return drawn
-
-    def draw_batch(self, batches: Batches, k: int, n_composites: int | None = None) -> dict[str, Tensor]:
-        """Images, and composites of k transformations: so many for all of them, or one for each."""
-        index = batches.next()
-        n, n_augmented = (n_composites, n_composites * len(index)) if n_composites else (len(index), len(index))
-        height, width = self.train.images.shape[2:]
-        window = self.preparation.draw(len(index), (height, width), self.streams["transform"])
-        u, flip = apply.chance(n_augmented, k, self.streams["transform"], flip=self.flip)
-        drawn = {
-            "uniform": rng.uniform((2, n, k), self.streams["policy"]),
-            "normal": rng.normal((n, k), self.streams["policy"]),
-            "index": index,
-            "window": window,
-            "u": u,
-            "flip": flip,
-        }
-        images = self.train.read_ahead(index)
-        return drawn if images is None else drawn | {"images": images}
-
-    def scheduled(self, name: str, value: float) -> float | Tensor:
-        return self.drawn[name]
-
-    def draw(self, phi: Policy, n: int) -> Composites:
-        return phi.transport(self.drawn["uniform"], self.drawn["normal"])
-
-    def draw_each(self, phi: Policy) -> Composites:
-        return phi.transport(self.drawn["own_uniform"], self.drawn["own_normal"])
-
-    def train_images(self, prefix: str = "") -> Batch:
-        images, labels = self.train.take(self.drawn[f"{prefix}index"], self.drawn.get(f"{prefix}images"))
-        return Batch(self.preparation.apply(images, self.drawn[f"{prefix}window"]), labels)
-
-    def augment(self, images: Tensor, tau: Composites, prefix: str = "") -> Tensor:
-        parameters = Parameters(tau, self.drawn[f"{prefix}u"], self.drawn[f"{prefix}flip"])
-        return self.passes.augment(images, parameters, self.fill)
-
-    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
-        images, labels = self.train_images()
-        augmented = self.augment(images.repeat(len(tau.op), 1, 1, 1), tau.repeat(len(labels)))
-        return self.passes.gradients(augmented, labels)
-
-    def train_gradient(self, tau: Composites) -> tuple[Tensor, Tensor]:
-        images, labels = self.train_images("own_")
-        return self.passes.gradient(self.augment(images, tau, "own_"), labels)
-
-    def val_gradient(self) -> tuple[Tensor, Tensor]:
-        images, labels = self.val.take(self.drawn["val_index"], self.drawn.get("val_images"))
-        with hypergrad.unchanged_buffers(self.model):
-            return self.passes.gradient(self.preparation.test(images), labels)
-
-
-def tensors(state: State) -> list[Tensor]:
-    phi, anchor = state.phi, state.anchor
-    return [phi.pi, phi.mu, anchor.pi, anchor.mu, state.theta_momentum, state.pi_momentum, state.mu_momentum]
-
-
-def with_tensors(state: State, values: list[Tensor]) -> State:
-    pi, mu, anchor_pi, anchor_mu, theta_momentum, pi_momentum, mu_momentum = values
-    return state._replace(
-        phi=replace(state.phi, pi=pi, mu=mu),
-        anchor=replace(state.anchor, pi=anchor_pi, mu=anchor_mu),
-        theta_momentum=theta_momentum,
-        pi_momentum=pi_momentum,
-        mu_momentum=mu_momentum,
-    )
+        assert self.own is not None
+        return [self.theta, *self.model.buffers(), *self.own.tensors()]

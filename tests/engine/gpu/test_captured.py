@@ -1,4 +1,4 @@
-"""The fast way against the plain one: the same draws, the same numbers within rounding. Here without a graph."""
+"""Captured steps against plain ones: the same draws, the same numbers within rounding. Here without a graph."""
 
 import copy
 from dataclasses import replace
@@ -13,12 +13,14 @@ from slackaug.augment.policy import Policy
 from slackaug.augment.prepare import AS_STORED, window
 from slackaug.data import Split
 from slackaug.data.rows import Rows
+from slackaug.engine.chance import Chance
 from slackaug.engine.fit import Fit, FitConfig
-from slackaug.engine.gpu.fast import Fast, FastFit
+from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses
 from slackaug.engine.gpu.graphs import Graphs
-from slackaug.engine.passes import Plain
+from slackaug.engine.passes import Passes
+from slackaug.engine.state import State
 from slackaug.methods import slack
-from slackaug.methods.slack import SearchConfig
+from slackaug.methods.slack_config import SearchConfig
 
 CONFIG = SearchConfig(n_rounds=2, n_retrain=2, n_unrolled=2, n_composites=3, batch=8, model_lr=0.1, kl_weight=0.1)
 PHI = Policy.uniform("cifar")
@@ -50,43 +52,37 @@ def net(name: str = "wrn-10-1", size: int = 12) -> torch.nn.Module:
     return models.build(name, 4, (size, size), rng.generator(2, "test"))
 
 
-def searched(kind: type[Plain], preparation=AS_STORED, name: str = "wrn-10-1", config=CONFIG, **options):
-    size = 12 if preparation is AS_STORED else 10
-    split = data()
-    options |= {"train_batch": config.train_batch}
-    engine = kind(net(name, size), PHI, split, split, config.batch, rng.streams(3, "search"), preparation, **options)
-    found = []
-    for state, report in slack.search(slack.start(PHI, engine), engine, config):
-        found.append((copy.deepcopy(state), copy.deepcopy(report)))
-    return engine, found
+def make(kind=Passes, split=None, preparation=AS_STORED, name="wrn-10-1", model=None, phi=PHI, seed=3, **options):
+    """Chance and passes of a search."""
+    split, streams = split or data(), rng.streams(seed, "search")
+    model = model or net(name, 12 if preparation is AS_STORED else 10)
+    chance = Chance(split, split, CONFIG.batch, CONFIG.batch, streams, flip=phi.flip, preparation=preparation)
+    return chance, kind(model, phi, split, split, streams["model"], preparation, **options)
+
+
+Captured = partial(CapturedPasses, precision=torch.float32, compiled=False)
+
+
+def searched(kind=Passes, **options):
+    chance, passes = make(kind, **options)
+    steps = slack.rounds(slack.start(PHI, passes.theta), chance, passes, CONFIG)
+    return passes, [(copy.deepcopy(state), copy.deepcopy(report)) for state, report in steps]
 
 
 @pytest.mark.parametrize("preparation", [AS_STORED, window((10, 10))], ids=["as stored", "window"])
 @pytest.mark.parametrize("name", ["wrn-10-1", "small", "basic"])
-@pytest.mark.parametrize("train_batch", [None, 12], ids=["shared", "own"])
-def test_a_search_is_the_plain_one(name, preparation, train_batch):
-    config = replace(CONFIG, train_batch=train_batch)
-    plain, expected = searched(Plain, preparation, name, config)
-    fast, found = searched(Fast, preparation, name, config, precision=torch.float32, compiled=False)
-    for (state, report), (fast_state, fast_report) in zip(expected, found, strict=True):
-        assert torch.equal(report.tau.op, fast_report.tau.op)
-        torch.testing.assert_close(report.tau.magnitude, fast_report.tau.magnitude, rtol=0, atol=1e-4)
-        torch.testing.assert_close(report.train_loss, fast_report.train_loss, rtol=1e-4, atol=1e-5)
-        assert (report.val_loss is None) == (fast_report.val_loss is None)
-        assert (state.round, state.step) == (fast_state.round, fast_state.step)
-        torch.testing.assert_close(state.phi.pi, fast_state.phi.pi, rtol=1e-3, atol=1e-4)
-        torch.testing.assert_close(state.anchor.pi, fast_state.anchor.pi, rtol=1e-3, atol=1e-4)
-    torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
-
-
-def test_a_network_learns_from_no_more_images_than_there_are():
-    config = replace(CONFIG, train_batch=1000)
-    drawn = [
-        searched(kind, config=config, **options)[1][0][1].tau
-        for kind, options in ((Plain, {}), (Fast, {"precision": torch.float32, "compiled": False}))
-    ]
-    assert len(drawn[0].op) == len(data().labels)
-    assert torch.equal(drawn[0].op, drawn[1].op)
+def test_a_search_is_the_plain_one(name, preparation):
+    plain, expected = searched(preparation=preparation, name=name)
+    captured, found = searched(Captured, preparation=preparation, name=name)
+    for (state, report), (other, other_report) in zip(expected, found, strict=True):
+        assert torch.equal(report.tau.op, other_report.tau.op)
+        torch.testing.assert_close(report.tau.magnitude, other_report.tau.magnitude, rtol=0, atol=1e-4)
+        torch.testing.assert_close(report.train_loss, other_report.train_loss, rtol=1e-4, atol=1e-5)
+        assert (report.val_loss is None) == (other_report.val_loss is None)
+        assert (state.round, state.step) == (other.round, other.step)
+        torch.testing.assert_close(state.phi.pi, other.phi.pi, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(state.anchor.pi, other.anchor.pi, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(plain.theta, captured.theta, rtol=1e-3, atol=1e-4)
 
 
 class Frozen(torch.nn.Sequential):
@@ -102,7 +98,7 @@ def test_a_batch_norm_that_the_model_keeps_in_evaluation_mode_stays_there():
     head = torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(6, 4)
     model = Frozen(torch.nn.Conv2d(3, 6, 3), torch.nn.BatchNorm2d(6), *head).eval()
     losses = []
-    for kind, options in ((Fit, {}), (FastFit, {"precision": torch.float32, "compiled": False})):
+    for kind, options in ((Fit, {}), (CapturedFit, {"precision": torch.float32, "compiled": False})):
         one = copy.deepcopy(model)
         losses.append(kind(one, PHI, data(), FitConfig(epochs=1, batch=8), rng.streams(3, "fit"), **options).step())
         assert torch.equal(one[1].running_mean, model[1].running_mean)
@@ -111,16 +107,16 @@ def test_a_batch_norm_that_the_model_keeps_in_evaluation_mode_stays_there():
 
 def test_a_search_can_change_engines_in_the_middle():
     """The state of one is the state of the other."""
-    plain, expected = searched(Plain)
-    split, fresh = data(), rng.streams(3, "search")
-    first = Fast(net(), PHI, split, split, CONFIG.batch, fresh, precision=torch.float32, compiled=False)
-    steps = slack.search(slack.start(PHI, first), first, CONFIG)
+    plain, expected = searched()
+    chance, first = make(Captured)
+    steps = slack.rounds(slack.start(PHI, first.theta), chance, first, CONFIG)
     for _ in range(3):
         state, _ = next(steps)
-    second = Plain(net(), PHI, split, split, CONFIG.batch, rng.streams(9, "other"))
-    second.set_state(first.get_state())
-    state = slack.from_tensors(copy.deepcopy(slack.to_tensors(state)), PHI)
-    *_, (state, _) = slack.search(state, second, CONFIG)
+    saved = copy.deepcopy({"search": state.to_dict(), "model": first.model.state_dict(), **chance.get_state()})
+    other, second = make(seed=9)
+    second.model.load_state_dict(saved["model"])
+    other.set_state(saved)
+    *_, (state, _) = slack.rounds(State.from_dict(saved["search"], PHI, second.theta), other, second, CONFIG)
     torch.testing.assert_close(state.phi.pi, expected[-1][0].phi.pi, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(second.theta, plain.theta, rtol=1e-3, atol=1e-4)
 
@@ -130,7 +126,7 @@ def test_a_training_is_the_plain_one(preparation):
     size = 12 if preparation is AS_STORED else 10
     config = FitConfig(epochs=2, batch=8)
     plain = Fit(net(size=size), PHI, data(), config, rng.streams(3, "fit"), preparation)
-    fast = FastFit(
+    fast = CapturedFit(
         net(size=size), PHI, data(), config, rng.streams(3, "fit"), preparation, precision=torch.float32, compiled=False
     )
     for rtol in (1e-5, 1e-4, 1e-3):  # rounding differs, and grows from step to step
@@ -138,26 +134,17 @@ def test_a_training_is_the_plain_one(preparation):
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("train_batch", [None, 12], ids=["shared", "own"])
-def test_images_that_are_read_batch_by_batch_give_the_same(train_batch):
-    """As they do where a set does not fit on a GPU; bit by bit, for nothing else differs."""
-    config = replace(CONFIG, train_batch=train_batch)
+def test_images_that_are_read_batch_by_batch_give_the_same():
+    """As they do if a set does not fit on a GPU; bit by bit, for nothing else differs."""
     held = data()
     order = torch.randperm(len(held.labels), generator=rng.generator(5, "test"))
     streamed = Split(Rows(held.images[order].contiguous(), order.argsort()), held.labels)
     assert streamed.read_ahead(torch.tensor([3, 1])) is not None
     states, thetas = [], []
     for split in (held, streamed):
-        engine = Fast(
-            net(), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), precision=torch.float32, compiled=False,
-            train_batch=train_batch,
-        )  # fmt: skip
-        *_, (state, _) = slack.search(slack.start(PHI, engine), engine, config)
-        states.append(state.phi.pi)
-        fit = FastFit(
-            net(), PHI, split, FitConfig(epochs=1, batch=8), rng.streams(3, "fit"), precision=torch.float32,
-            compiled=False,
-        )  # fmt: skip
+        states.append(searched(Captured, split=split)[1][-1][0].phi.pi)
+        config, streams = FitConfig(epochs=1, batch=8), rng.streams(3, "fit")
+        fit = CapturedFit(net(), PHI, split, config, streams, precision=torch.float32, compiled=False)
         for _ in range(3):
             fit.step()
         thetas.append(fit.theta)
@@ -172,12 +159,13 @@ def test_a_captured_step_takes_the_rate_that_is_found_later(kl_budget, monkeypat
     found = replace(config, model_lr=0.0123)
 
     def after_a_step(*before):
-        engine = Fast(net(), PHI, data(), data(), 4, rng.streams(3, "search"), precision=torch.float32, compiled=False)
-        start = engine.get_state()
+        chance, passes = make(Captured)
+        start, step = chance.get_state(), passes.as_captured(slack.take_step)
         for one in (*before, found):
-            engine.set_state(start)
-            state = slack.start(PHI, engine)._replace(step=config.n_retrain)
-            state, _ = engine.execute(slack.take_step, state, one)
+            passes.cold_start()
+            chance.set_state(start)
+            state = slack.start(PHI, passes.theta)._replace(step=config.n_retrain)
+            state, _ = step(state, passes.send(slack.draw(state, chance, one)), passes, one)
         return copy.deepcopy(state)
 
     expected = after_a_step()
@@ -194,13 +182,13 @@ def test_augmentation_stays_compiled_for_many_shapes(monkeypatch):
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     torch._dynamo.reset()
     phi = Policy.uniform(apply.Space("test*", tuple(PHI.space[name] for name in ("Rotate", "Invert", "Cutout"))))
-    engine = Fast(net(), phi, data(), data(), 4, rng.streams(3, "search"), precision=torch.float32, compiled=True)
+    _, passes = make(partial(CapturedPasses, precision=torch.float32, compiled=True), phi=phi)
     with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
         for n in range(2, 14):
             images = torch.randint(0, 255, (n, 3, 8, 8), dtype=torch.uint8)
             tau = phi.sample(n, rng.generator(n, "policy"))
             parameters = apply.draw(tau, rng.generator(n, "transform"), flip=True)
-            out = engine.passes.augment(images, parameters, phi.fill)
+            out = passes.augment(images, parameters)
             assert torch.equal(out, apply.grouped(images, parameters, phi.fill))
     torch._dynamo.reset()
 
@@ -215,9 +203,9 @@ def test_augmentation_stays_compiled_for_many_shapes(monkeypatch):
 )
 def test_compiled_blocks_give_the_plain_numbers(name, block, n_blocks, precision, of_loss, of_weight):
     """By the compiler that a GPU has, too; up to the first policy step, after which rounding has grown."""
-    _, expected = searched(Plain, name=name)
-    engine, found = searched(Fast, name=name, precision=precision, compiled=True)
-    assert sum(kind.__name__ == block for kind in engine.passes.kinds.values()) == n_blocks
+    _, expected = searched(name=name)
+    passes, found = searched(CapturedPasses, name=name, precision=precision, compiled=True)
+    assert sum(kind.__name__ == block for kind in passes.compiled.kinds.values()) == n_blocks
     for (_, a), (_, b) in list(zip(expected, found, strict=True))[: CONFIG.n_retrain + 1]:
         assert torch.equal(a.tau.op, b.tau.op)
         assert b.train_loss.item() == pytest.approx(a.train_loss.item(), rel=of_loss)
@@ -247,14 +235,14 @@ def test_a_model_that_cannot_take_groups_goes_through_one_by_one(kind, is_groupe
     stem = torch.nn.Conv2d(3, 6, 3, padding=1), torch.nn.BatchNorm2d(6)
     model = kind(*stem, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(6, 4))
     models.initialise(model, rng.generator(2, "test"))
-    split, thetas = data(), []
-    for engine in (Plain, partial(Fast, precision=torch.float32, compiled=False)):
+    thetas = []
+    for passes_of in (Passes, Captured):
         one = copy.deepcopy(model)
         before = copy.deepcopy(one.state_dict())
-        made = engine(one, PHI, split, split, CONFIG.batch, rng.streams(3, "search"))
+        chance, made = make(passes_of, model=one)
         assert all(torch.equal(value, before[name]) for name, value in one.state_dict().items())
-        for _ in slack.search(slack.start(PHI, made), made, CONFIG):
+        for _ in slack.rounds(slack.start(PHI, made.theta), chance, made, CONFIG):
             pass
         thetas.append(torch.cat([value.double().flatten() for value in one.state_dict().values()]))
-    assert (made.passes.grouped is not None) == is_grouped
+    assert (made.compiled.grouped is not None) == is_grouped
     torch.testing.assert_close(*thetas, rtol=1e-3, atol=1e-4)
