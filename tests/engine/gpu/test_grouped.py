@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from slackaug import models
-from slackaug.engine import passes
+from slackaug.engine import passes as plain
 from slackaug.engine.gpu import grouped
 
 A, B, SIZE = 3, 5, 12
@@ -18,13 +18,13 @@ def passes(model: nn.Module, images: torch.Tensor, labels: torch.Tensor):
     """One after the other: gradients (A, P), losses (A,)."""
     model.train()
     losses = [cross_entropy(model(part), labels) for part in images.split(len(labels))]
-    return torch.stack([passes.gradient(loss, model) for loss in losses]), torch.stack(losses).detach()
+    return torch.stack([plain.gradient(loss, model) for loss in losses]), torch.stack(losses).detach()
 
 
 def one_pass(model: nn.Module, images: torch.Tensor, labels: torch.Tensor):
     model.train()
     n = len(images) // len(labels)
-    whole = grouped.Grouped(model, passes.flatten_(model), images.dtype)
+    whole = grouped.Grouped(model, plain.flatten_(model), images.dtype)
     whole.prepare(n)
     parameters = whole.parameters(n)
     with grouped.swapped(whole.layers):
@@ -52,7 +52,7 @@ def test_gradients_in_a_lower_precision_arrive_in_that_of_theta(generator):
     model = models.build("resnet18", 4, (SIZE, SIZE), generator)
     images = torch.randn(A * B, 3, SIZE, SIZE, generator=generator).bfloat16()
     labels = torch.randint(4, (B,), generator=generator)
-    whole = grouped.Grouped(model.train(), passes.flatten_(model), torch.bfloat16)
+    whole = grouped.Grouped(model.train(), plain.flatten_(model), torch.bfloat16)
     found = []
     for all_alike in (False, True):
         whole.prepare(A)
