@@ -10,11 +10,11 @@ import pytest
 import slackaug
 import tiny
 from slackaug.auto import learn, margins
+from slackaug.auto.margins import TRIALS
 from slackaug.auto.resume import read_config
 from slackaug.auto.stages import Learner
 from slackaug.config import presets
 from slackaug.data import load
-from slackaug.runs.folders import TRIALS
 
 SEARCH_SECONDS = learn.search_seconds  # for which quick_search puts another
 pytestmark = pytest.mark.usefixtures("quick_search")

@@ -171,16 +171,6 @@ def test_no_file_of_a_wrn_40_2_is_large(tmp_path):
     assert max(sizes[path.name] for path in checkpoints.paths()) < 1
 
 
-def test_a_checkpoint_in_one_file_is_still_read(tmp_path):
-    """As earlier versions wrote it."""
-    content = to_bytes(state(3))
-    (tmp_path / "000003.pt").write_bytes(hashlib.sha256(content).digest() + content)
-    checkpoints = Checkpoints(tmp_path)
-    assert equal(checkpoints.load()[0], state(3))
-    checkpoints.save(state(4))
-    assert [path.name for path in checkpoints.paths()] == ["000003.pt", "000004.pt"]
-
-
 # --- damages ----------------------------------------------------------------------------------------------------------
 
 

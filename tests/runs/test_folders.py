@@ -23,7 +23,7 @@ import torch
 import tiny
 from disks import Failing, flip_a_bit
 from slackaug.report import live
-from slackaug.runs import folders, provenance
+from slackaug.runs import provenance, tensorboard
 from slackaug.runs.checkpoints import read
 from slackaug.runs.folders import Run, RunError
 
@@ -97,10 +97,10 @@ def test_resumed_with_other_threads_says_that_bits_may_differ(command, tiny_npz,
 def test_what_has_changed_since_a_run_began(env, said, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(provenance, "commit", lambda: "abcdef012345+")
-    assert folders.what_changed(tmp_path) is None
-    document = folders.environment() | env if isinstance(env, dict) else env
+    assert provenance.what_changed(tmp_path) is None
+    document = provenance.environment() | env if isinstance(env, dict) else env
     (tmp_path / "env.json").write_text(document if isinstance(document, str) else json.dumps(document))
-    found = folders.what_changed(tmp_path)
+    found = provenance.what_changed(tmp_path)
     assert found is None if said is None else said in found
 
 
@@ -600,7 +600,7 @@ def test_tensorboard_gets_a_scalar_for_each_number(tmp_path, monkeypatch):
             pass
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=SummaryWriter))
-    log = folders.tensorboard(tmp_path, ["Rotate", "Invert"], n_steps=100)
+    log = tensorboard.logger(tmp_path, ["Rotate", "Invert"], n_steps=100)
     log({"stage": "pre-training", "round": 0, "step": 7, "train_loss": 2.0, "n_composed": 2})
     policy = {"val_loss": 0.5, "entropy": [0.6, 0.8], "pi": [[0.2, 0.8], [0.4, 0.6]], "mu": [0.7, 0.75]}
     log({"stage": "policy", "round": 3, "step": 50, "train_loss": 1.0} | policy)

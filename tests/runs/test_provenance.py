@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slackaug.runs import folders, provenance
+from slackaug.runs import provenance
 
 COMMIT = "0123456789abcdef"
 
@@ -149,4 +149,4 @@ def test_a_checkout_counts_before_an_installation(checkout, found, monkeypatch):
 
 def test_it_is_part_of_what_a_result_depends_on(monkeypatch):
     monkeypatch.setattr(provenance, "commit", lambda: "abc")
-    assert folders.environment()["commit"] == "abc"
+    assert provenance.environment()["commit"] == "abc"

@@ -18,16 +18,16 @@ from ..config.presets import DataConfig, RunConfig
 from ..data import Dataset
 from ..exits import Stopped, signals
 from ..machine import default_device
-from ..runs import folders
+from ..runs import folders, tensorboard
 from ..runs.ensemble import ALONE, Ensemble, Parted
 from ..runs.folders import Run
-from ..runs.progress import Display, Reading
+from ..runs.progress import Display, Reading, Standing
 from . import calibrate, composing, confirm, learn
 from .calibrate import Calibration
 from .composing import Composing
 from .confirm import Confirmation
 from .learn import Ending
-from .stages import Learner, Progress
+from .stages import Learner
 
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
 
@@ -177,11 +177,11 @@ def execute(
     limit = math.inf if work.time_limit is None else seconds_before + work.time_limit
     if run is not None and work.tensorboard:
         folder, n_steps = run.path / "tensorboard", learner.config.search.n_steps
-        run.loggers.append(folders.tensorboard(folder, learner.phi.space.names, n_steps))
+        run.loggers.append(tensorboard.logger(folder, learner.phi.space.names, n_steps))
     shown = nullcontext() if run is None else Display(work.console, run.path / "search.log")
     with nullcontext() if run is None else reporting(work, run, learner, dataset), shown as display:
 
-        def show(progress: Progress, elapsed: float) -> None:
+        def show(progress: Standing, elapsed: float) -> None:
             if display is not None:
                 display.show(progress, elapsed)
             if work.watch is not None:

@@ -15,8 +15,9 @@ from ..config.presets import RunConfig
 from ..data import Dataset
 from ..methods import slack
 from ..runs.folders import POLICY, Run
+from ..runs.progress import Standing
 from . import composing, steps
-from .stages import Learner, Progress
+from .stages import Learner
 from .steps import Steps
 
 CHECKPOINT_SECONDS = 120.0
@@ -32,7 +33,7 @@ class Diverged(RuntimeError):
 class Arriving:
     """Numbers of a step on their way from the device: to look at them at once is to wait for it, so that it idles."""
 
-    def __init__(self, progress: Progress):
+    def __init__(self, progress: Standing):
         def on_cpu(value: Tensor) -> Tensor:
             return value.to("cpu", non_blocking=True)
 
@@ -47,7 +48,7 @@ class Arriving:
     def is_here(self) -> bool:
         return self.event is None
 
-    def get(self) -> Progress:
+    def get(self) -> Standing:
         if self.event is not None:
             self.event.synchronize()
         return self.progress
@@ -72,7 +73,7 @@ class Clock:
 def execute(
     learner: Learner,
     run: Run | None,
-    on_step: Callable[[Progress, float], None],
+    on_step: Callable[[Standing, float], None],
     should_stop: Callable[[], bool],
     *,
     seconds_before: float = 0.0,
@@ -94,7 +95,7 @@ def execute(
             if run is not None and is_finite and seen.stage not in TRIALS:  # of which parts would be there twice
                 record(run, seen)
 
-    def save(progress: Progress) -> None:
+    def save(progress: Standing) -> None:
         nonlocal saved_at
         check_finite(learner, run, progress, [learner.theta, progress.phi.pi, progress.phi.mu])
         states = ensemble.gather_states(learner.get_state())
@@ -130,7 +131,7 @@ def execute(
     return Ending.FINISHED
 
 
-def work(learner: Learner) -> Iterator[Progress]:
+def work(learner: Learner) -> Iterator[Standing]:
     if learner.state is None:
         yield from learner.pretrain()
         composed = learner.composing
@@ -158,7 +159,7 @@ def unpack(saved: dict[str, Any]) -> list[dict[str, Any]]:
     return states
 
 
-def check_finite(learner: Learner, run: Run | None, progress: Progress, values: list[Tensor | None]) -> bool:
+def check_finite(learner: Learner, run: Run | None, progress: Standing, values: list[Tensor | None]) -> bool:
     """The losses and the policy, and of what is about to be saved the model; on any rank. Trials may diverge."""
     is_finite = all(value is None or torch.isfinite(value).all().item() for value in values)
     is_trial = progress.stage in TRIALS or (progress.stage == "pre-training" and learner.config.n_composed is None)
@@ -176,7 +177,7 @@ def check_finite(learner: Learner, run: Run | None, progress: Progress, values: 
     )
 
 
-def record(run: Run, progress: Progress) -> None:
+def record(run: Run, progress: Standing) -> None:
     """A line of metrics.jsonl."""
     metrics: dict[str, Any] = {
         "stage": progress.stage,

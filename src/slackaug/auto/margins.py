@@ -15,8 +15,9 @@ from ..config import parse
 from ..config.presets import RunConfig
 from ..engine import weights
 from ..files import finite_or_null, read_note, write_atomically
-from ..runs.folders import TRIALS
 from .stages import Learner
+
+TRIALS = "preparation-trials.json"
 
 TEXTS = {False: "whole images", True: "windows of images with a margin"}
 

@@ -4,7 +4,7 @@ of a rate; the rounds; and the confirmation of what they have learned."""
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -22,6 +22,7 @@ from ..engine.passes import Plain, alone
 from ..methods import slack
 from ..methods.slack import SearchConfig
 from ..runs.ensemble import ALONE, Ensemble
+from ..runs.progress import Standing
 from . import calibrate, composing, confirm, steps
 from .calibrate import Calibration, Trial
 from .composing import Composing
@@ -29,19 +30,6 @@ from .confirm import Confirmation
 from .steps import Steps
 
 Weights = dict[str, Tensor]  # of a model, and its buffers, by name
-
-
-class Progress(NamedTuple):
-    """Where a search stands after a step."""
-
-    stage: str  # "pre-training", "calibration", "re-training", "policy" or "confirmation"
-    round: int  # from 1; 0 before the rounds and after them
-    step: int  # done in this stage of this round
-    n_steps: int
-    done: float  # share of the whole search, by images
-    train_loss: Tensor
-    val_loss: Tensor | None
-    phi: Policy
 
 
 def start_policy(config: RunConfig, data: Dataset) -> Policy:
@@ -121,7 +109,7 @@ class Learner:
     def streams(self, stage: str) -> dict[str, Generator]:
         return rng.streams(self.config.seed, stage, *self.ensemble.purpose())
 
-    def pretrain(self) -> Iterator[Progress]:
+    def pretrain(self) -> Iterator[Standing]:
         while True:
             yield from self.train_on("pre-training", self.phi)
             if self.is_composed:
@@ -134,11 +122,11 @@ class Learner:
                 best = self.composing.best
                 self.confirmation = Confirmation(self.composing.losses[best], {}, best, self.composing.n_positions)
 
-    def train_on(self, stage: str, phi: Policy) -> Iterator[Progress]:
+    def train_on(self, stage: str, phi: Policy) -> Iterator[Standing]:
         n = self.fit.n_steps
         while self.fit.done < n:
             loss = self.fit.step()
-            yield Progress(stage, 0, self.fit.done, n, self.share_done(), loss, None, phi)
+            yield Standing(stage, 0, self.fit.done, n, self.share_done(), loss, None, phi)
 
     @property
     def is_composed(self) -> bool:
@@ -187,7 +175,7 @@ class Learner:
     def needs_calibration(self) -> bool:
         return self.config.search.calibrate and self.calibration is None and self.state is None
 
-    def calibrate(self) -> Iterator[Progress]:
+    def calibrate(self) -> Iterator[Standing]:
         """Re-training from theta_0 at one rate after the other; then the model is theta_0 again."""
         search = self.config.search
         self.pretrained = self.fit.get_state()
@@ -199,7 +187,7 @@ class Learner:
             for step in range(1, search.n_retrain + 1):
                 state, report = engine.execute(slack.take_step, state, tried)
                 self.n_tried += 1
-                yield Progress(
+                yield Standing(
                     "calibration", 0, step, search.n_retrain, self.share_done(), report.train_loss, None, self.phi
                 )
             found = found._replace(trials=(*found.trials, Trial(rate, self.val_loss())))
@@ -213,7 +201,7 @@ class Learner:
         loss = calibrate.val_loss(self.model, *data, config.search.n_val, config.seed)
         return self.ensemble.average(loss).item()
 
-    def search(self) -> Iterator[Progress]:
+    def search(self) -> Iterator[Standing]:
         assert self.engine is not None
         assert self.state is not None
         search = self.search_config
@@ -223,7 +211,7 @@ class Learner:
             round_number = state.round + (not ended)
             step = search.n_steps if ended else state.step
             stage = "re-training" if report.val_loss is None else "policy"
-            yield Progress(
+            yield Standing(
                 stage,
                 round_number,
                 step,
@@ -234,12 +222,12 @@ class Learner:
                 state.phi,
             )
 
-    def confirm(self) -> Iterator[Progress]:
+    def confirm(self) -> Iterator[Standing]:
         """Whole trainings with what was learned, until it is settled how much of it is kept."""
         assert self.confirmation is not None
         assert self.first is not None
         n, unknown = self.fit.n_steps, torch.tensor(math.nan)  # the loss, where no step is left to be taken
-        last = Progress("confirmation", 0, n, n, 1.0, unknown, None, self.learned)
+        last = Standing("confirmation", 0, n, n, 1.0, unknown, None, self.learned)
         while (strength := self.confirmation.next_strength()) is not None:
             tried = confirm.at_strength(self.learned, strength)
             if self.trained != strength:

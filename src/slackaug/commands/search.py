@@ -20,7 +20,7 @@ from ..data import DataError, Dataset
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
 from ..methods.slack import SearchConfig
-from ..runs import ensemble, folders
+from ..runs import ensemble, folders, provenance
 from ..runs.folders import Run, RunError
 from ..runs.progress import duration
 
@@ -303,7 +303,7 @@ def begin(
         work.say(remark)
     with holding(work, config, lambda: Run.create(work.folder, parse.dump(config), overwrite=overwrite)) as run:
         if run is not None:
-            run.write("env.json", json.dumps(folders.environment(), indent=1))
+            run.write("env.json", json.dumps(provenance.environment(), indent=1))
             if tried is not None:
                 run.write("preparation.json", json.dumps(tried.to_json(), indent=1))
         return conduct(work, run, learner, dataset, 0.0)

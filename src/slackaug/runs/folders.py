@@ -8,42 +8,29 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import torch
-
-from .. import __version__
 from ..augment.policy import Policy
 from ..augment.stability import agreement_of_rounds
-from ..files import leads_elsewhere, read_note, temporary_name, write_atomically
+from ..files import leads_elsewhere, temporary_name, write_atomically
 from ..schema import PolicyError
-from . import provenance
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
 
 POLICY = "policy.json"
 FINISHED = "finished.json"  # is written last
 STUDY = "study.yaml"  # of a study: all that decides it
 SEARCHES = "search.yaml"  # of a study: the settings that all of its searches share
-TRIALS = "preparation-trials.json"  # of --try-margin, until the run begins
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
-    "composing.json", "calibration.json", "confirmation.json", "preparation.json", TRIALS, "report.html",
+    "composing.json", "calibration.json", "confirmation.json", "preparation.json", "report.html",
     "eval/results.json", "eval/results.csv", "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
-BEFORE_A_RUN = {
-    ".lock",
-    TRIALS,
-    temporary_name(TRIALS),
-    temporary_name("config.yaml"),
-}  # left by a process that dies before there is a run
+BEFORE_A_RUN = {".lock", temporary_name("config.yaml")}  # left by a process that dies before there is a run
 LOGS = ("search.log", "metrics.jsonl")
-CODE = {"slackaug": "slackaug {}", "commit": "commit {}"}  # what decides about numbers as a whole
-ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
 START_ANEW = "start anew with --overwrite, or choose another -o"
 
 
@@ -253,56 +240,3 @@ def refuse(path: Path, *, overwrite: bool) -> None:
         raise RunError(f"{path}: is not empty; go on with --resume, start anew with --overwrite, or choose another -o")
     if not (path / "config.yaml").is_file():
         raise RunError(f"{path}: is not empty and holds no run, so --overwrite does not touch it; choose another -o")
-
-
-def tensorboard(folder: Path, names: list[str], n_steps: int) -> Callable[[dict[str, Any]], None]:
-    """A logger that writes scalars for TensorBoard; rounds of `n_steps` follow one another."""
-    from torch.utils.tensorboard import SummaryWriter
-
-    writer = SummaryWriter(str(folder))
-
-    def log(metrics: dict[str, Any]) -> None:
-        step = max(metrics["round"] - 1, 0) * n_steps + metrics["step"]
-        stage = "search" if metrics["round"] else f"pre-training-{metrics['n_composed']}"
-        scalars = {f"{stage}/{key}": metrics[key] for key in ("train_loss", "val_loss") if key in metrics}
-        if "pi" in metrics:
-            scalars["search/entropy"] = sum(metrics["entropy"]) / len(metrics["entropy"])
-            means = (sum(column) / len(column) for column in zip(*metrics["pi"], strict=True))
-            scalars |= {f"pi/{name}": mean for name, mean in zip(names, means, strict=True)}
-            scalars |= {f"mu/{name}": mu for name, mu in zip(names, metrics["mu"], strict=True) if mu is not None}
-        for tag, value in scalars.items():
-            writer.add_scalar(tag, value, step)
-        writer.flush()
-
-    return log
-
-
-def environment() -> dict[str, Any]:
-    """What a result may depend on beside the configuration."""
-    return {
-        "slackaug": __version__,
-        "commit": provenance.commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "threads": torch.get_num_threads(),
-    }
-
-
-def what_changed(folder: Path) -> str | None:
-    """How this process differs from the one that began a run, where that can change its numbers."""
-    before, now, known = read_note(folder / "env.json"), environment(), CODE | ROUNDING
-    names = [name for name in known if name in before and before[name] != now[name]]
-    if not names:
-        return None
-
-    def told(one: dict[str, Any]) -> str:
-        each = (
-            "no " + known[name].format("").strip() if one[name] is None else known[name].format(one[name])
-            for name in names
-        )
-        return ", ".join(each)
-
-    what = "its numbers" if CODE.keys() & names else "the last bits of its numbers"
-    return f"this run began with {told(before)} and goes on with {told(now)}, so that {what} may differ"

@@ -3,19 +3,33 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
+from torch import Tensor
 
 from ..augment import describe
-from ..auto import composing
-from ..auto.stages import Progress
+from ..augment.policy import Policy
 
 PLAIN_SECONDS = 30.0
 LIVE_SECONDS = 0.2
 N_TOP = 3
+IDENTITY = "Identity"
+
+
+class Standing(NamedTuple):
+    """Where a search stands after a step."""
+
+    stage: str  # "pre-training", "calibration", "re-training", "policy" or "confirmation"
+    round: int  # from 1; 0 before the rounds and after them
+    step: int  # done in this stage of this round
+    n_steps: int
+    done: float  # share of the whole search, by images
+    train_loss: Tensor
+    val_loss: Tensor | None
+    phi: Policy
 
 
 def duration(seconds: float) -> str:
@@ -24,11 +38,11 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def line(progress: Progress, elapsed: float) -> str:
+def line(progress: Standing, elapsed: float) -> str:
     """Stage, round, step, time left, losses, entropy and the likeliest transformations with their bounds."""
     where = f"round {progress.round}, " if progress.round else ""
     if progress.stage == "pre-training":
-        where = f"{composing.number_of(progress.phi) or 'none'} composed, "
+        where = f"{'none' if leaves_as_is(progress.phi) else len(progress.phi.pi)} composed, "
     left = elapsed * (1 - progress.done) / progress.done if progress.done > 0 else 0.0
     parts = [f"{progress.stage}, {where}step {progress.step} of {progress.n_steps}", f"{duration(left)} left"]
     parts.append(f"train loss {progress.train_loss.item():.3f}")
@@ -38,13 +52,18 @@ def line(progress: Progress, elapsed: float) -> str:
         parts.append(f"entropy {phi.entropy().mean().item():.3f}")
         mean = phi.probabilities.mean(0)
         top = mean.topk(min(N_TOP, len(mean))).indices.tolist()
-        parts.append(", ".join(f"{phi.space.names[n]} {mean[n]:.3f} {bound(progress, n)}".rstrip() for n in top))
+        parts.append(", ".join(f"{phi.space.names[n]} {mean[n]:.3f} {bound(phi, n)}".rstrip() for n in top))
     return "; ".join(parts)
 
 
-def bound(progress: Progress, n: int) -> str:
-    transform = progress.phi.space.transforms[n]
-    text = describe.range_text(transform, progress.phi.mu[n].item())
+def leaves_as_is(phi: Policy) -> bool:
+    """Whether a policy that has a choice leaves images as they are."""
+    names = phi.space.names
+    return len(names) > 1 and IDENTITY in names and bool((phi.probabilities[:, names.index(IDENTITY)] == 1).all())
+
+
+def bound(phi: Policy, n: int) -> str:
+    text = describe.range_text(phi.space.transforms[n], phi.mu[n].item())
     return f"({text})" if text else ""
 
 
@@ -81,7 +100,7 @@ class Display(LiveLine):
         self.log = log
         self.logged_at = time.monotonic()
 
-    def show(self, progress: Progress, elapsed: float) -> None:
+    def show(self, progress: Standing, elapsed: float) -> None:
         round_ended = progress.round > 0 and progress.step == progress.n_steps
         now = time.monotonic()
         if round_ended or now - self.logged_at >= PLAIN_SECONDS:
