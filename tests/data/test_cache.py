@@ -5,11 +5,9 @@ import fcntl
 import logging
 import os
 import signal
-import struct
 import subprocess
 import sys
 import time
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -413,13 +411,6 @@ def test_stacks_are_said_however_the_images_come(pictures, tmp_path, read_only):
     assert (n_decoded, dataset.notes.count(says)) == (1, 1)
     read_only(errno.EROFS)
     assert decoded(pictures, tmp_path)[0].notes.count(says) == 1
-
-
-def test_an_index_of_before_stacks_were_told_is_read(tmp_path):
-    """Rows had 8 bytes; the upper half, which was 0, says now whether a file is a stack."""
-    content = struct.pack("<16sQI", b"f" * 16, 7, 99)
-    (tmp_path / "index.bin").write_bytes(content + zlib.crc32(content).to_bytes(4, "little"))
-    assert records.read(tmp_path / "index.bin") == {b"f" * 16: records.Entry(7, False, 99)}
 
 
 PEAK = """

@@ -9,8 +9,7 @@ from PIL import Image
 
 import slackaug
 from slackaug.data import DataError, load
-from slackaug.data.folder import BEFORE_A_RUN
-from slackaug.runs import folders
+from slackaug.data.sources import refuse_inside
 
 
 def picture(path, value=0, size=(4, 4)):
@@ -301,65 +300,33 @@ def test_a_class_that_is_all_behind_a_link_is_not_called_empty(names, tmp_path):
     refused(tmp_path / "data", "links to folders are not followed: .*/cat/all")
 
 
-# --- slackaug's own folders among the images --------------------------------------------------------------------------
+# --- what slackaug writes is not among the images ---------------------------------------------------------------------
 
 
-def written(folder, *names):
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(b"")
+def test_results_are_not_written_among_the_images(command, tmp_path):
+    classes(tmp_path / "pets")
+    before = sorted(tmp_path.rglob("*"))
+    run = tmp_path / "pets" / "runs" / "a"
+    for words in (
+        ["search", tmp_path / "pets", "-o", run],
+        ["evaluate", tmp_path / "pets", "--baselines", "none", "-o", run],
+        ["evaluate", tmp_path / "pets", "--baselines", "none", "-o", tmp_path / "a", "--save-models", run],
+        ["study", "quick", "--data", tmp_path / "pets", "-o", run],
+        ["search", tmp_path / "pets", "-o", tmp_path / "a", "--cache", run],
+    ):
+        done = command(*words)
+        assert done.returncode == 2, words
+        assert f"{words[-2]} {run}: is inside of {tmp_path}/pets, among the images" in " ".join(done.stderr.split())
+    assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    ("names", "own"),
-    [
-        ((".lock", "config.yaml", "checkpoints/000000.pt"), "run"),
-        ((".lock",), "run"),  # of a process that has died at once
-        (("preparation-trials.json",), "run"),
-        ((".lock", "study.yaml", "searches/0/config.yaml", "eval/results.json"), "study"),
-        (("eval/.lock", "eval/results.json", "eval/results.csv"), "run"),
-        (("eval/.lock", "eval/trials/none-0.json"), "run"),
-        (("plain-16x16-dcfe761c6234/.lock", "plain-16x16-dcfe761c6234/images.u8"), "cache"),
-        (("a/.lock", "a/config.yaml", "a.log", ".DS_Store", "b/c/.lock", "b/c/config.yaml"), "runs"),
-    ],
-)
-@pytest.mark.parametrize("place", [".", "cat"])
-def test_what_slackaug_has_written_is_no_class(names, own, place, tmp_path):
-    expected = load(str(classes(tmp_path)))
-    written(tmp_path / place / own, *names)
-    if len(names) > 1 and ".lock" in names:
-        picture(tmp_path / place / own / "strips.png", 255, (9, 9))  # of `slackaug figure`
-    dataset = load(str(tmp_path))
-    assert (dataset.class_names, dataset.fingerprint) == (expected.class_names, expected.fingerprint)
-    assert f"folders that slackaug has written are not read: {tmp_path / place / own}" in dataset.notes
-    assert not any("not images by their names" in note for note in dataset.notes)
-
-
-def test_it_is_left_out_of_parts_and_beside_them(tmp_path):
-    for part, n in (("train", 3), ("test", 4)):
-        classes(tmp_path / part, n=n)
-        written(tmp_path / part / "run", ".lock", "config.yaml")
-    written(tmp_path / "runs" / "a", ".lock", "config.yaml")
-    dataset = load(str(tmp_path))
-    assert (len(dataset.train.labels), len(dataset.test.labels)) == (6, 8)
-    assert dataset.notes[1:] == (
-        "folders beside train/ and test/ are not read: runs",
-        f"folders that slackaug has written are not read: {tmp_path}/test/run",
-        f"folders that slackaug has written are not read: {tmp_path}/train/run",
-    )
-
-
-@pytest.mark.parametrize("names", [("config.yaml", "metrics.jsonl", "results.json"), (".lock", "labels.txt")])
-def test_a_class_with_files_of_others_stays_one(names, tmp_path):
-    written(classes(tmp_path) / "cat", *names, "eval/.lock", "eval/results.json")
-    assert load(str(tmp_path)).class_names == ("cat", "dog")
-
-
-def test_a_class_behind_a_link_is_not_taken_for_a_folder_of_runs(tmp_path):
-    classes(tmp_path / "data", ("dog", "emu"))
-    written(tmp_path / "data" / "cat" / "run", ".lock", "config.yaml")
-    (tmp_path / "data" / "cat" / "batch").symlink_to(classes(tmp_path / "store") / "cat")
-    refused(tmp_path / "data", "links to folders are not followed: .*/data/cat/batch")
+def test_a_folder_beside_the_images_or_that_a_name_stands_for_is_not_among_them(tmp_path, monkeypatch):
+    classes(tmp_path / "pets")
+    monkeypatch.chdir(tmp_path / "pets")
+    for source, place in (("../pets", "../petshop"), ("digits", "digits"), ("x.csv", "a"), (".", None)):
+        refuse_inside(source, place)
+    with pytest.raises(DataError, match=r"-o a: is inside of \., among the images"):
+        refuse_inside(".", "a")
 
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"  # as Linux and as macOS store the same name
@@ -370,8 +337,8 @@ def test_a_name_is_one_class_however_its_accents_are_stored(tmp_path):
     classes(tmp_path / "test", ("dog", COMPOSED), n=4)
     dataset = load(str(tmp_path))
     assert (dataset.class_names, dataset.test.labels.bincount().tolist()) == ((COMPOSED, "dog"), [4, 4])
-    classes(tmp_path / "test", (DECOMPOSED,))
-    refused(tmp_path, r"test: class folders of the same name.*'cafe\\u0301' and 'caf\\xe9'")
+    classes(tmp_path / "test", (DECOMPOSED,))  # both ways side by side
+    assert load(str(tmp_path)).test.labels.bincount().tolist() == [14, 4]
 
 
 # --- csv --------------------------------------------------------------------------------------------------------------
@@ -475,7 +442,3 @@ def test_csv_refuses(rows, header, message, tmp_path):
 def test_csv_in_another_encoding(tmp_path):
     (tmp_path / "x.csv").write_bytes("path,label\nb\xe4r.png,b\xe4r\n".encode("latin-1"))
     refused(tmp_path / "x.csv", "not a csv file in UTF-8")
-
-
-def test_what_is_left_before_a_run_has_the_run_s_own_name():
-    assert folders.TRIALS == BEFORE_A_RUN

@@ -15,23 +15,23 @@ from slackaug.auto import resume
 from slackaug.auto.stages import Learner
 from slackaug.commands import search as api
 from slackaug.config import presets
-from slackaug.data import DataError, load, splits
+from slackaug.data import DataError, dividing, load
 
 
 @pytest.fixture
 def patients(tmp_path):
     """12 patients, 4 images of each; the red level is the patient, healthy and ill are six each."""
-    rows = []
+    root, rows = tmp_path / "hospital", []
     for patient in range(12):
         label = "healthy" if patient % 2 else "ill"
         for i in range(4):
-            path = tmp_path / label / f"patient{patient:02d}_{i}.png"
-            path.parent.mkdir(exist_ok=True)
+            path = root / label / f"patient{patient:02d}_{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.full((6, 6, 3), [20 * patient, 50 * i, 7], dtype=np.uint8)).save(path)
-            rows.append([str(path.relative_to(tmp_path)), label, f"p{patient}"])
-    with (tmp_path / "x.csv").open("w", newline="") as file:
+            rows.append([str(path.relative_to(root)), label, f"p{patient}"])
+    with (root / "x.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["path", "label", "patient"], *rows])
-    return tmp_path
+    return root
 
 
 def patients_in(split):
@@ -113,7 +113,7 @@ def test_groups_are_for_files():
 def test_groups_whole_and_classes_near_their_share(sizes, seed, fraction):
     groups = torch.cat([torch.full((n,), g) for g, (n, _) in enumerate(sizes)])
     labels = torch.cat([torch.full((n,), label) for n, label in sizes])
-    first, second = splits.by_group(labels, groups, fraction, seed, "test")
+    first, second = dividing.by_group(labels, groups, fraction, seed, "test")
     assert torch.equal(torch.cat([first, second]).sort().values, torch.arange(len(labels)))
     assert not {*groups[first].tolist()} & {*groups[second].tolist()}
     for label in labels.unique():
@@ -124,7 +124,7 @@ def test_groups_whole_and_classes_near_their_share(sizes, seed, fraction):
 def test_groups_of_different_sizes_have_other_halves_for_other_seeds():
     groups = torch.arange(3, 33).repeat_interleave(torch.arange(3, 33)) - 3
     labels = torch.arange(len(groups)) % 3
-    found = {tuple(splits.grouped_halves(labels, groups, seed)[0].tolist()) for seed in range(8)}
+    found = {tuple(dividing.grouped_halves(labels, groups, seed)[0].tolist()) for seed in range(8)}
     assert len(found) == 8
     assert all(abs(2 * len(first) - len(groups)) < 12 for first in found)
 
@@ -134,10 +134,10 @@ def test_a_class_of_few_groups_is_on_both_sides_of_every_split():
     sizes = [(0, 9), (0, 1), (0, 1), *((1, 8 + k) for k in range(9))]
     labels = torch.cat([torch.full((n,), label) for label, n in sizes])
     groups = torch.cat([torch.full((n,), g) for g, (_, n) in enumerate(sizes)])
-    train, test = splits.grouped_hold_out(labels, groups)
+    train, test = dividing.grouped_hold_out(labels, groups)
     assert {*labels[test].tolist()} == {0, 1}
     for seed in range(8):
-        for half in splits.grouped_halves(labels[train], groups[train], seed):
+        for half in dividing.grouped_halves(labels[train], groups[train], seed):
             assert {*labels[train][half].tolist()} == {0, 1}
 
 
@@ -164,7 +164,7 @@ def test_a_search_takes_groups_and_goes_on_with_them(patients, tmp_path, quick_s
 
 @given(labels=st.lists(st.integers(0, 4), min_size=1, max_size=50).map(torch.tensor))
 def test_balanced_indices_hold_every_image_and_every_class_as_often(labels):
-    index = splits.balanced(labels)
+    index = dividing.balanced(labels)
     assert {*index.tolist()} == {*range(len(labels))}
     counts = labels[index].bincount()
     assert {*counts[counts > 0].tolist()} == {int(labels.bincount().max())}
@@ -177,7 +177,7 @@ def test_the_mean_over_balanced_images_is_that_of_the_class_means():
     labels = torch.tensor([0] * 12 + [1] * 4 + [2] * 2)  # each divides the largest
     losses = torch.arange(18.0)
     by_class = torch.stack([losses[labels == label].mean() for label in range(3)]).mean()
-    assert losses[splits.balanced(labels)].mean() == pytest.approx(by_class.item())
+    assert losses[dividing.balanced(labels)].mean() == pytest.approx(by_class.item())
 
 
 def test_a_balanced_search_validates_with_all_classes_alike():
@@ -191,4 +191,4 @@ def test_a_balanced_search_validates_with_all_classes_alike():
     assert torch.equal(balanced.train.labels, plain.train.labels)  # training is as ever
     assert len(balanced.val.images.store) == 54  # none is in memory twice
     index = torch.arange(len(balanced.val.labels))
-    assert torch.equal(balanced.val.images[index], plain.val.subset(splits.balanced(plain.val.labels)).images)
+    assert torch.equal(balanced.val.images[index], plain.val.subset(dividing.balanced(plain.val.labels)).images)

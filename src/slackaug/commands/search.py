@@ -17,6 +17,7 @@ from ..config import parse, presets
 from ..config.layers import configure, data_config
 from ..config.presets import RunConfig
 from ..data import DataError, Dataset
+from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
 from ..methods.slack import SearchConfig
@@ -109,6 +110,7 @@ def search(
             if tensorboard and not resume and find_spec("tensorboard") is None:
                 raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
             if ranks.leads and not resume and not dry_run:
+                refuse_inside(data, work.folder)
                 folders.refuse(work.folder, overwrite=overwrite)  # before the data is read, which may take long
         if resume:
             return go_on(work, model, None if weights is None else os.fspath(weights))

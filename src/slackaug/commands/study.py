@@ -15,6 +15,7 @@ from ..augment.stability import consensus
 from ..auto import learn
 from ..config import parse
 from ..data import Dataset
+from ..data.sources import refuse_inside
 from ..files import temporary_name, write_atomically
 from ..judge import queue, results, training
 from ..judge.backends import get_backend
@@ -100,6 +101,7 @@ def study(
     else:
         options |= {"model": model} if model is not None else {}
         chosen = configure(recipe or "", place, source, options, given, set, Reading(console))  # reads the data
+        refuse_inside(chosen.data.source, folder)
     here: dict[str, str | int | None]
     here = {"--data": place if resume else None, "--model": chosen.foreign_model()}
     here |= {"--device": device if device != default_device() else None, "--threads": threads, "--jobs": jobs}

@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .batches import Batches
-    from .dataset import Dataset, Split, build
+    from .dataset import Dataset, build
+    from .dividing import halves
     from .duplicates import count_duplicates
     from .options import DataError
     from .sources import DATASETS, load
-    from .splits import halves
+    from .split import Split
 
 __all__ = ["DATASETS", "Batches", "DataError", "Dataset", "Split", "build", "count_duplicates", "halves", "load"]
 
@@ -18,10 +19,10 @@ _WHERE = {
     "Batches": "batches",
     "DataError": "options",
     "Dataset": "dataset",
-    "Split": "dataset",
+    "Split": "split",
     "build": "dataset",
     "count_duplicates": "duplicates",
-    "halves": "splits",
+    "halves": "dividing",
     "load": "sources",
 }
 

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .dataset import RGB, Dataset, Kind, Split, build
+from .dataset import RGB, Dataset, Kind, build
 from .options import DataError, Options, listing
 from .pixels import Array, resize, to_8_bits
+from .split import Split
 
 MODES = {("bool", 1): "1", ("uint8", 1): "L", ("uint16", 1): "I;16",
          ("bool", 3): "RGB;1", ("uint8", 3): "RGB", ("uint16", 3): "RGB;16"}  # fmt: skip

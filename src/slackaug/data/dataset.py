@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from ..augment.prepare import Size
-from . import splits
+from . import dividing
 from .options import DataError, listing, percent, printable
 from .options import Options as Options  # also found here by others
-from .rows import Images, Rows, chunks, select
+from .rows import Images, chunks
+from .split import Split
 
 RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
@@ -30,28 +31,6 @@ class Kind(NamedTuple):
     height: int
     width: int
     mode: str  # as Pillow names it; RGB;16 and RGB;1 are colours of 16 bits and of one
-
-
-class Batch(NamedTuple):
-    images: Tensor  # (B, C, H, W) uint8
-    labels: Tensor  # (B,) int64
-
-
-class Split(NamedTuple):
-    images: Images  # (B, C, H, W) uint8, in memory or in a file
-    labels: Tensor  # (B,) int64
-
-    def take(self, indices: Tensor, images: Tensor | None = None) -> Batch:
-        """Some images, to be computed with: those that were read ahead, if they were."""
-        return Batch(self.images[indices] if images is None else images, self.labels[indices])
-
-    def read_ahead(self, indices: Tensor) -> Tensor | None:
-        """Images that are read batch by batch, on the CPU; none where all of them are in memory."""
-        return self.images.read(indices) if isinstance(self.images, Rows) else None
-
-    def subset(self, indices: Tensor) -> "Split":
-        """A smaller split; of images in a file nothing is read."""
-        return Split(select(self.images, indices), self.labels[indices])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +68,7 @@ class Dataset:
 
     def half_indices(self, seed: int) -> tuple[Tensor, Tensor]:
         labels, groups = self.train.labels, self.groups
-        return splits.halves(labels, seed) if groups is None else splits.grouped_halves(labels, groups, seed)
+        return dividing.halves(labels, seed) if groups is None else dividing.grouped_halves(labels, groups, seed)
 
 
 def build(
@@ -223,7 +202,7 @@ def check_sides(name: str, labels: Tensor, class_names: Sequence[str], side: str
 
 def find_test_set(name: str, labels: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
     """Indices of what is held out, and of the rest."""
-    rest, held_out = splits.hold_out(labels) if groups is None else splits.grouped_hold_out(labels, groups)
+    rest, held_out = dividing.hold_out(labels) if groups is None else dividing.grouped_hold_out(labels, groups)
     if len(held_out) == 0:
         what = "images" if groups is None else "groups"
         raise DataError(f"{name}: no test set, and too few {what} to hold one out; add {what} or a test set")
@@ -232,7 +211,7 @@ def find_test_set(name: str, labels: Tensor, groups: Tensor | None) -> tuple[Ten
 
 def held_out_note(n_test: int, n: int, groups: Tensor | None) -> str:
     together = "" if groups is None else "; every group is on one side"
-    share = f"{percent(splits.HOLD_OUT)} ({n_test} of {n} images, seed {splits.HOLD_OUT_SEED})"
+    share = f"{percent(dividing.HOLD_OUT)} ({n_test} of {n} images, seed {dividing.HOLD_OUT_SEED})"
     return f"no test set: held out a stratified {share}{together}"
 
 

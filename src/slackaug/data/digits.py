@@ -11,10 +11,11 @@ from importlib import resources
 import numpy as np
 import torch
 
-from . import splits
+from . import dividing
 from .arrays import to_images
-from .dataset import Dataset, Kind, Split, build
+from .dataset import Dataset, Kind, build
 from .options import Options
+from .split import Split
 
 # Pixels to move by: at 8, a rotation or a shift can only tear a digit apart. At 32 nothing is gained but the cost.
 SIZE = 16
@@ -35,6 +36,6 @@ def digits(options: Options) -> Dataset:
 def few_digits(options: Options) -> Dataset:
     """About 20 of each digit to learn from, and the same test set: few enough that augmentation matters."""
     base = digits(options)
-    kept, _ = splits.train_on(base.train.labels, N_FEW)
+    kept, _ = dividing.train_on(base.train.labels, N_FEW)
     few = build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False)
     return replace(few, kinds={Kind(*few.image_size, "L"): N_FEW + len(few.test.labels)})

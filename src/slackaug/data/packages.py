@@ -16,7 +16,8 @@ from ..schema import unknown
 from . import decode
 from .arrays import from_arrays
 from .dataset import Dataset, Kind
-from .files import one_size, part_of, split_of
+from .files import one_size
+from .listing import joined_note, part_of, split_of
 from .options import DataError, Options, listing
 from .pixels import Array
 
@@ -94,9 +95,7 @@ def hf(name: str, options: Options) -> Dataset:
         for part, several in rows.items()
         if several
     }
-    joined = [part for part in parts if part_of(part) == "val"]
-    notes = [f"{' and '.join(joined)} joined train: a search splits it anew"] if joined else []
-    return from_stacks(source, stacks, options, parts["train"].features[label].names, notes)
+    return from_stacks(source, stacks, options, parts["train"].features[label].names, joined_note(parts))
 
 
 def find_columns(source: str, features: dict[str, Any], wanted: str) -> tuple[str, str]:

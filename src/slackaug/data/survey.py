@@ -18,7 +18,7 @@ from .groups import Groups
 from .listing import Item, Listing, shown
 from .options import Options, printable
 from .rows import chunks
-from .sources import find_listing, load
+from .sources import find_listing, read
 from .worker import digest
 
 Size = tuple[int, int]  # height and width
@@ -76,15 +76,7 @@ def survey(source: str, options: Options) -> Survey:
     found = find_listing(source, options.group_by)
     if found is not None:
         return survey_files(found, options)
-    dataset = load(
-        source,
-        size=options.size,
-        margin=options.margin,
-        skip_bad=options.skip_bad,
-        group_by=options.group_by,
-        root=options.root,
-    )
-    return survey_dataset(dataset)
+    return survey_dataset(read(source, options))
 
 
 def survey_files(found: Listing, options: Options) -> Survey:

@@ -20,7 +20,7 @@ from ...augment.apply import Composites, Parameters
 from ...augment.policy import Policy
 from ...augment.prepare import Preparation
 from ...data import Batches, Split
-from ...data.dataset import Batch
+from ...data.split import Batch
 from ...methods import slack
 from ...methods.slack import Report, SearchConfig, State, Step
 from .. import hypergrad
