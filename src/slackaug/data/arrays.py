@@ -1,8 +1,7 @@
 """Arrays that others made, into images (B, 3, H, W) uint8 and labels 0, 1, ...: checked, never guessed."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,9 @@ def from_arrays(
     class_names: Sequence[str] | None = None,
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
+    kinds: Mapping[Kind, int] | None = None,
 ) -> Dataset:
-    """A data set out of (images, labels) arrays; `statistics` as in `build`."""
+    """A data set out of (images, labels) arrays; the rest as in `build`."""
     parts = {"train": train} if test is None else {"train": train, "test": test}
     images = {part: to_images(pair[0], options, f"{name}: {part} images") for part, pair in parts.items()}
     labels = {part: to_labels(pair[1], len(images[part]), f"{name}: {part} labels") for part, pair in parts.items()}
@@ -37,17 +37,18 @@ def from_arrays(
     else:
         values = np.arange(len(class_names))
     splits = {part: Split(images[part], encode(labels[part], values, f"{name}: {part} labels")) for part in parts}
-    dataset = build(name, splits["train"], splits.get("test"), class_names, notes=notes, statistics=statistics)
-    kinds: Counter[Kind] = Counter()
-    for part, (array, _) in parts.items():
-        kinds[kind_of(np.asarray(array), f"{name}: {part} images")] += len(images[part])
-    return replace(dataset, kinds=kinds)
+    kinds = kinds or kinds_of([np.asarray(array) for array, _ in parts.values()], name)
+    test_split = splits.get("test")
+    return build(name, splits["train"], test_split, class_names, notes=notes, statistics=statistics, kinds=kinds)
 
 
-def kind_of(array: Array, where: str) -> Kind:
+def kinds_of(arrays: Sequence[Array], where: str) -> Counter[Kind]:
     """Of images as `to_images` takes them."""
-    _, height, width, n_channels = channels_last(array, where).shape
-    return Kind(height, width, MODES[array.dtype.name, n_channels])
+    kinds: Counter[Kind] = Counter()
+    for array in arrays:
+        n, height, width, n_channels = channels_last(array, where).shape
+        kinds[Kind(height, width, MODES[array.dtype.name, n_channels])] += n
+    return kinds
 
 
 def to_images(array: Any, options: Options, where: str) -> Tensor:

@@ -81,6 +81,7 @@ def build(
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
     groups: Tensor | None = None,
+    kinds: Mapping[Kind, int] | None = None,
 ) -> Dataset:
     """Check the images and labels and hold out a test set where there is none.
 
@@ -94,12 +95,13 @@ def build(
     check_classes(name, train.labels, class_names)
     if test is None:
         held_out, rest = find_test_set(name, train.labels, groups)
-        notes.append(held_out_note(len(held_out), len(train.labels), groups))
+        together = "" if groups is None else "; every group is on one side"
+        share = f"{percent(dividing.HOLD_OUT)} ({len(held_out)} of {len(train.labels)} images"
+        notes.append(f"no test set: held out a stratified {share}, seed {dividing.HOLD_OUT_SEED}){together}")
         test, train = train.subset(held_out), train.subset(rest)
-        counts = test.labels.bincount(minlength=len(class_names)).tolist()
-        untested = [label for label, count in zip(class_names, counts, strict=True) if not count]
+        untested = [name for name, n in count(test.labels, class_names) if not n]
         if untested:
-            notes.append(f"classes that are not tested, for too little of them can be held out: {listing(untested)}")
+            notes.append(f"classes that are not tested: too few images to hold some out: {listing(untested)}")
         groups = None if groups is None else groups[rest]
     if train.images.shape[1:] != test.images.shape[1:]:
         sizes = [f"{s.images.shape[3]} x {s.images.shape[2]}" for s in (train, test)]
@@ -126,6 +128,7 @@ def build(
         std=(max(std[0], MIN_STD), max(std[1], MIN_STD), max(std[2], MIN_STD)),
         groups=groups,
         flip=flip,
+        kinds=kinds,
         notes=tuple(notes),
         fingerprint=fingerprint(train),
     )
@@ -180,8 +183,7 @@ def check_split(split: Split, n_classes: int, where: str) -> None:
 def check_classes(name: str, labels: Tensor, class_names: Sequence[str]) -> None:
     if len(class_names) < 2:
         raise DataError(f"{name}: only one class ({class_names[0]!r}); a classifier needs at least two")
-    counts = labels.bincount(minlength=len(class_names)).tolist()
-    scarce = [f"{label!r} ({count})" for label, count in zip(class_names, counts, strict=True) if count < 2]
+    scarce = [f"{label!r} ({n})" for label, n in count(labels, class_names) if n < 2]
     if scarce:
         raise DataError(
             f"{name}: every class needs at least 2 training images, for a search learns on one half and validates on "
@@ -191,13 +193,17 @@ def check_classes(name: str, labels: Tensor, class_names: Sequence[str]) -> None
 
 def check_sides(name: str, labels: Tensor, class_names: Sequence[str], side: str) -> None:
     """With groups, a class may be on one side of a split alone."""
-    counts = labels.bincount(minlength=len(class_names)).tolist()
-    missing = [label for label, count in zip(class_names, counts, strict=True) if not count]
+    missing = [label for label, n in count(labels, class_names) if not n]
     if missing:
         raise DataError(
             f"{name}: no images to {side} of {listing(missing)}, for groups stay on one side of a split, and too few "
             "of them have such a class; it needs images of several groups (--group-by)"
         )
+
+
+def count(labels: Tensor, class_names: Sequence[str]) -> list[tuple[str, int]]:
+    """How many images each class has."""
+    return [*zip(class_names, labels.bincount(minlength=len(class_names)).tolist(), strict=True)]
 
 
 def find_test_set(name: str, labels: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -207,12 +213,6 @@ def find_test_set(name: str, labels: Tensor, groups: Tensor | None) -> tuple[Ten
         what = "images" if groups is None else "groups"
         raise DataError(f"{name}: no test set, and too few {what} to hold one out; add {what} or a test set")
     return held_out, rest
-
-
-def held_out_note(n_test: int, n: int, groups: Tensor | None) -> str:
-    together = "" if groups is None else "; every group is on one side"
-    share = f"{percent(dividing.HOLD_OUT)} ({n_test} of {n} images, seed {dividing.HOLD_OUT_SEED})"
-    return f"no test set: held out a stratified {share}{together}"
 
 
 def histogram(images: Images) -> Tensor:

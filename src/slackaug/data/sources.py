@@ -9,7 +9,6 @@ from ..augment.policy import IMAGENET
 from ..foreign import ForeignError, is_reference
 from ..schema import unknown
 from . import layouts, packages, shapes
-from .custom import custom
 from .dataset import Dataset, with_margin
 from .decode import NO_FILE
 from .digits import digits, few_digits
@@ -147,7 +146,7 @@ def find(source: str) -> Callable[[Options], Dataset]:
     if is_known or "/" in source:
         raise DataError(f"{path}: no such file or folder")
     if is_reference(source) and scheme not in {name.partition(":")[0] for name in DATASETS}:
-        return lambda options: custom(source, options)
+        return lambda options: packages.custom(source, options)
     raise DataError(
         unknown("data set", source, [*DATASETS, *FORMS]) + "; there is no file or folder of that name either"
     )

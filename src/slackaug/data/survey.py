@@ -81,43 +81,22 @@ def survey(source: str, options: Options) -> Survey:
 
 def survey_files(found: Listing, options: Options) -> Survey:
     """By all cores."""
-    sizes: Counter[Size] = Counter()
-    modes: Counter[str] = Counter()
-    bad: dict[str, str] = {}
-    misnamed, stacks, deep, levels = [], [], [], []
-    seen: list[Seen] = []
-    readable: list[Item] = []
-    for item, about in look_at(found, options):
-        name = shown(item.path, found.root)
-        if "bad" in about:
-            bad[name] = about["bad"]
-            continue
-        height, width = about["size"]
-        sizes[height, width] += 1
-        modes[about["mode"]] += 1
-        if is_misnamed(item.path, about["format"]):
-            misnamed.append(name)
-        if "highest" in about:
-            deep.append(about["highest"])
-        if item.part == "train":
-            levels.append(about["brightest"])
-        if about["is_stack"]:
-            stacks.append(name)
-        seen.append(Seen(name, item.label, item.part, about["digest"], about["mirrored"], item.group))
-        readable.append(item)
-    classes: dict[str, dict[str, int]] = {label: {} for label in sorted({item.label for item in found.items})}
-    for image in seen:
-        classes[image.label][image.part] = classes[image.label].get(image.part, 0) + 1
+    every = [(item, shown(item.path, found.root), about) for item, about in look_at(found, options)]
+    good = [one for one in every if "bad" not in one[2]]
+    readable = [item for item, _, _ in good]
+    seen = [
+        Seen(name, item.label, item.part, about["digest"], about["mirrored"], item.group) for item, name, about in good
+    ]
     return Survey(
         name=found.name,
-        classes=classes,
-        sizes=sizes,
-        modes=modes,
-        bad=bad,
-        misnamed=misnamed,
-        stacks=stacks,
-        deep=deep,
-        brightest=max(levels, default=255),
+        classes=by_class(sorted({item.label for item in found.items}), seen),
+        sizes=Counter((about["size"][0], about["size"][1]) for _, _, about in good),
+        modes=Counter(about["mode"] for _, _, about in good),
+        bad={name: about["bad"] for _, name, about in every if "bad" in about},
+        misnamed=[name for item, name, about in good if is_misnamed(item.path, about["format"])],
+        stacks=[name for _, name, about in good if about["is_stack"]],
+        deep=[about["highest"] for _, _, about in good if "highest" in about],
+        brightest=max((about["brightest"] for item, _, about in good if item.part == "train"), default=255),
         links=list(found.links),
         notes=tuple(found.notes),
         copies=find_copies(seen),
@@ -125,6 +104,14 @@ def survey_files(found: Listing, options: Options) -> Survey:
         listing=found,
         readable=readable,
     )
+
+
+def by_class(names: Iterable[str], seen: Iterable[Seen]) -> dict[str, dict[str, int]]:
+    """How many images each class has in each part."""
+    classes: dict[str, dict[str, int]] = {name: {} for name in names}
+    for image in seen:
+        classes[image.label][image.part] = classes[image.label].get(image.part, 0) + 1
+    return classes
 
 
 def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -149,16 +136,13 @@ def is_misnamed(path: Path, format: str) -> bool:
 
 def survey_dataset(dataset: Dataset) -> Survey:
     """Of images in memory."""
-    classes: dict[str, dict[str, int]] = {name: {} for name in dataset.class_names}
     seen = []
     for part, split in (("train", dataset.train), ("test", dataset.test)):
         every = (image for chunk in chunks(split.images) for image in chunk)
         for i, (image, label) in enumerate(zip(every, split.labels.tolist(), strict=True)):
-            name = dataset.class_names[label]
-            classes[name][part] = classes[name].get(part, 0) + 1
             pixels = image.permute(1, 2, 0).contiguous()  # (H, W, 3)
             digests = digest(pixels.numpy()), digest(pixels.flip(1).numpy())
-            seen.append(Seen(f"{part} image {i}", name, part, *digests))
+            seen.append(Seen(f"{part} image {i}", dataset.class_names[label], part, *digests))
     height, width = dataset.train.images.shape[2:]
     sizes: Counter[Size] = Counter()
     modes: Counter[str] = Counter()
@@ -167,7 +151,7 @@ def survey_dataset(dataset: Dataset) -> Survey:
         modes[kind.mode] += n
     return Survey(
         name=dataset.name,
-        classes=classes,
+        classes=by_class(dataset.class_names, seen),
         sizes=sizes,
         modes=modes,
         notes=dataset.notes,

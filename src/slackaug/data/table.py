@@ -72,9 +72,7 @@ def read_header(line: str) -> tuple[list[str], str]:
 
     csv.Sniffer fails on a single column, and takes what occurs most often even where path and label say otherwise.
     """
-    headers = {}
-    for separator in SEPARATORS:
-        fields = next(csv.reader([line], delimiter=separator), [])
-        headers[separator] = [field.strip() for field in fields]
+    fields = {separator: next(csv.reader([line], delimiter=separator), []) for separator in SEPARATORS}
+    headers = {separator: [field.strip() for field in some] for separator, some in fields.items()}
     best = max(headers, key=lambda separator: ({"path", "label"} <= {*headers[separator]}, len(headers[separator])))
     return headers[best], best

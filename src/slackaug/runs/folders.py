@@ -134,22 +134,20 @@ class Run:
         for log in self.loggers:
             log(metrics)
 
-    def metrics_size(self) -> int:
-        path = self.path / "metrics.jsonl"
-        return path.stat().st_size if path.exists() else 0
-
     def synced_metrics_size(self) -> int:
         """Of what is on disk for certain, for a checkpoint to refer to."""
-        if not self.metrics_size():
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
             return 0
-        with (self.path / "metrics.jsonl").open("rb") as file:
+        with path.open("rb") as file:
             os.fsync(file.fileno())
             return os.fstat(file.fileno()).st_size
 
     def cut_metrics(self, size: int) -> None:
         """Forget what was written after a checkpoint: it will be written again."""
-        if self.metrics_size() > size:
-            os.truncate(self.path / "metrics.jsonl", size)
+        path = self.path / "metrics.jsonl"
+        if path.exists() and path.stat().st_size > size:
+            os.truncate(path, size)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -161,8 +159,8 @@ class Run:
         state, wrong = self.checkpoints.load()
         if state is None and wrong:
             raise RuntimeError(f"{'; '.join(dict.fromkeys(map(str, wrong)))}; no checkpoint can be read; {START_ANEW}")
-        if state is not None and state["config"] != config_digest(self.path):
-            raise Changed(self.path)
+        if state is not None:
+            check_config(self.path, state["config"])
         return state, [f"{error}, going back to the checkpoint before it" for error in wrong]
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -176,11 +174,10 @@ def config_digest(path: Path) -> str:
     return hashlib.sha256((path / "config.yaml").read_bytes()).hexdigest()
 
 
-class Changed(RunError):
-    """A run has another configuration than it began with."""
-
-    def __init__(self, path: Path):
-        super().__init__(f"{path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
+def check_config(path: Path, digest: object) -> None:
+    """A run goes on, and ends, with the configuration that it began with."""
+    if digest != config_digest(path):
+        raise RunError(f"{path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
 
 
 def is_finished(path: Path) -> bool:
@@ -191,8 +188,7 @@ def is_finished(path: Path) -> bool:
         digest = json.loads((path / FINISHED).read_bytes())["config"]
     except (ValueError, LookupError, TypeError, RecursionError):  # not a file of ours
         return False
-    if digest != config_digest(path):
-        raise Changed(path)
+    check_config(path, digest)
     return True
 
 
