@@ -101,17 +101,34 @@ def test_large_sets_have_a_cache_by_default_and_small_ones_have_none(pictures, t
 
 KILLED = """
 import os, signal, sys
-from slackaug.data import load
+from slackaug.data import crew, load
+made = []
+class Noted(crew.Worker):
+    def __init__(self, *rest):
+        made.append(self)
+        super().__init__(*rest)
+crew.Worker = Noted
 def progress(what, done, total):
-    if what == "decoding images" and done > 100:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if what != "decoding images" or done <= int(sys.argv[3]):
+        return
+    for worker in made:
+        os.kill(worker.process.pid, int(sys.argv[4]))
+    print(*(worker.process.pid for worker in made), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 load(sys.argv[1], cache=sys.argv[2], progress=progress)
 """
 
 
-def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_path):
-    done = subprocess.run([sys.executable, "-c", KILLED, pictures, tmp_path / "cache"], timeout=60)
+def killed(pictures, tmp_path, after=100, number=0):
+    """Kill a process when more than so many images are decoded, give its workers a signal, and say which they are."""
+    words = [sys.executable, "-c", KILLED, pictures, tmp_path / "cache", str(after), str(int(number))]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == -signal.SIGKILL
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_path):
+    killed(pictures, tmp_path)
     index = the_folder(tmp_path / "cache") / "index.bin"
     n_done = index.stat().st_size // records.RECORD.size
     assert 100 < n_done < 2 * N
@@ -123,32 +140,11 @@ def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_pat
     assert decoded(pictures, tmp_path)[1:] == (0, 2 * N)
 
 
-ORPHANED = """
-import os, signal, sys
-from slackaug.data import crew, load
-made = []
-class Noted(crew.Worker):
-    def __init__(self, *rest):
-        made.append(self)
-        super().__init__(*rest)
-crew.Worker = Noted
-def progress(what, done, total):
-    for worker in made:
-        os.kill(worker.process.pid, signal.SIGSTOP)
-    print(*(worker.process.pid for worker in made), flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-load(sys.argv[1], cache=sys.argv[2], progress=progress)
-"""
-
-
 def test_rows_are_not_given_away_while_an_orphan_may_still_write_them(pictures, tmp_path):
     """What decodes outlives a killed process by the images that it was given: so does the lock."""
-    words = [sys.executable, "-c", ORPHANED, pictures, tmp_path / "cache"]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60)
-    pids = [int(word) for word in done.stdout.split()]
-    folder = the_folder(tmp_path / "cache")
+    pids = killed(pictures, tmp_path, 0, signal.SIGSTOP)
     try:
-        with (folder / ".lock").open() as file, pytest.raises(BlockingIOError):
+        with (the_folder(tmp_path / "cache") / ".lock").open() as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         for pid in pids:
@@ -158,20 +154,10 @@ def test_rows_are_not_given_away_while_an_orphan_may_still_write_them(pictures, 
 
 def test_processes_end_with_the_one_that_started_them(pictures, tmp_path):
     """Their input ends: nobody keeps decoding for a process that was killed."""
-    script = KILLED.replace("os.kill", "print(*workers(), flush=True); os.kill").replace(
-        "def progress",
-        "import subprocess\ndef workers(): return [w.process.pid for w in made]\n"
-        "from slackaug.data import crew\nmade = []\nclass Noted(crew.Worker):\n"
-        "  def __init__(self, *rest): made.append(self); super().__init__(*rest)\n"
-        "crew.Worker = Noted\ndef progress",
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, pictures, tmp_path / "cache"], capture_output=True, text=True, timeout=60
-    )
-    pids = [int(word) for word in done.stdout.split()]
+    pids = killed(pictures, tmp_path)
     assert pids
     deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{pid}/cmdline").exists() and is_running(pid) for pid in pids):
+    while any(map(is_running, pids)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -188,30 +174,20 @@ def test_damage_is_noticed_and_repaired(name, pictures, tmp_path, caplog):
     alone = load(str(pictures))
     decoded(pictures, tmp_path)
     path = the_folder(tmp_path / "cache") / name
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1  # one bit
-    path.write_bytes(content)
-    with caplog.at_level(logging.WARNING, "slackaug"):
-        dataset, n_decoded, _ = decoded(pictures, tmp_path)
-    assert n_decoded == 1
-    assert ("damaged, 1 image is decoded again" in caplog.text) == (name == "images.u8")
-    assert equal(dataset, alone)
-    assert decoded(pictures, tmp_path)[1] == 0
-
-
-@pytest.mark.parametrize("name", ["images.u8", "index.bin"])
-def test_a_file_cut_off_or_gone_is_made_anew(name, pictures, tmp_path):
-    alone = load(str(pictures))
-    decoded(pictures, tmp_path)
-    path = the_folder(tmp_path / "cache") / name
-    os.truncate(path, path.stat().st_size // 2 - 5)
-    dataset, n_decoded, _ = decoded(pictures, tmp_path)
-    assert N <= n_decoded <= N + 1
-    assert equal(dataset, alone)
-    path.unlink()
-    dataset, n_decoded, _ = decoded(pictures, tmp_path)
-    assert n_decoded == 2 * N
-    assert equal(dataset, alone)
+    cuts = {
+        "bit": lambda: flip_a_bit(path),
+        "half": lambda: os.truncate(path, path.stat().st_size // 2 - 5),
+        "gone": path.unlink,
+    }
+    for cut, wanted in (("bit", {1}), ("half", {N, N + 1}), ("gone", {2 * N})):
+        cuts[cut]()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "slackaug"):
+            dataset, n_decoded, _ = decoded(pictures, tmp_path)
+        assert n_decoded in wanted, cut
+        assert ("damaged" in caplog.text) == (name == "images.u8" and cut != "gone"), cut
+        assert equal(dataset, alone)
+        assert decoded(pictures, tmp_path)[1] == 0
 
 
 def test_changed_new_and_removed_files_are_noticed(pictures, tmp_path):

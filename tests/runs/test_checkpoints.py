@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import tiny
-from disks import Failing, flip_a_bit
+from disks import Failing, Malicious, flip_a_bit
 from slackaug.auto.stages import Learner
 from slackaug.config import presets
 from slackaug.config.parse import parse_assignment, update
@@ -203,14 +203,6 @@ def test_what_was_damaged_is_replaced(saved):
     again.save(state(4))
     assert kinds(saved.folder) == FILES_OF_TWO
     assert loaded(saved) == (4, [])
-
-
-class Malicious:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 def test_a_part_never_runs_code(tmp_path):

@@ -43,7 +43,7 @@ def from_arrays(
 
 
 def kinds_of(arrays: Sequence[Array], where: str) -> Counter[Kind]:
-    """Of images as `to_images` takes them."""
+    """What images were, in arrays that `to_images` takes."""
     kinds: Counter[Kind] = Counter()
     for array in arrays:
         n, height, width, n_channels = channels_last(array, where).shape

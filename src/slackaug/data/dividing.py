@@ -87,7 +87,7 @@ def by_group(
 
 
 def grouped_halves(labels: Tensor, groups: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """As `halves`, with every group on one side."""
+    """Train and val as `halves` makes them, with every group on one side."""
     return by_group(labels, groups, 0.5, seed, "halves")
 
 

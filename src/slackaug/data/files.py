@@ -112,7 +112,7 @@ def first_size(items: Sequence[Item]) -> tuple[int, int]:
     for item in items:
         with suppress(DataError):
             return whole_size(item.path)
-    return 1, 1  # none can be read: that is said later, with all the files
+    return 1, 1  # none can be read: the error comes later, with all the files
 
 
 def whole_size(path: Path) -> tuple[int, int]:
@@ -170,7 +170,7 @@ def one_size(name: str, sizes: Counter[tuple[int, int]]) -> tuple[int, int]:
             f"{name}: images of different sizes: {listed(found)}. Give a size, for example --size "
             f"{min(224, shorter[len(shorter) // 2])}, and every image is resized to that square"
         )
-    return next(iter(sizes), (1, 1))  # no image can be read: that is said later, with all the files
+    return next(iter(sizes), (1, 1))  # none can be read: the error comes later, with all the files
 
 
 def check_memory(name: str, n: int, height: int, width: int) -> None:

@@ -55,7 +55,7 @@ def split_of(name: str) -> str:
 
 
 def joined_note(names: Iterable[str]) -> list[str]:
-    """What is said of those parts that are for validation."""
+    """The note on those parts that are for validation."""
     joined = [name for name in names if part_of(name) == "val"]
     return [f"{' and '.join(joined)} joined train: a search splits it anew"] if joined else []
 

@@ -135,7 +135,7 @@ def is_misnamed(path: Path, format: str) -> bool:
 
 
 def survey_dataset(dataset: Dataset) -> Survey:
-    """Of images in memory."""
+    """Look at images that are in memory already."""
     seen = []
     for part, split in (("train", dataset.train), ("test", dataset.test)):
         every = (image for chunk in chunks(split.images) for image in chunk)

@@ -46,7 +46,7 @@ class Store:
             answers += [self.hold(*task, options) for task in zip(rows, self.held, part, strict=False)]
             self.file.seek(rows.start * self.n_bytes)
             self.file.write(self.held[: len(part)].data)
-        self.file.flush()  # before it is said that the pixels are there
+        self.file.flush()  # before the answer says that the pixels are there
         return answers
 
     def hold(self, row: int, place: Array, path: str, options: Options) -> Any:
