@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 import tiny
@@ -105,42 +103,6 @@ def test_groups_are_for_files():
         load("digits", group_by="x")
 
 
-@given(
-    sizes=st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2)), min_size=8, max_size=40),
-    seed=st.integers(0, 100),
-    fraction=st.sampled_from([0.2, 0.5]),
-)
-def test_groups_whole_and_classes_near_their_share(sizes, seed, fraction):
-    groups = torch.cat([torch.full((n,), g) for g, (n, _) in enumerate(sizes)])
-    labels = torch.cat([torch.full((n,), label) for n, label in sizes])
-    first, second = dividing.by_group(labels, groups, fraction, seed, "test")
-    assert torch.equal(torch.cat([first, second]).sort().values, torch.arange(len(labels)))
-    assert not {*groups[first].tolist()} & {*groups[second].tolist()}
-    for label in labels.unique():
-        wanted, largest = fraction * (labels == label).sum(), max(n for n, own in sizes if own == label)
-        assert abs((labels[second] == label).sum() - wanted) <= largest  # groups of one class each: off by one at most
-
-
-def test_groups_of_different_sizes_have_other_halves_for_other_seeds():
-    groups = torch.arange(3, 33).repeat_interleave(torch.arange(3, 33)) - 3
-    labels = torch.arange(len(groups)) % 3
-    found = {tuple(dividing.grouped_halves(labels, groups, seed)[0].tolist()) for seed in range(8)}
-    assert len(found) == 8
-    assert all(abs(2 * len(first) - len(groups)) < 12 for first in found)
-
-
-def test_a_class_of_few_groups_is_on_both_sides_of_every_split():
-    """Groups of two classes, in which the first has three: one to learn on, one to validate with, one to be tested."""
-    sizes = [(0, 9), (0, 1), (0, 1), *((1, 8 + k) for k in range(9))]
-    labels = torch.cat([torch.full((n,), label) for label, n in sizes])
-    groups = torch.cat([torch.full((n,), g) for g, (_, n) in enumerate(sizes)])
-    train, test = dividing.grouped_hold_out(labels, groups)
-    assert {*labels[test].tolist()} == {0, 1}
-    for seed in range(8):
-        for half in dividing.grouped_halves(labels[train], groups[train], seed):
-            assert {*labels[train][half].tolist()} == {0, 1}
-
-
 def test_a_class_that_cannot_be_held_out_is_named(patients):
     lines = (patients / "x.csv").read_text().split()
     rare = [line.replace(",ill,", ",rare,") for line in lines if line.endswith((",p0", ",p2"))]
@@ -160,24 +122,6 @@ def test_a_search_takes_groups_and_goes_on_with_them(patients, tmp_path, quick_s
 
 
 # --- classes that count alike -----------------------------------------------------------------------------------------
-
-
-@given(labels=st.lists(st.integers(0, 4), min_size=1, max_size=50).map(torch.tensor))
-def test_balanced_indices_hold_every_image_and_every_class_as_often(labels):
-    index = dividing.balanced(labels)
-    assert {*index.tolist()} == {*range(len(labels))}
-    counts = labels[index].bincount()
-    assert {*counts[counts > 0].tolist()} == {int(labels.bincount().max())}
-    for label in labels.unique():
-        times = index[labels[index] == label].bincount()
-        assert times[times > 0].max() - times[times > 0].min() <= 1
-
-
-def test_the_mean_over_balanced_images_is_that_of_the_class_means():
-    labels = torch.tensor([0] * 12 + [1] * 4 + [2] * 2)  # each divides the largest
-    losses = torch.arange(18.0)
-    by_class = torch.stack([losses[labels == label].mean() for label in range(3)]).mean()
-    assert losses[dividing.balanced(labels)].mean() == pytest.approx(by_class.item())
 
 
 def test_a_balanced_search_validates_with_all_classes_alike():

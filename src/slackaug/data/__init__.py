@@ -3,20 +3,19 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batches import Batches
     from .dataset import Dataset, build
     from .dividing import halves
     from .duplicates import count_duplicates
     from .options import DataError
     from .sources import DATASETS, load
-    from .split import Split
+    from .split import Batches, Split
 
 __all__ = ["DATASETS", "Batches", "DataError", "Dataset", "Split", "build", "count_duplicates", "halves", "load"]
 
 # Imported at first use: the processes that decode images need no torch, and would wait for it.
 _WHERE = {
     "DATASETS": "sources",
-    "Batches": "batches",
+    "Batches": "split",
     "DataError": "options",
     "Dataset": "dataset",
     "Split": "split",

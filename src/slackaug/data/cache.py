@@ -53,23 +53,18 @@ def folder_for(place: Path | None, root: Path, height: int, width: int, options:
     return (place or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
 
 
-def fill(
-    folder: Path,
-    root: Path,
-    paths: Sequence[Path],
-    shape: tuple[int, int],
-    options: Options,
-) -> Cached:
+def fill(folder: Path, root: Path, paths: Sequence[Path], shape: tuple[int, int], options: Options) -> Cached:
     """The cache in `folder` with all of these files in it, as far as they can be read."""
     refuse_links(folder)
+    work = Filling(folder, root, paths, shape, options)
     try:
         try:
             with locked(folder) as lock:
-                return Filling(folder, root, paths, shape, options, lock).run()
+                return work.run(lock)
         except OSError as error:
             if error.errno not in READ_ONLY or not (folder / "index.bin").is_file():  # there is no cache to be read
                 raise
-            return Filling(folder, root, paths, shape, options, None).run()
+            return work.run(None)
     except OSError as error:
         raise DataError(
             f"{folder}: the cache of decoded images cannot be written ({error.strerror or error}); what is done is "
@@ -99,40 +94,32 @@ def silent(what: str, done: int, total: int) -> None:
 class Filling:
     """The work on a cache, by the one process that holds it, or without a lock by one that may only read it."""
 
-    def __init__(
-        self,
-        folder: Path,
-        root: Path,
-        paths: Sequence[Path],
-        shape: tuple[int, int],
-        options: Options,
-        lock: int | None,
-    ):
-        self.lock = lock
+    def __init__(self, folder: Path, root: Path, paths: Sequence[Path], shape: tuple[int, int], options: Options):
         self.images, self.index = folder / "images.u8", folder / "index.bin"
         self.root, self.paths = os.fspath(root), [os.fspath(path) for path in paths]
         if self.root == ".":  # which paths do not begin with, but must, to be the same files from anywhere
             self.paths = [os.path.join(self.root, path) for path in self.paths]
         self.progress: Progress = options.progress or silent
         self.height, self.width = shape
-        self.n_bytes = 3 * self.height * self.width
         self.n_processes = min(n_cores(), 1 + len(self.paths) // 2)
-        self.about = {"file": str(self.images), "read_only": lock is None, "root": self.root, "height": self.height,
+        self.about = {"file": str(self.images), "read_only": False, "root": self.root, "height": self.height,
                       "width": self.width, "size": options.size, "margin": options.margin}  # fmt: skip
 
-    def run(self) -> Cached:
-        if self.lock is not None:
+    def run(self, lock: int | None) -> Cached:
+        """Without a lock nothing is written."""
+        if lock is not None:
             self.images.touch()
         known = records.read(self.index) if self.images.is_file() else {}
-        with Crew(self.about, self.n_processes, [] if self.lock is None else [self.lock]) as crew:
+        about = self.about | {"read_only": lock is None}
+        with Crew(about, self.n_processes, [] if lock is None else [lock]) as crew:
             places = enumerate(self.paths) if known else ()  # a new cache need not ask for all files first
             found = {i: known[file] for i, path in places if (file := records.identity(path, self.root)) in known}
             intact = self.intact(crew, found)
-            if len(intact) < len(found) and self.lock is not None:
+            if len(intact) < len(found) and lock is not None:
                 again = counted(len(found) - len(intact), "image is", "images are")
                 log.warning("slackaug: %s: damaged, %s decoded again", self.images.parent, again)
             missing = [i for i in range(len(self.paths)) if i not in intact]
-            if self.lock is None:
+            if lock is None:
                 return Cached(self.mapped(intact), intact, self.unreadable(missing), None)
             n_rows = 1 + max((entry.row for entry in known.values()), default=-1)
             new, bad, odd_size = self.decode(crew, missing, n_rows) if missing else ({}, {}, None)
@@ -140,16 +127,12 @@ class Filling:
 
     def intact(self, crew: Crew, found: dict[int, records.Entry]) -> dict[int, records.Entry]:
         """Those whose pixels are those that were written."""
-        intact: dict[int, records.Entry] = {}
-        n_done = 0
-        place = {entry.row: i for i, entry in found.items()}
+        whole: dict[int, bool] = {}  # by row
         tasks = [[entry.row, entry.checksum] for entry in found.values()]
         for asked, answers in crew.map("check", tasks, lambda: False):
-            whole = [place[row] for (row, _), is_whole in zip(asked, answers, strict=True) if is_whole]
-            intact |= {i: found[i] for i in whole}
-            n_done += len(asked)
-            self.progress("verifying decoded images", n_done, len(found))
-        return intact
+            whole |= {row: is_whole for (row, _), is_whole in zip(asked, answers, strict=True)}
+            self.progress("verifying decoded images", len(whole), len(found))
+        return {i: entry for i, entry in found.items() if whole[entry.row]}
 
     def decode(
         self, crew: Crew, missing: Sequence[int], n_rows: int
@@ -180,7 +163,7 @@ class Filling:
     def unreadable(self, missing: Sequence[int]) -> dict[int, str]:
         """Why these are in no cache: bad files. Any other would have to be written, where that cannot be done."""
         bad: dict[int, str] = {}
-        with Crew(self.about | {"file": None, "read_only": False}, self.n_processes) as crew:
+        with Crew(self.about | {"file": None}, self.n_processes) as crew:
             for asked, answers in crew.map("decode", ((i, self.paths[i]) for i in missing), lambda: CRASHED):
                 bad |= {i: answer["bad"] for (i, _), answer in zip(asked, answers, strict=True) if is_bad(answer)}
                 if not all(map(is_bad, answers)):
@@ -192,7 +175,7 @@ class Filling:
         return bad
 
     def check_disk(self, n: int) -> None:
-        needed, free = n * self.n_bytes, shutil.disk_usage(self.images.parent).free
+        needed, free = n * 3 * self.height * self.width, shutil.disk_usage(self.images.parent).free
         if needed + SPARE_BYTES > free:
             raise DataError(
                 f"{self.images.parent}: {n:,} images of {self.width} x {self.height} pixels take "
