@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from disks import flip_a_bit
-from slackaug.data import DataError, cache, crew, files, load, records
+from slackaug.data import DataError, cache, files, load, pool, records
 from slackaug.data.options import Options
 from slackaug.data.rows import Rows
 
@@ -101,13 +101,13 @@ def test_large_sets_have_a_cache_by_default_and_small_ones_have_none(pictures, t
 
 KILLED = """
 import os, signal, sys
-from slackaug.data import crew, load
+from slackaug.data import pool, load
 made = []
-class Noted(crew.Worker):
+class Noted(pool.Worker):
     def __init__(self, *rest):
         made.append(self)
         super().__init__(*rest)
-crew.Worker = Noted
+pool.Worker = Noted
 def progress(what, done, total):
     if what != "decoding images" or done <= int(sys.argv[3]):
         return
@@ -254,7 +254,7 @@ def test_a_file_that_kills_its_process_is_a_bad_file(pictures, tmp_path, monkeyp
         "import os\nfrom slackaug.data import decode\nopened = decode.opened\n"
         "decode.opened = lambda path: os._exit(11) if path.endswith('/33.png') else opened(path)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", f"{crew.PACKAGE}{os.pathsep}{killer}")
+    monkeypatch.setenv("PYTHONPATH", f"{pool.PACKAGE}{os.pathsep}{killer}")
     with pytest.raises(DataError, match=r"2 of 300 files cannot be read[^\0]*cat/33.png: the decoder crashed on it"):
         load(str(pictures), cache=tmp_path / "cache")
 

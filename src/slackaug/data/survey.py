@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from .cache import CRASHED, silent
-from .crew import Crew, n_cores
 from .dataset import Dataset, Kind
 from .groups import Groups
 from .listing import Item, Listing, shown
 from .options import Options, printable
+from .pool import Pool, n_cores
 from .rows import chunks
 from .sources import find_listing, read
 from .worker import digest
@@ -121,8 +121,8 @@ def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, A
     progress = options.progress or silent
     about = {"file": None, "read_only": False, "root": "", "height": 1, "width": 1,
              "size": options.size, "margin": options.margin}  # fmt: skip
-    with Crew(about, min(n_cores(), 1 + len(items) // 8)) as crew:
-        for asked, some in crew.map("look", items, lambda: CRASHED):
+    with Pool(about, min(n_cores(), 1 + len(items) // 8)) as pool:
+        for asked, some in pool.map("look", items, lambda: CRASHED):
             answers |= zip(asked, some, strict=True)
             progress("looking at images", len(answers), len(items))
     return ((item, answers[path]) for path, item in items.items())

@@ -63,7 +63,7 @@ class Store:
         if (height, width) != self.size:
             return {"size": (height, width)}
         np.copyto(place, lines.transpose(1, 0, 2))
-        return records.pack(file, records.Entry(row, is_stack, zlib.crc32(place.data))).hex()
+        return records.pack(file, records.StoredRow(row, is_stack, zlib.crc32(place.data))).hex()
 
     def is_intact(self, row: int, checksum: int) -> bool:
         self.file.seek(row * self.n_bytes)
