@@ -78,7 +78,7 @@ def test_groups_whole_and_classes_near_their_share(sizes, seed, fraction):
 def test_groups_of_different_sizes_have_other_halves_for_other_seeds():
     groups = torch.arange(3, 33).repeat_interleave(torch.arange(3, 33)) - 3
     labels = torch.arange(len(groups)) % 3
-    found = {tuple(dividing.grouped_halves(labels, groups, seed)[0].tolist()) for seed in range(8)}
+    found = {tuple(dividing.halves(labels, seed, groups)[0].tolist()) for seed in range(8)}
     assert len(found) == 8
     assert all(abs(2 * len(first) - len(groups)) < 12 for first in found)
 
@@ -88,10 +88,10 @@ def test_a_class_of_few_groups_is_on_both_sides_of_every_split():
     sizes = [(0, 9), (0, 1), (0, 1), *((1, 8 + k) for k in range(9))]
     labels = torch.cat([torch.full((n,), label) for label, n in sizes])
     groups = torch.cat([torch.full((n,), g) for g, (_, n) in enumerate(sizes)])
-    train, test = dividing.grouped_hold_out(labels, groups)
+    train, test = dividing.hold_out(labels, groups=groups)
     assert {*labels[test].tolist()} == {0, 1}
     for seed in range(8):
-        for half in dividing.grouped_halves(labels[train], groups[train], seed):
+        for half in dividing.halves(labels[train], seed, groups[train]):
             assert {*labels[train][half].tolist()} == {0, 1}
 
 

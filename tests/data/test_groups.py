@@ -109,7 +109,7 @@ def test_a_class_that_cannot_be_held_out_is_named(patients):
     others = [line for line in lines if not line.endswith((",p0", ",p2"))]
     (patients / "y.csv").write_text("\n".join([*others, *rare]))
     data = load(str(patients / "y.csv"), group_by="patient")
-    assert "classes that are not tested: too few images to hold some out: rare" in data.notes
+    assert "classes that are not tested: too few groups to hold some out: rare" in data.notes
     data.halves(0)  # two groups are enough to learn on and to validate with
 
 

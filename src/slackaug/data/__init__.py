@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .dataset import Dataset, build
+    from .dataset import Dataset, build, count_duplicates
     from .dividing import halves
-    from .duplicates import count_duplicates
     from .options import DataError
     from .sources import DATASETS, load
     from .split import Batches, Split
@@ -20,7 +19,7 @@ _WHERE = {
     "Dataset": "dataset",
     "Split": "split",
     "build": "dataset",
-    "count_duplicates": "duplicates",
+    "count_duplicates": "dataset",
     "halves": "dividing",
     "load": "sources",
 }

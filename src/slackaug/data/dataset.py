@@ -67,8 +67,7 @@ class Dataset:
         return self.train.subset(train), self.train.subset(val)
 
     def half_indices(self, seed: int) -> tuple[Tensor, Tensor]:
-        labels, groups = self.train.labels, self.groups
-        return dividing.halves(labels, seed) if groups is None else dividing.grouped_halves(labels, groups, seed)
+        return dividing.halves(self.train.labels, seed, self.groups)
 
 
 def build(
@@ -94,14 +93,9 @@ def build(
             check_split(split, len(class_names), f"{name}: {part}")
     check_classes(name, train.labels, class_names)
     if test is None:
-        held_out, rest = find_test_set(name, train.labels, groups)
-        together = "" if groups is None else "; every group is on one side"
-        share = f"{percent(dividing.HOLD_OUT)} ({len(held_out)} of {len(train.labels)} images"
-        notes.append(f"no test set: held out a stratified {share}, seed {dividing.HOLD_OUT_SEED}){together}")
+        rest, held_out = dividing.hold_out(train.labels, groups=groups)
+        notes += held_out_notes(name, train.labels, held_out, class_names, "images" if groups is None else "groups")
         test, train = train.subset(held_out), train.subset(rest)
-        untested = [name for name, n in count(test.labels, class_names) if not n]
-        if untested:
-            notes.append(f"classes that are not tested: too few images to hold some out: {listing(untested)}")
         groups = None if groups is None else groups[rest]
     if train.images.shape[1:] != test.images.shape[1:]:
         sizes = [f"{s.images.shape[3]} x {s.images.shape[2]}" for s in (train, test)]
@@ -206,13 +200,17 @@ def count(labels: Tensor, class_names: Sequence[str]) -> list[tuple[str, int]]:
     return [*zip(class_names, labels.bincount(minlength=len(class_names)).tolist(), strict=True)]
 
 
-def find_test_set(name: str, labels: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Indices of what is held out, and of the rest."""
-    rest, held_out = dividing.hold_out(labels) if groups is None else dividing.grouped_hold_out(labels, groups)
+def held_out_notes(name: str, labels: Tensor, held_out: Tensor, class_names: Sequence[str], what: str) -> list[str]:
+    """What a test set is that was held out of these labels."""
     if len(held_out) == 0:
-        what = "images" if groups is None else "groups"
         raise DataError(f"{name}: no test set, and too few {what} to hold one out; add {what} or a test set")
-    return held_out, rest
+    together = "; every group is on one side" if what == "groups" else ""
+    share = f"{percent(dividing.HOLD_OUT)} ({len(held_out)} of {len(labels)} images"
+    notes = [f"no test set: held out a stratified {share}, seed {dividing.HOLD_OUT_SEED}){together}"]
+    untested = [label for label, n in count(labels[held_out], class_names) if not n]
+    if untested:
+        notes.append(f"classes that are not tested: too few {what} to hold some out: {listing(untested)}")
+    return notes
 
 
 def histogram(images: Images) -> Tensor:
@@ -240,6 +238,17 @@ def fingerprint(split: Split) -> str:
     for part in chain(chunks(split.images), [split.labels]):
         digest.update(part.contiguous().numpy().data)
     return digest.hexdigest()[:16]
+
+
+def digests(images: Images) -> list[bytes]:
+    every = (image for part in chunks(images) for image in part.contiguous())
+    return [hashlib.blake2b(image.numpy().data, digest_size=16).digest() for image in every]
+
+
+def count_duplicates(data: Dataset) -> int:
+    """Test images that are equal to a training image in every pixel."""
+    known = set(digests(data.train.images))
+    return sum(digest in known for digest in digests(data.test.images))
 
 
 def dim_note(brightest: int) -> str:
