@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 import tiny
+from pictures import refused
 from slackaug.auto import resume
 from slackaug.auto.stages import Learner
 from slackaug.commands import search as api
@@ -70,20 +71,17 @@ def test_without_groups_patients_are_mixed(patients):
     ],
 )
 def test_groups_that_are_none(group_by, message, patients):
-    with pytest.raises(DataError, match=message):
-        load(str(patients), group_by=group_by).halves(0)
+    refused(patients, message, group_by=group_by)
 
 
 def test_empty_cells_and_groups_on_both_sides(patients):
     text = (patients / "x.csv").read_text()
     (patients / "y.csv").write_text(text.replace(",p3", ","))
-    with pytest.raises(DataError, match=r"4 lines are not complete: line \d+: patient missing"):
-        load(str(patients / "y.csv"), group_by="patient")
+    refused(patients / "y.csv", r"4 lines are not complete: line \d+: patient missing", group_by="patient")
     lines = text.split()
     parts = ["split", *(["train", "test", "train", "train"] * 12)]
     (patients / "z.csv").write_text("\n".join(f"{line},{part}" for line, part in zip(lines, parts, strict=True)))
-    with pytest.raises(DataError, match=r"groups in train and in test: p0, p1, p10"):
-        load(str(patients / "z.csv"), group_by="patient")
+    refused(patients / "z.csv", r"groups in train and in test: p0, p1, p10", group_by="patient")
 
 
 def test_a_class_in_one_group_cannot_be_on_both_sides(patients):
@@ -94,13 +92,13 @@ def test_a_class_in_one_group_cannot_be_on_both_sides(patients):
         site = f"{part} clinic" if label == "ill" else who
         text.append(f"{path},{label},{site},{part}")
     (patients / "z.csv").write_text("\n".join(["path,label,site,split", *text]))
+    dataset = load(str(patients / "z.csv"), group_by="site")
     with pytest.raises(DataError, match=r"no images to (learn on|validate with) of ill, for groups stay on one side"):
-        load(str(patients / "z.csv"), group_by="site").halves(0)
+        dataset.halves(0)
 
 
 def test_groups_are_for_files():
-    with pytest.raises(DataError, match="digits: --group-by x: groups are for image files"):
-        load("digits", group_by="x")
+    refused("digits", "digits: --group-by x: groups are for image files", group_by="x")
 
 
 def test_a_class_that_cannot_be_held_out_is_named(patients):

@@ -29,7 +29,6 @@ OWN = (  # beside config.yaml
     "eval/results.json", "eval/results.csv", "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
-BEFORE_A_RUN = {".lock", temporary_name("config.yaml")}  # left by a process that dies before there is a run
 LOGS = ("search.log", "metrics.jsonl")
 START_ANEW = "start anew with --overwrite, or choose another -o"
 
@@ -226,13 +225,14 @@ def agreement(run: Path) -> float | None:
         return None
 
 
-def refuse(path: Path, *, overwrite: bool) -> None:
-    """Where a new run may not be written to."""
+def refuse(path: Path, *, overwrite: bool, what: str = "run", config: str = "config.yaml") -> None:
+    """Where a new run, or a study, whose configuration is a file of another name, may not be written to."""
     if path.exists() and not path.is_dir():
-        raise RunError(f"{path}: is a file, expected a folder for the run")
-    if not path.is_dir() or {entry.name for entry in path.iterdir()} <= BEFORE_A_RUN:
+        raise RunError(f"{path}: is a file, expected a folder for the {what}")
+    before = {".lock", temporary_name(config)}  # left by a process that dies before it has begun
+    if not path.is_dir() or {entry.name for entry in path.iterdir()} <= before:
         return
     if not overwrite:
         raise RunError(f"{path}: is not empty; go on with --resume, start anew with --overwrite, or choose another -o")
-    if not (path / "config.yaml").is_file():
-        raise RunError(f"{path}: is not empty and holds no run, so --overwrite does not touch it; choose another -o")
+    if not (path / config).is_file():
+        raise RunError(f"{path}: is not empty and holds no {what}, so --overwrite does not touch it; choose another -o")
