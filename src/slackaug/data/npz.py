@@ -44,7 +44,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
     try:
         with zipfile.ZipFile(path) as archive:
             n_bytes = sum(member.file_size for member in archive.infolist())
-        limit = min(MAX_BYTES, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))  # this machine's memory
+        limit = min(MAX_BYTES, memory())
         if n_bytes > limit:
             raise DataError(f"{path}: unpacks to {n_bytes / 1024**3:.0f} GiB, the limit is {limit // 1024**3}")
         with np.load(path, allow_pickle=False) as file:
@@ -60,6 +60,11 @@ def read_arrays(path: Path) -> dict[str, Array]:
         if array.ndim == 0:
             raise DataError(f"{path}: {key} is a single value, expected an array")
     return arrays
+
+
+def memory() -> int:
+    """Bytes that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def check_keys(path: Path, found: list[str]) -> None:
