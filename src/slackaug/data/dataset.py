@@ -131,18 +131,20 @@ def build(
 def rebuild(dataset: Dataset) -> Dataset:
     """A data set that a user's own code made, checked as all others are; its mean and std are kept."""
     checked = build(
-        dataset.name, dataset.train, dataset.test, dataset.class_names, flip=dataset.flip, groups=dataset.groups
+        dataset.name,
+        dataset.train,
+        dataset.test,
+        dataset.class_names,
+        flip=dataset.flip,
+        notes=dataset.notes,
+        statistics=(dataset.mean, dataset.std),
+        groups=dataset.groups,
+        kinds=dataset.kinds,
     )
     stored = checked.image_size
     if any(seen > have for seen, have in zip(dataset.image_size, stored, strict=True)):
         raise DataError(f"{dataset.name}: input_size {dataset.input_size} exceeds its images, which are {stored}")
-    return replace(
-        checked,
-        mean=dataset.mean,
-        std=dataset.std,
-        input_size=dataset.input_size,
-        notes=(*dataset.notes, *checked.notes),
-    )
+    return replace(checked, input_size=dataset.input_size)
 
 
 def with_margin(dataset: Dataset, options: Options) -> Dataset:
