@@ -133,8 +133,8 @@ def ratios(alone: Times, cached: Times) -> dict[str, list[float]]:
 def measure(root: Path, n: int, repeats: int) -> dict[str, object]:
     from slackaug.data import cache as caches
     from slackaug.data import load
-    from slackaug.data.crew import n_cores
     from slackaug.data.options import Options
+    from slackaug.data.pool import n_cores
 
     folder, cores = root / "set", n_cores()
     together(GENERATE, cores, Path(__file__).parent, folder, n)

@@ -18,7 +18,7 @@ from slackaug.judge import results
 from slackaug.judge.intervals import verdict
 from slackaug.judge.studies.plan import Study
 from slackaug.methods.slack import SearchConfig
-from slackaug.runs import folders
+from slackaug.runs import provenance
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "قطة سوداء", "{{ 7 * 7 }} & co")
 LONG = "a-policy-with-a-name-that-goes-on-and-on-as-the-names-of-files-of-some-people-do-v2-final-really.json"
@@ -54,7 +54,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "policies").mkdir(exist_ok=True)
     (folder / "config.yaml").write_text(parse.dump(chosen), encoding="utf-8")
-    (folder / "env.json").write_text(json.dumps(folders.environment()))
+    (folder / "env.json").write_text(json.dumps(provenance.environment()))
     generator = torch.Generator().manual_seed(seed)
     phi = Policy.uniform(chosen.space)
     lines = [{"stage": "pre-training", "round": 0, "step": i, "train_loss": 2 / i} for i in range(10, 110, 10)]
@@ -135,5 +135,5 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
         for row in document["policies"]
     ]
     summary = {"verdict": document["verdict"], "rows": rows, "stability": stability(policies)._asdict()}
-    (folder / "study.json").write_text(json.dumps(summary | {"environment": folders.environment(), "duplicates": 0}))
+    (folder / "study.json").write_text(json.dumps(summary | {"environment": provenance.environment(), "duplicates": 0}))
     return folder

@@ -11,9 +11,9 @@ import torch
 
 import tiny
 from slackaug import cli, models
-from slackaug.auto import learn, stages
+from slackaug.auto import learn
 from slackaug.runs.folders import Run
-from slackaug.runs.progress import Display
+from slackaug.runs.progress import Display, Standing
 
 N_CLASSES, N_VALUES = tiny.N_CLASSES, 3 * 8 * 8
 N_ROUNDS = 20
@@ -63,7 +63,7 @@ def search(arguments: list[str], n_steps: int, book: str) -> None:
     times: list[float] = []
     done = 0
 
-    def show_and_sample(self: Display, progress: stages.Progress, elapsed: float) -> None:
+    def show_and_sample(self: Display, progress: Standing, elapsed: float) -> None:
         nonlocal done
         show(self, progress, elapsed)
         done += bool(progress.round)

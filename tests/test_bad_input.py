@@ -161,7 +161,7 @@ def test_folders_that_link_to_themselves(pets, search):
     (pets / "all").symlink_to(pets, target_is_directory=True)
     done = search(pets)
     assert done.returncode == 2
-    assert "links lead to the same file by two labels or parts; remove one of each:" in done.stderr
+    assert "the same file has two labels or is in two parts; remove one of each:" in done.stderr
     assert "all/cat/0.png and cat/0.png" in done.stderr
 
 

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from slackaug import cli, models, rng
-from slackaug.auto import learn, stages
-from slackaug.runs.progress import Display
+from slackaug.auto import learn
+from slackaug.runs.progress import Display, Standing
 
 SETTINGS = {
     "pretrain": {"epochs": 2, "batch": 4},  # 6 steps
@@ -125,7 +125,7 @@ def live_and_die(words: list[str], log: str, moment: Moment, number: int) -> Non
     learn.search_seconds = lambda *_: 0.0
     show, replace, n_writes = Display.show, os.replace, 0
 
-    def show_or_die(self: Display, progress: stages.Progress, elapsed: float) -> None:
+    def show_or_die(self: Display, progress: Standing, elapsed: float) -> None:
         if (progress.stage, progress.round, progress.step) == moment:
             os.kill(os.getpid(), number)
         show(self, progress, elapsed)

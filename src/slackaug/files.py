@@ -67,7 +67,7 @@ def read_note(path: Path) -> dict[str, Any]:
 
 
 def finite_or_null(value: float) -> float | None:
-    """As JSON can hold it."""
+    """JSON has neither NaN nor infinity."""
     return value if math.isfinite(value) else None
 
 

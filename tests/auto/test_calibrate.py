@@ -13,12 +13,13 @@ import tiny
 from slackaug.augment import prepare
 from slackaug.auto import calibrate, learn
 from slackaug.auto.calibrate import N_IMAGES, Calibration, Trial, mixed_batches, val_loss
-from slackaug.auto.stages import Learner, Progress
+from slackaug.auto.stages import Learner
 from slackaug.config import parse
 from slackaug.config.layers import configure
 from slackaug.config.presets import quick
 from slackaug.data import Split, load
 from slackaug.judge.studies import plan as study_plan
+from slackaug.runs.progress import Standing
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -352,7 +353,7 @@ def test_without_re_training_there_is_nothing_to_try(tiny_npz):
 def test_the_advice_after_a_divergence_starts_from_the_rate_that_was_found(tiny_npz):
     learner = tiny_learner(load(str(tiny_npz)))
     learner.calibration = outcome({0.1: 1.0, 0.2: 0.9, 0.4: 0.9, 0.8: 0.9})
-    progress = Progress("policy", 1, 1, 6, 0.5, torch.tensor(math.nan), None, learner.phi)
+    progress = Standing("policy", 1, 1, 6, 0.5, torch.tensor(math.nan), None, learner.phi)
     with pytest.raises(learn.Diverged, match=r"--set search.model_lr=0.2$"):
         learn.check_finite(learner, None, progress, [progress.train_loss])
 

@@ -5,11 +5,9 @@ import fcntl
 import logging
 import os
 import signal
-import struct
 import subprocess
 import sys
 import time
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,8 @@ import torch
 from PIL import Image
 
 from disks import flip_a_bit
-from slackaug.data import DataError, cache, crew, files, load, records
+from pictures import refused
+from slackaug.data import DataError, cache, files, load, pool, records
 from slackaug.data.options import Options
 from slackaug.data.rows import Rows
 
@@ -103,17 +102,34 @@ def test_large_sets_have_a_cache_by_default_and_small_ones_have_none(pictures, t
 
 KILLED = """
 import os, signal, sys
-from slackaug.data import load
+from slackaug.data import pool, load
+made = []
+class Noted(pool.Worker):
+    def __init__(self, *rest):
+        made.append(self)
+        super().__init__(*rest)
+pool.Worker = Noted
 def progress(what, done, total):
-    if what == "decoding images" and done > 100:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if what != "decoding images" or done <= int(sys.argv[3]):
+        return
+    for worker in made:
+        os.kill(worker.process.pid, int(sys.argv[4]))
+    print(*(worker.process.pid for worker in made), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 load(sys.argv[1], cache=sys.argv[2], progress=progress)
 """
 
 
-def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_path):
-    done = subprocess.run([sys.executable, "-c", KILLED, pictures, tmp_path / "cache"], timeout=60)
+def killed(pictures, tmp_path, after=100, number=0):
+    """Kill a process when more than so many images are decoded, give its workers a signal, and say which they are."""
+    words = [sys.executable, "-c", KILLED, pictures, tmp_path / "cache", str(after), str(int(number))]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == -signal.SIGKILL
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_path):
+    killed(pictures, tmp_path)
     index = the_folder(tmp_path / "cache") / "index.bin"
     n_done = index.stat().st_size // records.RECORD.size
     assert 100 < n_done < 2 * N
@@ -125,32 +141,11 @@ def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_pat
     assert decoded(pictures, tmp_path)[1:] == (0, 2 * N)
 
 
-ORPHANED = """
-import os, signal, sys
-from slackaug.data import crew, load
-made = []
-class Noted(crew.Worker):
-    def __init__(self, *rest):
-        made.append(self)
-        super().__init__(*rest)
-crew.Worker = Noted
-def progress(what, done, total):
-    for worker in made:
-        os.kill(worker.process.pid, signal.SIGSTOP)
-    print(*(worker.process.pid for worker in made), flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-load(sys.argv[1], cache=sys.argv[2], progress=progress)
-"""
-
-
 def test_rows_are_not_given_away_while_an_orphan_may_still_write_them(pictures, tmp_path):
     """What decodes outlives a killed process by the images that it was given: so does the lock."""
-    words = [sys.executable, "-c", ORPHANED, pictures, tmp_path / "cache"]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60)
-    pids = [int(word) for word in done.stdout.split()]
-    folder = the_folder(tmp_path / "cache")
+    pids = killed(pictures, tmp_path, 0, signal.SIGSTOP)
     try:
-        with (folder / ".lock").open() as file, pytest.raises(BlockingIOError):
+        with (the_folder(tmp_path / "cache") / ".lock").open() as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         for pid in pids:
@@ -160,20 +155,10 @@ def test_rows_are_not_given_away_while_an_orphan_may_still_write_them(pictures, 
 
 def test_processes_end_with_the_one_that_started_them(pictures, tmp_path):
     """Their input ends: nobody keeps decoding for a process that was killed."""
-    script = KILLED.replace("os.kill", "print(*workers(), flush=True); os.kill").replace(
-        "def progress",
-        "import subprocess\ndef workers(): return [w.process.pid for w in made]\n"
-        "from slackaug.data import crew\nmade = []\nclass Noted(crew.Worker):\n"
-        "  def __init__(self, *rest): made.append(self); super().__init__(*rest)\n"
-        "crew.Worker = Noted\ndef progress",
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, pictures, tmp_path / "cache"], capture_output=True, text=True, timeout=60
-    )
-    pids = [int(word) for word in done.stdout.split()]
+    pids = killed(pictures, tmp_path)
     assert pids
     deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{pid}/cmdline").exists() and is_running(pid) for pid in pids):
+    while any(map(is_running, pids)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -190,30 +175,20 @@ def test_damage_is_noticed_and_repaired(name, pictures, tmp_path, caplog):
     alone = load(str(pictures))
     decoded(pictures, tmp_path)
     path = the_folder(tmp_path / "cache") / name
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1  # one bit
-    path.write_bytes(content)
-    with caplog.at_level(logging.WARNING, "slackaug"):
-        dataset, n_decoded, _ = decoded(pictures, tmp_path)
-    assert n_decoded == 1
-    assert ("damaged, 1 image is decoded again" in caplog.text) == (name == "images.u8")
-    assert equal(dataset, alone)
-    assert decoded(pictures, tmp_path)[1] == 0
-
-
-@pytest.mark.parametrize("name", ["images.u8", "index.bin"])
-def test_a_file_cut_off_or_gone_is_made_anew(name, pictures, tmp_path):
-    alone = load(str(pictures))
-    decoded(pictures, tmp_path)
-    path = the_folder(tmp_path / "cache") / name
-    os.truncate(path, path.stat().st_size // 2 - 5)
-    dataset, n_decoded, _ = decoded(pictures, tmp_path)
-    assert N <= n_decoded <= N + 1
-    assert equal(dataset, alone)
-    path.unlink()
-    dataset, n_decoded, _ = decoded(pictures, tmp_path)
-    assert n_decoded == 2 * N
-    assert equal(dataset, alone)
+    cuts = {
+        "bit": lambda: flip_a_bit(path),
+        "half": lambda: os.truncate(path, path.stat().st_size // 2 - 5),
+        "gone": path.unlink,
+    }
+    for cut, wanted in (("bit", {1}), ("half", {N, N + 1}), ("gone", {2 * N})):
+        cuts[cut]()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "slackaug"):
+            dataset, n_decoded, _ = decoded(pictures, tmp_path)
+        assert n_decoded in wanted, cut
+        assert ("damaged" in caplog.text) == (name == "images.u8"), cut
+        assert equal(dataset, alone)
+        assert decoded(pictures, tmp_path)[1] == 0
 
 
 def test_changed_new_and_removed_files_are_noticed(pictures, tmp_path):
@@ -245,8 +220,7 @@ def test_a_csv_has_the_same_files_from_anywhere(pictures, tmp_path, monkeypatch)
 def test_bad_files_are_listed_left_out_and_tried_again(pictures, tmp_path):
     (pictures / "cat" / "0.png").write_bytes(b"")
     (pictures / "dog" / "zz.png").write_bytes(b"not an image")
-    with pytest.raises(DataError, match=r"2 of 301 files cannot be read[^\0]*cat/0.png: empty[^\0]*zz.png: not an im"):
-        load(str(pictures), cache=tmp_path / "cache")
+    refused(pictures, "2 of 301 files cannot be.*cat/0.png: empty.*zz.png: not an im", cache=tmp_path / "cache")
     dataset, n_decoded, _ = decoded(pictures, tmp_path, skip_bad=True)
     assert n_decoded == 2
     assert equal(dataset, load(str(pictures), skip_bad=True))
@@ -259,8 +233,7 @@ def test_bad_files_are_listed_left_out_and_tried_again(pictures, tmp_path):
 
 def test_different_sizes_are_refused_as_without_a_cache(pictures, tmp_path):
     picture(pictures / "dog" / "wide.png", 1, width=20)
-    with pytest.raises(DataError, match=r"different sizes: 12 x 10 \(300\), 20 x 10 \(1\).*--size"):
-        load(str(pictures), cache=tmp_path / "cache")
+    refused(pictures, r"different sizes: 12 x 10 \(300\), 20 x 10 \(1\).*--size", cache=tmp_path / "cache")
     assert len(load(str(pictures), cache=tmp_path / "cache", size=8).train.labels) == 241
 
 
@@ -268,8 +241,7 @@ def test_no_file_can_be_read(tmp_path):
     for name in ("cat", "dog"):
         (tmp_path / "set" / name).mkdir(parents=True)
         (tmp_path / "set" / name / "x.png").write_bytes(b"")
-    with pytest.raises(DataError, match="2 of 2 files cannot be read"):
-        load(str(tmp_path / "set"), cache=tmp_path / "cache")
+    refused(tmp_path / "set", "2 of 2 files cannot be read", cache=tmp_path / "cache")
 
 
 def test_a_file_that_kills_its_process_is_a_bad_file(pictures, tmp_path, monkeypatch):
@@ -280,29 +252,25 @@ def test_a_file_that_kills_its_process_is_a_bad_file(pictures, tmp_path, monkeyp
         "import os\nfrom slackaug.data import decode\nopened = decode.opened\n"
         "decode.opened = lambda path: os._exit(11) if path.endswith('/33.png') else opened(path)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", f"{crew.PACKAGE}{os.pathsep}{killer}")
-    with pytest.raises(DataError, match=r"2 of 300 files cannot be read[^\0]*cat/33.png: the decoder crashed on it"):
-        load(str(pictures), cache=tmp_path / "cache")
+    monkeypatch.setenv("PYTHONPATH", f"{pool.PACKAGE}{os.pathsep}{killer}")
+    refused(pictures, "2 of 300 files cannot be.*cat/33.png: the decoder crashed on it", cache=tmp_path / "cache")
 
 
 def test_processes_that_cannot_start_are_said(pictures, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(DataError, match="cannot be started"):
-        load(str(pictures), cache=tmp_path / "cache")
+    refused(pictures, "cannot be started", cache=tmp_path / "cache")
 
 
 def test_a_full_disk_is_said_before_and_during(pictures, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(cache, "SPARE_BYTES", 10**18)
-        with pytest.raises(DataError, match=r"GB are free there, of which .* GB are left to others.*--cache"):
-            load(str(pictures), cache=tmp_path / "cache")
+        refused(pictures, r"GB are free there, of which .* GB are left to others.*--cache", cache=tmp_path / "cache")
     full = tmp_path / "full"
     folder = cache.folder_for(full, pictures, 10, 12, Options())
     folder.mkdir(parents=True)
     (folder / "images.u8").symlink_to("/dev/full")  # every write fails: no space left
     monkeypatch.setattr(cache, "refuse_links", lambda folder: None)
-    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\).*--cache DIR"):
-        load(str(pictures), cache=full)
+    refused(pictures, r"cannot be written \(No space left on device\).*--cache DIR", cache=full)
 
 
 @pytest.mark.parametrize("name", ["images.u8", "index.bin", ".lock"])
@@ -315,8 +283,7 @@ def test_nothing_is_written_through_a_link(name, kind, pictures, tmp_path):
     make = {"link": lambda path: path.symlink_to(precious), "dangling": lambda path: path.symlink_to(tmp_path / "new"),
             "pipe": os.mkfifo, "folder": Path.mkdir}  # fmt: skip
     make[kind](folder / name)
-    with pytest.raises(DataError, match=rf"{name}: is a link, a pipe or a folder, expected a file of the cache"):
-        load(str(pictures), cache=tmp_path / "cache")
+    refused(pictures, rf"{name}: is a link, a pipe or a folder, expected a file of the cache", cache=tmp_path / "cache")
     assert precious.read_text() == "precious"
     assert not (tmp_path / "new").exists()
 
@@ -390,8 +357,7 @@ def test_a_place_without_a_cache_that_may_only_be_read(number, pictures, tmp_pat
 
 def test_a_place_that_is_no_folder(pictures, tmp_path):
     (tmp_path / "cache").write_text("")
-    with pytest.raises(DataError, match=r"cannot be written.*--cache DIR"):
-        load(str(pictures), cache=tmp_path / "cache")
+    refused(pictures, r"cannot be written.*--cache DIR", cache=tmp_path / "cache")
 
 
 def stack(path):
@@ -413,13 +379,6 @@ def test_stacks_are_said_however_the_images_come(pictures, tmp_path, read_only):
     assert (n_decoded, dataset.notes.count(says)) == (1, 1)
     read_only(errno.EROFS)
     assert decoded(pictures, tmp_path)[0].notes.count(says) == 1
-
-
-def test_an_index_of_before_stacks_were_told_is_read(tmp_path):
-    """Rows had 8 bytes; the upper half, which was 0, says now whether a file is a stack."""
-    content = struct.pack("<16sQI", b"f" * 16, 7, 99)
-    (tmp_path / "index.bin").write_bytes(content + zlib.crc32(content).to_bytes(4, "little"))
-    assert records.read(tmp_path / "index.bin") == {b"f" * 16: records.Entry(7, False, 99)}
 
 
 PEAK = """

@@ -6,32 +6,31 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 import tiny
+from pictures import refused
 from slackaug.auto import resume
 from slackaug.auto.stages import Learner
 from slackaug.commands import search as api
 from slackaug.config import presets
-from slackaug.data import DataError, load, splits
+from slackaug.data import DataError, dividing, load
 
 
 @pytest.fixture
 def patients(tmp_path):
     """12 patients, 4 images of each; the red level is the patient, healthy and ill are six each."""
-    rows = []
+    root, rows = tmp_path / "hospital", []
     for patient in range(12):
         label = "healthy" if patient % 2 else "ill"
         for i in range(4):
-            path = tmp_path / label / f"patient{patient:02d}_{i}.png"
-            path.parent.mkdir(exist_ok=True)
+            path = root / label / f"patient{patient:02d}_{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.full((6, 6, 3), [20 * patient, 50 * i, 7], dtype=np.uint8)).save(path)
-            rows.append([str(path.relative_to(tmp_path)), label, f"p{patient}"])
-    with (tmp_path / "x.csv").open("w", newline="") as file:
+            rows.append([str(path.relative_to(root)), label, f"p{patient}"])
+    with (root / "x.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["path", "label", "patient"], *rows])
-    return tmp_path
+    return root
 
 
 def patients_in(split):
@@ -72,20 +71,17 @@ def test_without_groups_patients_are_mixed(patients):
     ],
 )
 def test_groups_that_are_none(group_by, message, patients):
-    with pytest.raises(DataError, match=message):
-        load(str(patients), group_by=group_by).halves(0)
+    refused(patients, message, group_by=group_by)
 
 
 def test_empty_cells_and_groups_on_both_sides(patients):
     text = (patients / "x.csv").read_text()
     (patients / "y.csv").write_text(text.replace(",p3", ","))
-    with pytest.raises(DataError, match=r"4 lines are not complete: line \d+: patient missing"):
-        load(str(patients / "y.csv"), group_by="patient")
+    refused(patients / "y.csv", r"4 lines are not complete: line \d+: patient missing", group_by="patient")
     lines = text.split()
     parts = ["split", *(["train", "test", "train", "train"] * 12)]
     (patients / "z.csv").write_text("\n".join(f"{line},{part}" for line, part in zip(lines, parts, strict=True)))
-    with pytest.raises(DataError, match=r"groups in train and in test: p0, p1, p10"):
-        load(str(patients / "z.csv"), group_by="patient")
+    refused(patients / "z.csv", r"groups in train and in test: p0, p1, p10", group_by="patient")
 
 
 def test_a_class_in_one_group_cannot_be_on_both_sides(patients):
@@ -96,49 +92,13 @@ def test_a_class_in_one_group_cannot_be_on_both_sides(patients):
         site = f"{part} clinic" if label == "ill" else who
         text.append(f"{path},{label},{site},{part}")
     (patients / "z.csv").write_text("\n".join(["path,label,site,split", *text]))
+    dataset = load(str(patients / "z.csv"), group_by="site")
     with pytest.raises(DataError, match=r"no images to (learn on|validate with) of ill, for groups stay on one side"):
-        load(str(patients / "z.csv"), group_by="site").halves(0)
+        dataset.halves(0)
 
 
 def test_groups_are_for_files():
-    with pytest.raises(DataError, match="digits: --group-by x: groups are for image files"):
-        load("digits", group_by="x")
-
-
-@given(
-    sizes=st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2)), min_size=8, max_size=40),
-    seed=st.integers(0, 100),
-    fraction=st.sampled_from([0.2, 0.5]),
-)
-def test_groups_whole_and_classes_near_their_share(sizes, seed, fraction):
-    groups = torch.cat([torch.full((n,), g) for g, (n, _) in enumerate(sizes)])
-    labels = torch.cat([torch.full((n,), label) for n, label in sizes])
-    first, second = splits.by_group(labels, groups, fraction, seed, "test")
-    assert torch.equal(torch.cat([first, second]).sort().values, torch.arange(len(labels)))
-    assert not {*groups[first].tolist()} & {*groups[second].tolist()}
-    for label in labels.unique():
-        wanted, largest = fraction * (labels == label).sum(), max(n for n, own in sizes if own == label)
-        assert abs((labels[second] == label).sum() - wanted) <= largest  # groups of one class each: off by one at most
-
-
-def test_groups_of_different_sizes_have_other_halves_for_other_seeds():
-    groups = torch.arange(3, 33).repeat_interleave(torch.arange(3, 33)) - 3
-    labels = torch.arange(len(groups)) % 3
-    found = {tuple(splits.grouped_halves(labels, groups, seed)[0].tolist()) for seed in range(8)}
-    assert len(found) == 8
-    assert all(abs(2 * len(first) - len(groups)) < 12 for first in found)
-
-
-def test_a_class_of_few_groups_is_on_both_sides_of_every_split():
-    """Groups of two classes, in which the first has three: one to learn on, one to validate with, one to be tested."""
-    sizes = [(0, 9), (0, 1), (0, 1), *((1, 8 + k) for k in range(9))]
-    labels = torch.cat([torch.full((n,), label) for label, n in sizes])
-    groups = torch.cat([torch.full((n,), g) for g, (_, n) in enumerate(sizes)])
-    train, test = splits.grouped_hold_out(labels, groups)
-    assert {*labels[test].tolist()} == {0, 1}
-    for seed in range(8):
-        for half in splits.grouped_halves(labels[train], groups[train], seed):
-            assert {*labels[train][half].tolist()} == {0, 1}
+    refused("digits", "digits: --group-by x: groups are for image files", group_by="x")
 
 
 def test_a_class_that_cannot_be_held_out_is_named(patients):
@@ -147,7 +107,7 @@ def test_a_class_that_cannot_be_held_out_is_named(patients):
     others = [line for line in lines if not line.endswith((",p0", ",p2"))]
     (patients / "y.csv").write_text("\n".join([*others, *rare]))
     data = load(str(patients / "y.csv"), group_by="patient")
-    assert "classes that are not tested, for too little of them can be held out: rare" in data.notes
+    assert "classes that are not tested: too few groups to hold some out: rare" in data.notes
     data.halves(0)  # two groups are enough to learn on and to validate with
 
 
@@ -162,24 +122,6 @@ def test_a_search_takes_groups_and_goes_on_with_them(patients, tmp_path, quick_s
 # --- classes that count alike -----------------------------------------------------------------------------------------
 
 
-@given(labels=st.lists(st.integers(0, 4), min_size=1, max_size=50).map(torch.tensor))
-def test_balanced_indices_hold_every_image_and_every_class_as_often(labels):
-    index = splits.balanced(labels)
-    assert {*index.tolist()} == {*range(len(labels))}
-    counts = labels[index].bincount()
-    assert {*counts[counts > 0].tolist()} == {int(labels.bincount().max())}
-    for label in labels.unique():
-        times = index[labels[index] == label].bincount()
-        assert times[times > 0].max() - times[times > 0].min() <= 1
-
-
-def test_the_mean_over_balanced_images_is_that_of_the_class_means():
-    labels = torch.tensor([0] * 12 + [1] * 4 + [2] * 2)  # each divides the largest
-    losses = torch.arange(18.0)
-    by_class = torch.stack([losses[labels == label].mean() for label in range(3)]).mean()
-    assert losses[splits.balanced(labels)].mean() == pytest.approx(by_class.item())
-
-
 def test_a_balanced_search_validates_with_all_classes_alike():
     dataset = load("shapes", size=8)
     keep = torch.cat([(dataset.train.labels == k).nonzero().flatten()[:n] for k, n in enumerate((60, 30, 12, 6))])
@@ -191,4 +133,4 @@ def test_a_balanced_search_validates_with_all_classes_alike():
     assert torch.equal(balanced.train.labels, plain.train.labels)  # training is as ever
     assert len(balanced.val.images.store) == 54  # none is in memory twice
     index = torch.arange(len(balanced.val.labels))
-    assert torch.equal(balanced.val.images[index], plain.val.subset(splits.balanced(plain.val.labels)).images)
+    assert torch.equal(balanced.val.images[index], plain.val.subset(dividing.balanced(plain.val.labels)).images)

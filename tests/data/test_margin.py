@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from pictures import refused
 from slackaug.data import DATASETS, DataError, load
 from slackaug.data.dataset import Options
 from slackaug.data.pixels import fit
@@ -109,8 +110,7 @@ def test_pixels_of_an_array(tmp_path):
 
 
 def test_a_margin_needs_a_size():
-    with pytest.raises(DataError, match=r"a margin is around images of a given size.*--size"):
-        load("digits", margin=True)
+    refused("digits", r"a margin is around images of a given size.*--size", margin=True)
 
 
 def test_a_users_data_set_has_its_own(monkeypatch):
@@ -124,7 +124,5 @@ def test_a_users_data_set_has_its_own(monkeypatch):
     monkeypatch.setitem(sys.modules, "own_data", module)
     assert load("own_data:good").image_size == load("own_data:good", size=21, margin=True).image_size == (21, 21)
     assert torch.equal(load("own_data:good").train.images, base.train.images)
-    with pytest.raises(DataError, match=r"stored at \(21, 21\).*are stored at 24"):
-        load("own_data:whole", size=21, margin=True)
-    with pytest.raises(DataError, match=r"input_size \(25, 25\) exceeds"):
-        load("own_data:wrong")
+    refused("own_data:whole", r"stored at \(21, 21\).*are stored at 24", size=21, margin=True)
+    refused("own_data:wrong", r"input_size \(25, 25\) exceeds")

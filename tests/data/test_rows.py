@@ -9,7 +9,7 @@ from slackaug.auto.stages import to_device
 from slackaug.data import Split
 from slackaug.data import rows as module
 from slackaug.data.dataset import fingerprint, histogram, moments
-from slackaug.data.rows import Rows, chunks, is_streamed
+from slackaug.data.rows import Rows, chunks
 
 STORE = torch.randint(0, 256, (20, 3, 5, 4), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 ORDER = torch.tensor([7, 3, 19, 0, 3, 12])
@@ -50,7 +50,7 @@ def test_statistics_and_fingerprint_are_those_of_the_tensor():
 
 def test_on_the_cpu_images_stay_in_their_file():
     split = to_device(Split(IMAGES, torch.arange(6)), "cpu")
-    assert is_streamed(split.images)
+    assert isinstance(split.images, Rows)
     batch = split.take(torch.tensor([2, 0]))
     assert torch.equal(batch.images, TENSOR[[2, 0]])
     assert batch.labels.tolist() == [2, 0]
@@ -64,7 +64,7 @@ def test_elsewhere_they_are_kept_if_there_is_room_and_streamed_if_not(monkeypatc
     with caplog.at_level(logging.WARNING, "slackaug"):
         streamed = IMAGES.to("meta")
     assert "batch by batch" in caplog.text
-    assert is_streamed(streamed)
+    assert isinstance(streamed, Rows)
     assert streamed[torch.tensor([1, 2])].device.type == streamed.device.type == "meta"
 
 
@@ -73,7 +73,7 @@ def test_elsewhere_they_are_kept_if_there_is_room_and_streamed_if_not(monkeypatc
 def test_on_a_gpu(fits, monkeypatch):
     monkeypatch.setattr(module, "room_on", lambda device: TENSOR.nbytes * fits)
     images = IMAGES.to("cuda")
-    assert is_streamed(images) != fits
+    assert isinstance(images, Rows) != fits
     index = torch.tensor([5, 1, 1])
     for asked in (index, index.cuda()):
         assert images[asked].is_cuda

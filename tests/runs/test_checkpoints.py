@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import tiny
-from disks import Failing, flip_a_bit
+from disks import Failing, Malicious, flip_a_bit
 from slackaug.auto.stages import Learner
 from slackaug.config import presets
 from slackaug.config.parse import parse_assignment, update
@@ -171,16 +171,6 @@ def test_no_file_of_a_wrn_40_2_is_large(tmp_path):
     assert max(sizes[path.name] for path in checkpoints.paths()) < 1
 
 
-def test_a_checkpoint_in_one_file_is_still_read(tmp_path):
-    """As earlier versions wrote it."""
-    content = to_bytes(state(3))
-    (tmp_path / "000003.pt").write_bytes(hashlib.sha256(content).digest() + content)
-    checkpoints = Checkpoints(tmp_path)
-    assert equal(checkpoints.load()[0], state(3))
-    checkpoints.save(state(4))
-    assert [path.name for path in checkpoints.paths()] == ["000003.pt", "000004.pt"]
-
-
 # --- damages ----------------------------------------------------------------------------------------------------------
 
 
@@ -213,14 +203,6 @@ def test_what_was_damaged_is_replaced(saved):
     again.save(state(4))
     assert kinds(saved.folder) == FILES_OF_TWO
     assert loaded(saved) == (4, [])
-
-
-class Malicious:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 def test_a_part_never_runs_code(tmp_path):

@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import io
 import json
 import math
 import os
@@ -14,17 +13,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 import tiny
-from disks import Failing, flip_a_bit
+from disks import Failing, Malicious, flip_a_bit
 from slackaug.report import live
-from slackaug.runs import folders, provenance
-from slackaug.runs.checkpoints import read
+from slackaug.runs.checkpoints import read, to_bytes
 from slackaug.runs.folders import Run, RunError
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -33,20 +30,72 @@ RETRAINING = [("re-training", 1, 1), ("re-training", 2, 2)]
 UNROLLED = [("policy", 1, 6), ("policy", 2, 5)]
 
 
-def copy(run, out):
-    return Path(shutil.copytree(run, out))
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "run"
 
 
-def reopened(run, out):
+@pytest.fixture
+def copied(finished, out):
+    """A finished run."""
+    return Path(shutil.copytree(finished, out))
+
+
+@pytest.fixture
+def reopened(copied):
     """A run that has done everything but to say so: it looks at its checkpoints when it is resumed."""
-    out = copy(run, out)
-    (out / "finished.json").unlink()
-    return out
+    (copied / "finished.json").unlink()
+    return copied
+
+
+@pytest.fixture
+def killed(tiny_npz, tmp_path, out):
+    """A function that runs a command until a moment, at which it is killed."""
+
+    def run(moment, words=None):
+        words = words or tiny.arguments(tiny_npz, out)
+        assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
+
+    return run
+
+
+@pytest.fixture
+def goes_on(command, tiny_npz, out, finished):
+    """A function that resumes the run, which ends as one that nobody interrupted; or gives the same command again."""
+
+    def resume(says="", words=None):
+        done = command(*(words or tiny.resume(tiny_npz, out)))
+        assert done.returncode == 0, done.stderr
+        assert says in done.stdout
+        assert tiny.outcome(out) == tiny.outcome(finished)
+
+    return resume
+
+
+@pytest.fixture
+def refused(command, out):
+    """A function that sees a command end with an error, and the run left as it was."""
+
+    def refuse(words, says, code=2):
+        before = tiny.contents(out) if out.exists() else None
+        done = command(*words)
+        assert (done.returncode, says in " ".join(done.stderr.split())) == (code, True), done.stderr
+        assert "Traceback" not in done.stderr
+        assert (tiny.contents(out) if out.exists() else None) == before
+
+    return refuse
 
 
 def checkpoints(run):
     """From the oldest to the newest."""
     return sorted((run / "checkpoints").glob("[0-9]*.pt"))
+
+
+def replace_checkpoints(run, content):
+    """Whole ones, by their checksums, of what the function makes of their paths."""
+    for path in checkpoints(run):
+        made = content(path)
+        path.write_bytes(hashlib.sha256(made).digest() + made)
 
 
 # --- killed and resumed -----------------------------------------------------------------------------------------------
@@ -55,80 +104,40 @@ def checkpoints(run):
 @pytest.mark.parametrize(
     "moment", [*PRETRAINING, *RETRAINING, *UNROLLED], ids=lambda moment: "-".join(map(str, moment))
 )
-def test_killed_and_resumed_equals_uninterrupted(moment, command, tiny_npz, finished, tmp_path):
-    out = tmp_path / "run"
-    assert tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", moment) == -signal.SIGKILL
-    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
-    assert tiny.outcome(out) == tiny.outcome(finished)
+def test_killed_and_resumed_equals_uninterrupted(moment, killed, goes_on):
+    killed(moment)
+    goes_on()
 
 
-def test_resumed_with_other_threads_says_that_bits_may_differ(command, tiny_npz, tmp_path):
-    out = tmp_path / "run"
-    tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", ("policy", 1, 6))
-    began = json.loads((out / "env.json").read_text())
+def test_resumed_with_other_threads_says_that_bits_may_differ(command, killed, tiny_npz, out):
+    killed(("policy", 1, 6))
+    began = json.loads((out / "env.json").read_text())["threads"]
     n_threads = torch.get_num_threads()
-    done = command(*tiny.resume(tiny_npz, out, "--threads", began["threads"] + 1))
+    done = command(*tiny.resume(tiny_npz, out, "--threads", began + 1))
     torch.set_num_threads(n_threads)  # the command ran in this process, whose later tests compare bits
     assert done.returncode == 0
-    said = " ".join(done.stdout.split())
-    assert f"this run began with {began['threads']} threads and goes on with {began['threads'] + 1} threads" in said
-
-
-@pytest.mark.parametrize(
-    ("env", "said"),
-    [
-        ({}, None),
-        (
-            {"gpu": "NVIDIA H200"},
-            "began with GPU NVIDIA H200 and goes on with no GPU, so that the last bits of its numbers may differ",
-        ),
-        (
-            {"commit": "0123456789ab"},
-            "began with commit 0123456789ab and goes on with commit abcdef012345+, so that its numbers",
-        ),
-        ({"commit": None}, "began with no commit and goes on with commit abcdef012345+"),
-        ({"torch": "2.11.0", "threads": 64}, "began with torch 2.11.0, 64 threads and goes on with torch"),
-        ({"torch": None}, "began with no torch and goes on with torch"),
-        ({"slackaug": "0.0.1"}, "began with slackaug 0.0.1 and goes on with slackaug"),
-        ([1], None),
-        ("{", None),
-    ],
-)
-def test_what_has_changed_since_a_run_began(env, said, tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(provenance, "commit", lambda: "abcdef012345+")
-    assert folders.what_changed(tmp_path) is None
-    document = folders.environment() | env if isinstance(env, dict) else env
-    (tmp_path / "env.json").write_text(document if isinstance(document, str) else json.dumps(document))
-    found = folders.what_changed(tmp_path)
-    assert found is None if said is None else said in found
+    assert f"began with {began} threads and goes on with {began + 1} threads" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("n", [22, 23, 24, 25, 39])  # theta_0, momentum, theta, the checkpoint; policy.json
-def test_killed_while_writing(n, command, tiny_npz, finished, tmp_path):
-    out = tmp_path / "run"
-    assert tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", ("replace", n, 0)) == -signal.SIGKILL
+def test_killed_while_writing(n, killed, goes_on, out):
+    killed(("replace", n, 0))
     assert list(out.rglob(".*.tmp"))
-    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
-    assert tiny.outcome(out) == tiny.outcome(finished)
+    goes_on()
 
 
-def test_killed_before_anything_was_written(command, tiny_npz, finished, tmp_path):
-    out, words = tmp_path / "run", tiny.arguments(tiny_npz, tmp_path / "run")
-    assert tiny.run_until(words, tmp_path / "log", ("replace", 1, 0)) == -signal.SIGKILL
-    done = command(*tiny.resume(tiny_npz, out))
-    assert (done.returncode, "holds no run" in done.stderr) == (2, True)
-    assert command(*words).returncode == 0
-    assert tiny.outcome(out) == tiny.outcome(finished)
+def test_killed_before_anything_was_written(killed, goes_on, refused, tiny_npz, out):
+    killed(("replace", 1, 0))
+    refused(tiny.resume(tiny_npz, out), "holds no run")
+    goes_on(words=tiny.arguments(tiny_npz, out))
 
 
-def test_killed_again_and_again(command, tiny_npz, finished, tmp_path):
-    out, words = tmp_path / "run", tiny.arguments(tiny_npz, tmp_path / "run")
+def test_killed_again_and_again(killed, goes_on, tiny_npz, out):
+    words = None
     for moment in [("pre-training", 0, 3), ("re-training", 2, 1), ("policy", 2, 4)]:
-        assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
+        killed(moment, words)
         words = tiny.resume(tiny_npz, out)
-    assert command(*words).returncode == 0
-    assert tiny.outcome(out) == tiny.outcome(finished)
+    goes_on()
 
 
 @pytest.mark.slow
@@ -151,130 +160,91 @@ def test_the_command_killed_from_outside(wanted, tmp_path):
     assert tiny.outcome(tmp_path / "killed") == tiny.outcome(tmp_path / "whole")
 
 
-def test_a_finished_run_is_left_as_it_is(command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
-    before = tiny.contents(out)
-    done = command(*tiny.resume(tiny_npz, out))
-    assert done.returncode == 0
-    assert "this search is finished" in done.stdout
-    assert tiny.contents(out) == before
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_finished_run_is_left_as_it_is(is_whole, command, tiny_npz, copied, tmp_path):
+    """It needs neither its checkpoints nor its data: a folder that was copied without them to another machine."""
+    if not is_whole:
+        shutil.rmtree(copied / "checkpoints")
+    before = tiny.contents(copied)
+    done = command(*tiny.resume(tiny_npz if is_whole else tmp_path / "gone.npz", copied))
+    assert (done.returncode, "this search is finished" in done.stdout) == (0, True)
+    assert tiny.contents(copied) == before
 
 
-def test_a_finished_run_needs_neither_its_checkpoints_nor_its_data(command, finished, tmp_path):
-    """A folder that was copied without them, to go on with a study on another machine."""
-    out = copy(finished, tmp_path / "run")
-    shutil.rmtree(out / "checkpoints")
-    before = tiny.contents(out)
-    done = command(*tiny.resume(tmp_path / "gone.npz", out))
-    assert done.returncode == 0
-    assert "this search is finished" in done.stdout
-    assert tiny.contents(out) == before
+def test_a_policy_that_was_removed_is_written_anew(copied, goes_on):
+    (copied / "policy.json").unlink()
+    goes_on()
 
 
-def test_a_policy_that_was_removed_is_written_anew(command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
-    (out / "policy.json").unlink()
-    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
-    assert tiny.outcome(out) == tiny.outcome(finished)
-
-
-def test_died_before_its_first_checkpoint(command, tiny_npz, finished, tmp_path):
-    out = tmp_path / "run"
+def test_died_before_its_first_checkpoint(finished, out, goes_on):
     out.mkdir()
     shutil.copy(finished / "config.yaml", out)
     (out / "metrics.jsonl").write_text('{"stage": "pre-training", "rou')
-    done = command(*tiny.resume(tiny_npz, out))
-    assert done.returncode == 0
-    assert "no checkpoint yet: starting again with the stored configuration" in done.stdout
-    assert tiny.outcome(out) == tiny.outcome(finished)
+    goes_on("no checkpoint yet: starting again with the stored configuration")
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        (["--seed", "1"], "--resume takes all settings from the run"),
-        (["--set", "search.n_rounds=3"], "--resume takes all settings from the run"),
-        (["--config", "x.yaml"], "--resume takes all settings from the run"),
-        (["--overwrite"], "--resume takes all settings from the run"),
-        (["--dry-run"], "--resume takes all settings from the run"),
-        (["--model", "resnet18"], "the model of this run is small"),
-    ],
-)
-def test_resume_with_other_settings_is_refused(more, says, command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
-    before = tiny.contents(out)
-    done = command(*tiny.resume(tiny_npz, out, *more))
-    assert (done.returncode, says in done.stderr) == (2, True)
-    assert tiny.contents(out) == before
+    "more",
+    [["--seed", "1"], ["--set", "search.n_rounds=3"], ["--config", "x.yaml"], ["--overwrite"], ["--dry-run"],
+     ["--model", "resnet18"]],
+)  # fmt: skip
+def test_resume_with_other_settings_is_refused(more, refused, tiny_npz, copied):
+    says = "the model of this run is small" if "--model" in more else "--resume takes all settings from the run"
+    refused(tiny.resume(tiny_npz, copied, *more), says)
 
 
 @pytest.mark.parametrize("says_so", [True, False])
 @pytest.mark.parametrize(
     ("old", "new"), [("n_rounds: 2", "n_rounds: 3"), ("n_rounds: 2", "n_rounds: 1"), ("seed: 0", "seed: 5")]
 )
-def test_resume_with_a_changed_configuration_is_refused(old, new, says_so, command, tiny_npz, finished, tmp_path):
-    out = (copy if says_so else reopened)(finished, tmp_path / "run")
-    config = (out / "config.yaml").read_text()
+def test_resume_with_a_changed_configuration_is_refused(old, new, says_so, refused, tiny_npz, copied):
+    if not says_so:
+        (copied / "finished.json").unlink()
+    config = (copied / "config.yaml").read_text()
     assert old in config
-    (out / "config.yaml").write_text(config.replace(old, new))
-    done = command(*tiny.resume(tiny_npz, out))
-    assert (done.returncode, "was changed after the run began" in done.stderr) == (2, True)
+    (copied / "config.yaml").write_text(config.replace(old, new))
+    refused(tiny.resume(tiny_npz, copied), "was changed after the run began")
 
 
-def test_a_run_that_was_replaced_by_half_is_not_the_finished_one(command, tiny_npz, finished, tmp_path):
+def test_a_run_that_was_replaced_by_half_is_not_the_finished_one(command, refused, tiny_npz, copied):
     """The new configuration is there, and so is all of the old run."""
-    out = copy(finished, tmp_path / "run")
-    (out / "env.json").unlink()
-    (out / "env.json").mkdir()  # cannot be removed like a file
-    assert command(*tiny.arguments(tiny_npz, out, "--overwrite", "--seed", 7)).returncode == 1
-    done = command(*tiny.resume(tiny_npz, out))
-    assert (done.returncode, "was changed after the run began" in done.stderr) == (2, True)
+    (copied / "env.json").unlink()
+    (copied / "env.json").mkdir()  # cannot be removed like a file
+    assert command(*tiny.arguments(tiny_npz, copied, "--overwrite", "--seed", 7)).returncode == 1
+    refused(tiny.resume(tiny_npz, copied), "was changed after the run began")
 
 
-def test_killed_before_it_says_that_it_is_finished(command, monkeypatch, tiny_npz, finished, tmp_path):
+def test_killed_before_it_says_that_it_is_finished(monkeypatch, finished, reopened, goes_on):
     """The page that a search leaves is written in that time, too."""
-    out, pages = reopened(finished, tmp_path / "run"), []
+    pages = []
     monkeypatch.setattr(live, "attempt", lambda folder, *_, **__: pages.append(folder))
-    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
-    assert pages[-1:] == [out]
-    assert tiny.outcome(out) == tiny.outcome(finished)
-    assert (out / "finished.json").read_text() == (finished / "finished.json").read_text()
+    goes_on()
+    assert pages[-1:] == [reopened]
+    assert (reopened / "finished.json").read_text() == (finished / "finished.json").read_text()
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000])
-def test_a_mark_that_is_not_ours_marks_nothing(content, command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
-    (out / "finished.json").write_bytes(content)
-    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
-    assert tiny.outcome(out) == tiny.outcome(finished)
+def test_a_mark_that_is_not_ours_marks_nothing(content, copied, goes_on):
+    (copied / "finished.json").write_bytes(content)
+    goes_on()
 
 
-def test_resume_with_data_that_has_changed_is_refused(command, tmp_path):
-    data = tmp_path / "x.npz"
+def test_resume_with_data_that_has_changed_or_is_another_is_refused(command, refused, out, tmp_path):
+    data, other = tmp_path / "x.npz", tmp_path / "other.npz"
     np.savez(data, **tiny.arrays())
-    assert command(*tiny.arguments(data, tmp_path / "run")).returncode == 0
-    out = reopened(tmp_path / "run", tmp_path / "again")
-    np.savez(data, **tiny.arrays(seed=1))
-    done = command(*tiny.resume(data, out))
-    assert done.returncode == 2
-    assert "has changed since this run began (another fingerprint); begin another" in " ".join(done.stderr.split())
-
-
-def test_resume_with_other_data_is_refused(command, finished, tmp_path):
-    out = reopened(finished, tmp_path / "run")
-    np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
-    done = command(*tiny.resume(tmp_path / "other.npz", out))
-    assert (done.returncode, "is not the data of this run" in done.stderr) == (2, True)
+    np.savez(other, **tiny.arrays(seed=1))
+    assert command(*tiny.arguments(data, out)).returncode == 0
+    (out / "finished.json").unlink()
+    refused(tiny.resume(other, out), "is not the data of this run")
+    shutil.copy(other, data)
+    refused(tiny.resume(data, out), "has changed since this run began (another fingerprint)")
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_resume_without_a_run_is_refused(exists, command, tiny_npz, tmp_path):
-    out = tmp_path / "run"
+def test_resume_without_a_run_is_refused(exists, refused, tiny_npz, out):
     if exists:
         out.mkdir()
-    done = command(*tiny.resume(tiny_npz, out))
-    assert (done.returncode, "holds no run to resume" in done.stderr) == (2, True)
-    assert not exists or not list(out.iterdir())
+    refused(tiny.resume(tiny_npz, out), "holds no run to resume")
 
 
 # --- signals ----------------------------------------------------------------------------------------------------------
@@ -301,13 +271,8 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, moment, command, fin
 # --- disks ------------------------------------------------------------------------------------------------------------
 
 
-SHORTEST = {
-    "pretrain__epochs": 1,
-    "pretrain__batch": 12,
-    "search__n_rounds": 1,
-    "search__n_retrain": 0,
-    "search__n_unrolled": 1,
-}
+SHORTEST = {"pretrain__epochs": 1, "pretrain__batch": 12, "search__n_rounds": 1, "search__n_retrain": 0,
+            "search__n_unrolled": 1}  # fmt: skip
 
 
 def test_full_at_every_write_in_turn(command, monkeypatch, tiny_npz, tmp_path):
@@ -336,13 +301,15 @@ def test_full_at_every_write_in_turn(command, monkeypatch, tiny_npz, tmp_path):
     assert n > 20
 
 
-def test_a_full_disk_does_not_cost_the_run_that_was_to_be_replaced(command, monkeypatch, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
-    before = tiny.contents(out)
+@pytest.mark.parametrize(
+    ("n", "number", "reason"), [(2, errno.ENOSPC, "No space left on device"), (1, errno.EACCES, "Permission denied")]
+)
+def test_a_disk_that_cannot_be_written_costs_nothing(n, number, reason, refused, monkeypatch, tiny_npz, copied):
+    """The lock is written first, then config.yaml. Rights do not bind root, so the refusal is played."""
     with monkeypatch.context() as patch:
-        Failing(patch, 2)  # the lock, then config.yaml
-        assert command(*tiny.arguments(tiny_npz, out, "--overwrite", "--seed", 1)).returncode == 1
-    assert tiny.contents(out) == before
+        Failing(patch, n, number)
+        words = tiny.arguments(tiny_npz, copied, "--overwrite", "--seed", 1)
+        refused(words, f"cannot be written ({reason})", code=1)
 
 
 @pytest.fixture
@@ -357,7 +324,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", path], check=True)
 
 
-def test_a_disk_that_is_really_full(command, tiny_npz, finished, small_disk, tmp_path):
+def test_a_disk_that_is_really_full(command, tiny_npz, finished, small_disk):
     done = command(*tiny.arguments(tiny_npz, small_disk / "run"))
     assert (done.returncode, "(No space left on device)" in done.stderr) == (1, True)
     subprocess.run(["mount", "-o", "remount,size=100m", small_disk], check=True)
@@ -375,17 +342,6 @@ def test_a_disk_that_is_really_read_only(command, tiny_npz, small_disk):
     assert f"{small_disk / 'run'}: cannot be written (Read-only file system)" in done.stderr
 
 
-def test_a_folder_without_the_right_to_write(command, monkeypatch, tiny_npz, finished, tmp_path):
-    """Rights do not bind root, so the refusal is played."""
-    out = reopened(finished, tmp_path / "run")
-    before = tiny.contents(out)
-    with monkeypatch.context() as patch:
-        Failing(patch, 1, errno.EACCES)
-        done = command(*tiny.resume(tiny_npz, out))
-    assert (done.returncode, "cannot be written (Permission denied)" in done.stderr) == (1, True)
-    assert tiny.contents(out) == before
-
-
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 
 
@@ -394,52 +350,28 @@ DAMAGES = {
     "empty": lambda path: path.write_bytes(b""),
     "one bit": flip_a_bit,
     "not ours": lambda path: path.write_bytes(hashlib.sha256(b"hello").digest() + b"hello"),
+    "missing": Path.unlink,
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_checkpoint_costs_only_itself(damage, command, tiny_npz, finished, tmp_path):
-    out = reopened(finished, tmp_path / "run")
-    newest = checkpoints(out)[-1]
-    damage(newest)
-    done = command(*tiny.resume(tiny_npz, out))
-    assert done.returncode == 0
-    assert f"{newest}: damaged, going back to the checkpoint before it" in done.stdout
-    assert tiny.outcome(out) == tiny.outcome(finished)
-    assert all(read(path) for path in checkpoints(out))  # the damaged one has been replaced
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [*(("[0-9]", damage) for damage in DAMAGES if damage != "missing"),
+     *((part, damage) for part in ("theta-", "momentum-") for damage in ("one bit", "missing"))],
+)  # fmt: skip
+def test_a_damaged_checkpoint_costs_only_itself(kind, damage, reopened, goes_on):
+    path = max((reopened / "checkpoints").glob(f"{kind}*.pt"), key=lambda path: path.stat().st_mtime_ns)
+    DAMAGES[damage](path)
+    what = "missing" if damage == "missing" else "damaged"
+    goes_on(f"{path}: {what}, going back to the checkpoint before it")
+    assert all(read(path) for path in checkpoints(reopened))  # the damaged one has been replaced
 
 
-@pytest.mark.parametrize("kind", ["theta", "momentum"])
-@pytest.mark.parametrize(("damage", "says"), [(flip_a_bit, "damaged"), (Path.unlink, "missing")])
-def test_a_damaged_part_costs_only_its_checkpoint(damage, says, kind, command, tiny_npz, finished, tmp_path):
-    out = reopened(finished, tmp_path / "run")
-    path = max((out / "checkpoints").glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime_ns)
-    damage(path)
-    done = command(*tiny.resume(tiny_npz, out))
-    assert done.returncode == 0
-    assert f"{path}: {says}, going back to the checkpoint before it" in done.stdout
-    assert tiny.outcome(out) == tiny.outcome(finished)
-    assert all(read(path) for path in checkpoints(out))
-
-
-def test_no_checkpoint_can_be_read_without_theta_0(command, tiny_npz, finished, tmp_path):
-    out = reopened(finished, tmp_path / "run")
-    (path,) = (out / "checkpoints").glob("theta_0-*")
-    path.unlink()
-    done = command(*tiny.resume(tiny_npz, out))
-    assert done.returncode == 1
-    assert f"{path}: missing; no checkpoint can be read; start anew with --overwrite" in done.stderr
-
-
-def test_no_checkpoint_can_be_read(command, tiny_npz, finished, tmp_path):
-    out = reopened(finished, tmp_path / "run")
-    for path in checkpoints(out):
-        flip_a_bit(path)
-    before = tiny.contents(out)
-    done = command(*tiny.resume(tiny_npz, out))
-    assert done.returncode == 1
-    assert "no checkpoint can be read; start anew with --overwrite" in done.stderr
-    assert tiny.contents(out) == before
+@pytest.mark.parametrize(("kind", "damage"), [("theta_0-*", Path.unlink), ("[0-9]*.pt", flip_a_bit)])
+def test_no_checkpoint_can_be_read(kind, damage, refused, tiny_npz, reopened):
+    for path in (reopened / "checkpoints").glob(kind):
+        damage(path)
+    refused(tiny.resume(tiny_npz, reopened), "no checkpoint can be read; start anew with --overwrite", code=1)
 
 
 STRANGE = [
@@ -449,61 +381,46 @@ STRANGE = [
 ]  # fmt: skip
 
 
+def whole(state):
+    """A state as the small file of a checkpoint, without parts of its own."""
+    return to_bytes(state | {"parts": []})
+
+
 @pytest.mark.parametrize("change", STRANGE, ids=str)
-def test_a_whole_checkpoint_that_is_no_search_s_is_one_message(change, command, tiny_npz, finished, tmp_path):
-    out = reopened(finished, tmp_path / "run")
-    for path in checkpoints(out):
-        content = torch_bytes(read(path) | change)
-        path.write_bytes(hashlib.sha256(content).digest() + content)
-    done = command(*tiny.resume(tiny_npz, out))
+def test_a_whole_checkpoint_that_is_no_search_s_is_one_message(change, command, tiny_npz, reopened):
+    replace_checkpoints(reopened, lambda path: whole(read(path) | change))
+    done = command(*tiny.resume(tiny_npz, reopened))
     assert done.returncode == 2
-    assert f"{out}: its checkpoint is not one of this slackaug's searches; start anew" in done.stderr
+    assert f"{reopened}: its checkpoint is not one of this slackaug's searches; start anew" in done.stderr
 
 
 @pytest.mark.parametrize("value", ["x", None, 10**400])
-def test_a_checkpoint_of_a_round_that_is_none(value, command, tiny_npz, finished, tmp_path):
+def test_a_checkpoint_of_a_round_that_is_none(value, command, tiny_npz, reopened):
     """A round of 10^400 is after the last one."""
-    out = reopened(finished, tmp_path / "run")
-    for path in checkpoints(out):
+
+    def changed(path):
         state = read(path)
         state["search"]["round"] = value
-        content = torch_bytes(state)
-        path.write_bytes(hashlib.sha256(content).digest() + content)
-    done = command(*tiny.resume(tiny_npz, out))
+        return whole(state)
+
+    replace_checkpoints(reopened, changed)
+    done = command(*tiny.resume(tiny_npz, reopened))
     assert ("its checkpoint is not one of this slackaug's searches" in done.stderr) == (done.returncode == 2)
     assert "Traceback" not in done.stderr
 
 
-class Malicious:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
-
-
-@pytest.mark.parametrize("save", [lambda x: pickle.dumps(x), lambda x: torch_bytes({"stage": x})])
-def test_a_checkpoint_never_runs_code(save, command, tiny_npz, finished, tmp_path):
-    out, trace = reopened(finished, tmp_path / "run"), tmp_path / "it ran"
-    content = save(Malicious(trace))
-    for path in checkpoints(out):
-        path.write_bytes(hashlib.sha256(content).digest() + content)
-    done = command(*tiny.resume(tiny_npz, out))
-    assert (done.returncode, "no checkpoint can be read" in done.stderr) == (1, True)
-    assert not trace.exists()
-
-
-def torch_bytes(state):
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    return buffer.getvalue()
+@pytest.mark.parametrize("save", [pickle.dumps, lambda x: to_bytes({"stage": x})])
+def test_a_checkpoint_never_runs_code(save, refused, tiny_npz, reopened, tmp_path):
+    content = save(Malicious(tmp_path / "it ran"))
+    replace_checkpoints(reopened, lambda _: content)
+    refused(tiny.resume(tiny_npz, reopened), "no checkpoint can be read", code=1)
+    assert not (tmp_path / "it ran").exists()
 
 
 # --- who may use a folder ---------------------------------------------------------------------------------------------
 
 
-def test_one_process_at_a_time(command, tiny_npz, finished, tmp_path):
-    out = tmp_path / "run"
+def test_one_process_at_a_time(command, tiny_npz, out, goes_on, tmp_path):
     first = tiny.start(tiny.arguments(tiny_npz, out), tmp_path / "log", ("policy", 1, 5), signal.SIGSTOP)
     while '"policy"' not in ((out / "metrics.jsonl").read_text() if (out / "metrics.jsonl").exists() else ""):
         assert first.is_alive()
@@ -514,49 +431,32 @@ def test_one_process_at_a_time(command, tiny_npz, finished, tmp_path):
     first.kill()
     first.join()
     first.close()
-    assert command(*tiny.resume(tiny_npz, out)).returncode == 0
-    assert tiny.outcome(out) == tiny.outcome(finished)
+    goes_on()
 
 
-def test_a_folder_in_use_is_refused(command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
-    before = tiny.contents(out)
-    done = command(*tiny.arguments(tiny_npz, out))
-    assert (done.returncode, "is not empty; go on with --resume, start anew with --overwrite" in done.stderr) == (
-        2,
-        True,
-    )
-    assert tiny.contents(out) == before
+def test_a_folder_in_use_is_refused(refused, tiny_npz, copied):
+    refused(tiny.arguments(tiny_npz, copied), "is not empty; go on with --resume, start anew with --overwrite")
 
 
-def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, finished, tmp_path):
-    out = copy(finished, tmp_path / "run")
-    foreign = [out / "notes.txt", out / "policies" / "mine.json", out / "eval" / "plot.svg"]
-    stale = [
-        out / "policies" / "round_07.json",
-        out / "calibration.json",
-        out / "preparation.json",
-        out / "preparation-trials.json",
-        out / "report.html",
-        out / "eval" / "results.csv",
-        out / ".env.json.tmp",
-        out / "checkpoints" / f"theta-{'0' * 16}.pt",
-    ]
+def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, finished, copied):
+    foreign = [copied / name for name in ("notes.txt", "policies/mine.json", "eval/plot.svg")]
+    names = ("policies/round_07.json", "calibration.json", "preparation.json", "report.html", "eval/results.csv",
+             ".env.json.tmp", f"checkpoints/theta-{'0' * 16}.pt")  # fmt: skip
+    stale = [copied / name for name in names]
     for path in (*foreign, *stale):
         path.parent.mkdir(exist_ok=True)
         path.write_text("x")
-    assert command(*tiny.arguments(tiny_npz, out, "--overwrite", "--seed", 1)).returncode == 0
+    assert command(*tiny.arguments(tiny_npz, copied, "--overwrite", "--seed", 1)).returncode == 0
     assert all(path.read_text() == "x" for path in foreign)
     assert not any(path.exists() for path in stale)
     foreign[1].unlink()
-    assert tiny.outcome(out)["policy.json"]["pi"] != tiny.outcome(finished)["policy.json"]["pi"]
+    assert tiny.outcome(copied)["policy.json"]["pi"] != tiny.outcome(finished)["policy.json"]["pi"]
 
 
-def test_overwrite_does_not_touch_a_folder_without_a_run(command, tiny_npz, tmp_path):
-    (tmp_path / "thesis.tex").write_text("x")
-    done = command(*tiny.arguments(tiny_npz, tmp_path, "--overwrite"))
-    assert (done.returncode, "holds no run, so --overwrite does not touch it" in done.stderr) == (2, True)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+def test_overwrite_does_not_touch_a_folder_without_a_run(refused, tiny_npz, out):
+    out.mkdir()
+    (out / "thesis.tex").write_text("x")
+    refused(tiny.arguments(tiny_npz, out, "--overwrite"), "holds no run, so --overwrite does not touch it")
 
 
 def test_a_file_is_no_folder(tmp_path):
@@ -568,45 +468,8 @@ def test_a_file_is_no_folder(tmp_path):
 def test_what_a_run_writes(finished):
     names = {path for path in tiny.contents(finished) if not path.startswith("checkpoints/")}
     rounds = {"policies/round_01.json", "policies/round_02.json"}
-    assert names == {
-        "config.yaml",
-        "env.json",
-        "search.log",
-        "metrics.jsonl",
-        "policy.json",
-        "finished.json",
-        "report.html",
-        ".lock",
-        *rounds,
-    }
+    own = {"config.yaml", "env.json", "search.log", "metrics.jsonl", "policy.json", "finished.json", "report.html"}
+    assert names == {".lock", *own, *rounds}
     assert (finished / "policy.json").read_text() == (finished / "policies/round_02.json").read_text()
-    environment = json.loads((finished / "env.json").read_text())
-    assert environment["torch"] == torch.__version__
+    assert json.loads((finished / "env.json").read_text())["torch"] == torch.__version__
     assert len((finished / "search.log").read_text().splitlines()) == 2  # one for each round
-
-
-def test_tensorboard_gets_a_scalar_for_each_number(tmp_path, monkeypatch):
-    """The package is an extra: a stand-in takes its place here."""
-    written = []
-
-    class SummaryWriter:
-        def __init__(self, folder):
-            assert folder == str(tmp_path)
-
-        def add_scalar(self, tag, value, step):
-            written.append((tag, value, step))
-
-        def flush(self):
-            pass
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=SummaryWriter))
-    log = folders.tensorboard(tmp_path, ["Rotate", "Invert"], n_steps=100)
-    log({"stage": "pre-training", "round": 0, "step": 7, "train_loss": 2.0, "n_composed": 2})
-    policy = {"val_loss": 0.5, "entropy": [0.6, 0.8], "pi": [[0.2, 0.8], [0.4, 0.6]], "mu": [0.7, 0.75]}
-    log({"stage": "policy", "round": 3, "step": 50, "train_loss": 1.0} | policy)
-    assert written[0] == ("pre-training-2/train_loss", 2.0, 7)
-    found = {tag: (value, step) for tag, value, step in written[1:]}
-    assert found["search/val_loss"] == (0.5, 250)
-    assert found["pi/Rotate"] == (pytest.approx(0.3), 250)
-    assert found["search/entropy"] == (pytest.approx(0.7), 250)
-    assert found["mu/Rotate"] == (0.7, 250)

@@ -7,7 +7,6 @@ import torch
 from rich.console import Console
 
 from slackaug import Policy
-from slackaug.auto.stages import Progress
 from slackaug.runs import progress
 
 
@@ -22,7 +21,7 @@ def test_duration(seconds, text):
 def step(stage="policy", number=2, step=3, done=0.25, val_loss=1.5):
     phi = Policy.uniform("cifar")
     phi.pi[:, phi.space.index("Rotate")] = 1
-    return Progress(
+    return progress.Standing(
         stage, number, step, 10, done, torch.tensor(2.0), None if val_loss is None else torch.tensor(val_loss), phi
     )
 

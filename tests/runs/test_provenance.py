@@ -5,8 +5,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
 
-from slackaug.runs import folders, provenance
+from slackaug.runs import provenance
 
 COMMIT = "0123456789abcdef"
 
@@ -149,4 +150,31 @@ def test_a_checkout_counts_before_an_installation(checkout, found, monkeypatch):
 
 def test_it_is_part_of_what_a_result_depends_on(monkeypatch):
     monkeypatch.setattr(provenance, "commit", lambda: "abc")
-    assert folders.environment()["commit"] == "abc"
+    assert provenance.environment()["commit"] == "abc"
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({}, None),
+        (
+            {"gpu": "A GPU"},
+            "began with GPU A GPU and goes on with no GPU, so that the last bits of its numbers may differ",
+        ),
+        ({"commit": "0123"}, "began with commit 0123 and goes on with commit abc+, so that its numbers may differ"),
+        ({"commit": None}, "began with no commit and goes on with commit abc+"),
+        ({"torch": "2.11.0", "threads": 64}, "began with torch 2.11.0, 64 threads and goes on with torch"),
+        ({"torch": None}, "began with no torch and goes on with torch"),
+        ({"slackaug": "0.0.1"}, "began with slackaug 0.0.1 and goes on with slackaug"),
+        ([1], None),
+        ("{", None),
+    ],
+)
+def test_what_has_changed_since_a_run_began(env, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(provenance, "commit", lambda: "abc+")
+    assert provenance.what_changed(tmp_path) is None
+    document = provenance.environment() | env if isinstance(env, dict) else env
+    (tmp_path / "env.json").write_text(document if isinstance(document, str) else json.dumps(document))
+    found = provenance.what_changed(tmp_path)
+    assert found is None if said is None else said in found

@@ -11,12 +11,12 @@ from ..augment.prepare import SMALL_IMAGE
 from ..config import presets
 from ..data import DataError, Dataset
 from ..data.dataset import DIM, dim_note
-from ..data.files import check_memory, is_large, linked, stacks_note
+from ..data.dividing import HOLD_OUT
+from ..data.files import check_memory, is_large, stacks_note
 from ..data.groups import Groups, shared
-from ..data.listing import same_but_for_case
+from ..data.listing import linked, same_but_for_case
 from ..data.options import N_EXAMPLES, Options, counted, examples, listing, percent, printable
 from ..data.sources import own_preparation
-from ..data.splits import HOLD_OUT
 from ..data.survey import Survey, survey
 from ..machine import machine
 from ..runs.progress import Reading, duration

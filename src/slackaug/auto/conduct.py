@@ -18,7 +18,7 @@ from ..config.presets import DataConfig, RunConfig
 from ..data import DataError, Dataset
 from ..exits import Stopped, signals
 from ..machine import default_device
-from ..runs import folders
+from ..runs import folders, provenance, tensorboard
 from ..runs.ensemble import ALONE, Ensemble, Parted
 from ..runs.folders import Run
 from ..runs.progress import Display, Reading, Standing
@@ -93,7 +93,7 @@ def begun(session: Session, config: RunConfig, dataset: Dataset, *, overwrite: b
 
     def create() -> Run:
         run = Run.create(session.folder, parse.dump(config), overwrite=overwrite)
-        run.write("env.json", json.dumps(folders.environment(), indent=1))
+        run.write("env.json", json.dumps(provenance.environment(), indent=1))
         return run
 
     with holding(session, config, create) as run:
@@ -134,7 +134,7 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     search, run, dataset, _ = opened
     if run is not None and session.tensorboard:
         folder, n_steps = run.path / "tensorboard", search.problem.config.search.n_steps
-        run.loggers.append(folders.tensorboard(folder, search.problem.phi.space.names, n_steps))
+        run.loggers.append(tensorboard.logger(folder, search.problem.phi.space.names, n_steps))
     display = None if run is None else Display(session.console, run.path / "search.log")
     to_go_on = f"To go on: {session.resume_command(search.problem.config)}"
 

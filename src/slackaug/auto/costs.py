@@ -10,10 +10,10 @@ from ..config import presets
 from ..config.presets import RunConfig
 from ..data import Dataset, Split
 from ..data.dataset import with_margin
+from ..data.dividing import HOLD_OUT
 from ..data.files import assembled
 from ..data.options import Options, listing
 from ..data.rows import Rows
-from ..data.splits import HOLD_OUT
 from ..data.survey import Survey
 from . import learn
 

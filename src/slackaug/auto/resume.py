@@ -15,8 +15,9 @@ from ..config.presets import DataConfig, RunConfig
 from ..data import DataError, Dataset
 from ..runs import folders
 from ..runs.ensemble import n_processes
-from ..runs.folders import POLICY, START_ANEW, Run, RunError, what_changed
+from ..runs.folders import POLICY, START_ANEW, Run, RunError
 from ..runs.progress import duration
+from ..runs.provenance import what_changed
 from . import learn, steps
 from .conduct import Opened, SearchResult, Session, holding, read_data, writing
 from .stages import Problem, Search

@@ -17,7 +17,7 @@ from ..augment import prepare
 from ..augment.apply import get_space
 from ..augment.policy import Policy
 from ..config.presets import RunConfig
-from ..data import Dataset, Split, splits
+from ..data import Dataset, Split, dividing
 from ..data.rows import repeated
 from ..engine import ways, weights
 from ..engine.chance import Chance
@@ -61,7 +61,7 @@ class Problem:
         self.config, self.ensemble, self.engine = config, ensemble, engine
         train, val = data.halves(config.seed)
         if config.balanced:
-            index = splits.balanced(val.labels)
+            index = dividing.balanced(val.labels)
             val = Split(repeated(val.images, index), val.labels[index])
         self.train, self.val = to_device(train, device), to_device(val, device)
         self.phi = start_policy(config, data)

@@ -14,6 +14,7 @@ from ..augment.policy import Policy
 from ..config import layers, parse
 from ..config.presets import DataConfig, RunConfig
 from ..data import DataError, Dataset
+from ..data.sources import refuse_inside
 from ..judge import results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
@@ -80,6 +81,8 @@ def evaluate(
     candidates = with_magnitudes(find_candidates(policies, baselines), magnitudes)
     grid = find_grid(candidates, randaugment_grid)
     folder = results_folder(policies, out) / "eval"
+    refuse_inside(os.fspath(data), folder.parent)
+    refuse_inside(os.fspath(data), save_models, "--save-models")
     where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
     given = {"preset": preset, "model": model, "space": ops, "flip": flip}
     given |= {"weights": None if weights is None else os.fspath(weights)}

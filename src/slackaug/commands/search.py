@@ -16,6 +16,7 @@ from ..config import parse, presets
 from ..config.layers import configure, data_config
 from ..config.presets import RunConfig
 from ..data import Dataset
+from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
 from ..methods.slack_config import SearchConfig
@@ -104,6 +105,7 @@ def search(
             if tensorboard and not resume and find_spec("tensorboard") is None:
                 raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
             if ranks.leads and not resume and not dry_run:
+                refuse_inside(data, session.folder)
                 folders.refuse(session.folder, overwrite=overwrite)  # before the data is read, which may take long
         if resume:
             with resumed(session, model, None if weights is None else os.fspath(weights)) as opened:

@@ -15,7 +15,8 @@ from ..augment.stability import consensus
 from ..auto import learn
 from ..config import parse
 from ..data import Dataset
-from ..files import temporary_name, write_atomically
+from ..data.sources import refuse_inside
+from ..files import write_atomically
 from ..judge import queue, results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import Candidate, from_name
@@ -32,8 +33,6 @@ from ..runs import folders
 from ..runs.folders import RunError
 from ..runs.progress import Reading, duration
 from . import search as api
-
-BEFORE_A_STUDY = {".lock", temporary_name(folders.STUDY)}  # what a process leaves that dies before it has begun
 
 
 def study(
@@ -92,7 +91,7 @@ def study(
         chosen = read_study(folder)
         check_model(chosen, model)
     else:
-        refuse(folder, overwrite=overwrite)
+        folders.refuse(folder, overwrite=overwrite, what="study", config=folders.STUDY)
         study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
     where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
     if resume:
@@ -100,6 +99,7 @@ def study(
     else:
         options |= {"model": model} if model is not None else {}
         chosen = configure(recipe or "", place, source, options, given, set, Reading(console))  # reads the data
+        refuse_inside(chosen.data.source, folder)
     here: dict[str, str | int | None]
     here = {"--data": place if resume else None, "--model": chosen.foreign_model()}
     here |= {"--device": device if device != default_device() else None, "--threads": threads, "--jobs": jobs}
@@ -124,18 +124,6 @@ def check_model(chosen: Study, model: str | None) -> None:
     if model != chosen.foreign_model():
         expected = f"give --model {chosen.foreign_model()}" if chosen.foreign_model() else "do not give --model"
         raise RunError(f"the network of this study is {chosen.search.model}; {expected} with --resume")
-
-
-def refuse(folder: Path, *, overwrite: bool) -> None:
-    """Where a new study may not be written to."""
-    if folder.exists() and not folder.is_dir():
-        raise RunError(f"{folder}: is a file, expected a folder for the study")
-    if not folder.is_dir() or {entry.name for entry in folder.iterdir()} <= BEFORE_A_STUDY:
-        return
-    if not overwrite:
-        raise RunError(f"{folder}: is not empty; go on with --resume, start anew with --overwrite, or another -o")
-    if not (folder / folders.STUDY).is_file():
-        raise RunError(f"{folder}: is not empty and holds no study, so --overwrite does not touch it; another -o?")
 
 
 def begin(folder: Path, chosen: Study) -> None:

@@ -3,25 +3,24 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batches import Batches
-    from .dataset import Dataset, Split, build
-    from .duplicates import count_duplicates
+    from .dataset import Dataset, build, count_duplicates
+    from .dividing import halves
     from .options import DataError
     from .sources import DATASETS, load
-    from .splits import halves
+    from .split import Batches, Split
 
 __all__ = ["DATASETS", "Batches", "DataError", "Dataset", "Split", "build", "count_duplicates", "halves", "load"]
 
 # Imported at first use: the processes that decode images need no torch, and would wait for it.
 _WHERE = {
     "DATASETS": "sources",
-    "Batches": "batches",
+    "Batches": "split",
     "DataError": "options",
     "Dataset": "dataset",
-    "Split": "dataset",
+    "Split": "split",
     "build": "dataset",
-    "count_duplicates": "duplicates",
-    "halves": "splits",
+    "count_duplicates": "dataset",
+    "halves": "dividing",
     "load": "sources",
 }
 

@@ -1,17 +1,17 @@
 """Arrays that others made, into images (B, 3, H, W) uint8 and labels 0, 1, ...: checked, never guessed."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .dataset import RGB, Dataset, Kind, Split, build
+from .dataset import RGB, Dataset, Kind, build
 from .options import DataError, Options, listing
 from .pixels import Array, resize, to_8_bits
+from .split import Split
 
 MODES = {("bool", 1): "1", ("uint8", 1): "L", ("uint16", 1): "I;16",
          ("bool", 3): "RGB;1", ("uint8", 3): "RGB", ("uint16", 3): "RGB;16"}  # fmt: skip
@@ -25,8 +25,9 @@ def from_arrays(
     class_names: Sequence[str] | None = None,
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
+    kinds: Mapping[Kind, int] | None = None,
 ) -> Dataset:
-    """A data set out of (images, labels) arrays; `statistics` as in `build`."""
+    """A data set out of (images, labels) arrays; the rest as in `build`."""
     parts = {"train": train} if test is None else {"train": train, "test": test}
     images = {part: to_images(pair[0], options, f"{name}: {part} images") for part, pair in parts.items()}
     labels = {part: to_labels(pair[1], len(images[part]), f"{name}: {part} labels") for part, pair in parts.items()}
@@ -36,17 +37,18 @@ def from_arrays(
     else:
         values = np.arange(len(class_names))
     splits = {part: Split(images[part], encode(labels[part], values, f"{name}: {part} labels")) for part in parts}
-    dataset = build(name, splits["train"], splits.get("test"), class_names, notes=notes, statistics=statistics)
+    kinds = kinds or kinds_of([np.asarray(array) for array, _ in parts.values()], name)
+    test_split = splits.get("test")
+    return build(name, splits["train"], test_split, class_names, notes=notes, statistics=statistics, kinds=kinds)
+
+
+def kinds_of(arrays: Sequence[Array], where: str) -> Counter[Kind]:
+    """What images were, in arrays that `to_images` takes."""
     kinds: Counter[Kind] = Counter()
-    for part, (array, _) in parts.items():
-        kinds[kind_of(np.asarray(array), f"{name}: {part} images")] += len(images[part])
-    return replace(dataset, kinds=kinds)
-
-
-def kind_of(array: Array, where: str) -> Kind:
-    """Of images as `to_images` takes them."""
-    _, height, width, n_channels = channels_last(array, where).shape
-    return Kind(height, width, MODES[array.dtype.name, n_channels])
+    for array in arrays:
+        n, height, width, n_channels = channels_last(array, where).shape
+        kinds[Kind(height, width, MODES[array.dtype.name, n_channels])] += n
+    return kinds
 
 
 def to_images(array: Any, options: Options, where: str) -> Tensor:

@@ -26,8 +26,8 @@ from torch import Tensor
 
 from ..files import leads_elsewhere
 from . import records
-from .crew import Crew, n_cores
 from .options import DataError, Options, Progress, counted
+from .pool import Pool, n_cores
 
 FORMAT = 2  # of these files
 DEFAULT = Path("~/.cache/slackaug/images")
@@ -40,7 +40,7 @@ log = logging.getLogger("slackaug")
 
 class Cached(NamedTuple):
     store: Tensor  # (N, 3, H, W) uint8, memory-mapped
-    rows: dict[int, records.Entry]  # where the image of each file is, by the file's place in the list
+    rows: dict[int, records.StoredRow]  # where the image of each file is, by the file's place in the list
     bad: dict[int, str]  # why others are not there
     odd_size: tuple[int, int] | None  # height and width of an image that is not like the others; then nothing is whole
 
@@ -53,23 +53,18 @@ def folder_for(place: Path | None, root: Path, height: int, width: int, options:
     return (place or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
 
 
-def fill(
-    folder: Path,
-    root: Path,
-    paths: Sequence[Path],
-    shape: tuple[int, int],
-    options: Options,
-) -> Cached:
+def fill(folder: Path, root: Path, paths: Sequence[Path], shape: tuple[int, int], options: Options) -> Cached:
     """The cache in `folder` with all of these files in it, as far as they can be read."""
     refuse_links(folder)
+    work = Filling(folder, root, paths, shape, options)
     try:
         try:
             with locked(folder) as lock:
-                return Filling(folder, root, paths, shape, options, lock).run()
+                return work.run(lock)
         except OSError as error:
             if error.errno not in READ_ONLY or not (folder / "index.bin").is_file():  # there is no cache to be read
                 raise
-            return Filling(folder, root, paths, shape, options, None).run()
+            return work.run(None)
     except OSError as error:
         raise DataError(
             f"{folder}: the cache of decoded images cannot be written ({error.strerror or error}); what is done is "
@@ -99,69 +94,57 @@ def silent(what: str, done: int, total: int) -> None:
 class Filling:
     """The work on a cache, by the one process that holds it, or without a lock by one that may only read it."""
 
-    def __init__(
-        self,
-        folder: Path,
-        root: Path,
-        paths: Sequence[Path],
-        shape: tuple[int, int],
-        options: Options,
-        lock: int | None,
-    ):
-        self.lock = lock
+    def __init__(self, folder: Path, root: Path, paths: Sequence[Path], shape: tuple[int, int], options: Options):
         self.images, self.index = folder / "images.u8", folder / "index.bin"
         self.root, self.paths = os.fspath(root), [os.fspath(path) for path in paths]
         if self.root == ".":  # which paths do not begin with, but must, to be the same files from anywhere
             self.paths = [os.path.join(self.root, path) for path in self.paths]
         self.progress: Progress = options.progress or silent
         self.height, self.width = shape
-        self.n_bytes = 3 * self.height * self.width
         self.n_processes = min(n_cores(), 1 + len(self.paths) // 2)
-        self.about = {"file": str(self.images), "read_only": lock is None, "root": self.root, "height": self.height,
+        self.about = {"file": str(self.images), "read_only": False, "root": self.root, "height": self.height,
                       "width": self.width, "size": options.size, "margin": options.margin}  # fmt: skip
 
-    def run(self) -> Cached:
-        if self.lock is not None:
+    def run(self, lock: int | None) -> Cached:
+        """Without a lock nothing is written."""
+        if lock is not None:
             self.images.touch()
         known = records.read(self.index) if self.images.is_file() else {}
-        with Crew(self.about, self.n_processes, [] if self.lock is None else [self.lock]) as crew:
+        about = self.about | {"read_only": lock is None}
+        with Pool(about, self.n_processes, [] if lock is None else [lock]) as pool:
             places = enumerate(self.paths) if known else ()  # a new cache need not ask for all files first
             found = {i: known[file] for i, path in places if (file := records.identity(path, self.root)) in known}
-            intact = self.intact(crew, found)
-            if len(intact) < len(found) and self.lock is not None:
+            intact = self.intact(pool, found)
+            if len(intact) < len(found) and lock is not None:
                 again = counted(len(found) - len(intact), "image is", "images are")
                 log.warning("slackaug: %s: damaged, %s decoded again", self.images.parent, again)
             missing = [i for i in range(len(self.paths)) if i not in intact]
-            if self.lock is None:
+            if lock is None:
                 return Cached(self.mapped(intact), intact, self.unreadable(missing), None)
             n_rows = 1 + max((entry.row for entry in known.values()), default=-1)
-            new, bad, odd_size = self.decode(crew, missing, n_rows) if missing else ({}, {}, None)
+            new, bad, odd_size = self.decode(pool, missing, n_rows) if missing else ({}, {}, None)
         return Cached(self.mapped(intact | new), intact | new, bad, odd_size)
 
-    def intact(self, crew: Crew, found: dict[int, records.Entry]) -> dict[int, records.Entry]:
+    def intact(self, pool: Pool, found: dict[int, records.StoredRow]) -> dict[int, records.StoredRow]:
         """Those whose pixels are those that were written."""
-        intact: dict[int, records.Entry] = {}
-        n_done = 0
-        place = {entry.row: i for i, entry in found.items()}
+        whole: dict[int, bool] = {}  # by row
         tasks = [[entry.row, entry.checksum] for entry in found.values()]
-        for asked, answers in crew.map("check", tasks, lambda: False):
-            whole = [place[row] for (row, _), is_whole in zip(asked, answers, strict=True) if is_whole]
-            intact |= {i: found[i] for i in whole}
-            n_done += len(asked)
-            self.progress("verifying decoded images", n_done, len(found))
-        return intact
+        for asked, answers in pool.map("check", tasks, lambda: False):
+            whole |= {row: is_whole for (row, _), is_whole in zip(asked, answers, strict=True)}
+            self.progress("verifying decoded images", len(whole), len(found))
+        return {i: entry for i, entry in found.items() if whole[entry.row]}
 
     def decode(
-        self, crew: Crew, missing: Sequence[int], n_rows: int
-    ) -> tuple[dict[int, records.Entry], dict[int, str], tuple[int, int] | None]:
+        self, pool: Pool, missing: Sequence[int], n_rows: int
+    ) -> tuple[dict[int, records.StoredRow], dict[int, str], tuple[int, int] | None]:
         self.check_disk(len(missing))
         place = dict(enumerate(missing, start=n_rows))  # of the file in each row
-        new: dict[int, records.Entry] = {}
+        new: dict[int, records.StoredRow] = {}
         bad: dict[int, str] = {}
         tasks = ((row, self.paths[i]) for row, i in place.items())
         with self.index.open("ab") as index:
             index.truncate(index.tell() - index.tell() % records.RECORD.size)  # what a killed process wrote half of
-            for asked, answers in crew.map("decode", tasks, lambda: CRASHED):
+            for asked, answers in pool.map("decode", tasks, lambda: CRASHED):
                 done: dict[int, bytes] = {}  # records, by row
                 for (row, _), answer in zip(asked, answers, strict=True):
                     if isinstance(answer, str):
@@ -180,8 +163,8 @@ class Filling:
     def unreadable(self, missing: Sequence[int]) -> dict[int, str]:
         """Why these are in no cache: bad files. Any other would have to be written, where that cannot be done."""
         bad: dict[int, str] = {}
-        with Crew(self.about | {"file": None, "read_only": False}, self.n_processes) as crew:
-            for asked, answers in crew.map("decode", ((i, self.paths[i]) for i in missing), lambda: CRASHED):
+        with Pool(self.about | {"file": None}, self.n_processes) as pool:
+            for asked, answers in pool.map("decode", ((i, self.paths[i]) for i in missing), lambda: CRASHED):
                 bad |= {i: answer["bad"] for (i, _), answer in zip(asked, answers, strict=True) if is_bad(answer)}
                 if not all(map(is_bad, answers)):
                     raise DataError(
@@ -192,7 +175,7 @@ class Filling:
         return bad
 
     def check_disk(self, n: int) -> None:
-        needed, free = n * self.n_bytes, shutil.disk_usage(self.images.parent).free
+        needed, free = n * 3 * self.height * self.width, shutil.disk_usage(self.images.parent).free
         if needed + SPARE_BYTES > free:
             raise DataError(
                 f"{self.images.parent}: {n:,} images of {self.width} x {self.height} pixels take "
@@ -200,7 +183,7 @@ class Filling:
                 "are left to others; choose another place for decoded images with --cache DIR, or a smaller --size"
             )
 
-    def mapped(self, rows: dict[int, records.Entry]) -> Tensor:
+    def mapped(self, rows: dict[int, records.StoredRow]) -> Tensor:
         """Private to this process: what it might write to the images would not reach the file."""
         n_rows = 1 + max((entry.row for entry in rows.values()), default=-1)  # bad files at the end have left no pixels
         shape = (n_rows, 3, self.height, self.width)

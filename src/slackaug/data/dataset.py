@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from ..augment.prepare import Size
-from . import splits
+from . import dividing
 from .options import DataError, listing, percent, printable
 from .options import Options as Options  # also found here by others
-from .rows import Images, Rows, chunks, select
+from .rows import Images, chunks
+from .split import Split
 
 RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
@@ -30,28 +31,6 @@ class Kind(NamedTuple):
     height: int
     width: int
     mode: str  # as Pillow names it; RGB;16 and RGB;1 are colours of 16 bits and of one
-
-
-class Batch(NamedTuple):
-    images: Tensor  # (B, C, H, W) uint8
-    labels: Tensor  # (B,) int64
-
-
-class Split(NamedTuple):
-    images: Images  # (B, C, H, W) uint8, in memory or in a file
-    labels: Tensor  # (B,) int64
-
-    def take(self, indices: Tensor, images: Tensor | None = None) -> Batch:
-        """Some images, to be computed with: those that were read ahead, if they were."""
-        return Batch(self.images[indices] if images is None else images, self.labels[indices])
-
-    def read_ahead(self, indices: Tensor) -> Tensor | None:
-        """Images that are read batch by batch, on the CPU; none where all of them are in memory."""
-        return self.images.read(indices) if isinstance(self.images, Rows) else None
-
-    def subset(self, indices: Tensor) -> "Split":
-        """A smaller split; of images in a file nothing is read."""
-        return Split(select(self.images, indices), self.labels[indices])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +67,7 @@ class Dataset:
         return self.train.subset(train), self.train.subset(val)
 
     def half_indices(self, seed: int) -> tuple[Tensor, Tensor]:
-        labels, groups = self.train.labels, self.groups
-        return splits.halves(labels, seed) if groups is None else splits.grouped_halves(labels, groups, seed)
+        return dividing.halves(self.train.labels, seed, self.groups)
 
 
 def build(
@@ -102,6 +80,7 @@ def build(
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
     groups: Tensor | None = None,
+    kinds: Mapping[Kind, int] | None = None,
 ) -> Dataset:
     """Check the images and labels and hold out a test set where there is none.
 
@@ -114,13 +93,9 @@ def build(
             check_split(split, len(class_names), f"{name}: {part}")
     check_classes(name, train.labels, class_names)
     if test is None:
-        held_out, rest = find_test_set(name, train.labels, groups)
-        notes.append(held_out_note(len(held_out), len(train.labels), groups))
+        rest, held_out = dividing.hold_out(train.labels, groups=groups)
+        notes += held_out_notes(name, train.labels, held_out, class_names, "images" if groups is None else "groups")
         test, train = train.subset(held_out), train.subset(rest)
-        counts = test.labels.bincount(minlength=len(class_names)).tolist()
-        untested = [label for label, count in zip(class_names, counts, strict=True) if not count]
-        if untested:
-            notes.append(f"classes that are not tested, for too little of them can be held out: {listing(untested)}")
         groups = None if groups is None else groups[rest]
     if train.images.shape[1:] != test.images.shape[1:]:
         sizes = [f"{s.images.shape[3]} x {s.images.shape[2]}" for s in (train, test)]
@@ -147,6 +122,7 @@ def build(
         std=(max(std[0], MIN_STD), max(std[1], MIN_STD), max(std[2], MIN_STD)),
         groups=groups,
         flip=flip,
+        kinds=kinds,
         notes=tuple(notes),
         fingerprint=fingerprint(train),
     )
@@ -155,18 +131,20 @@ def build(
 def rebuild(dataset: Dataset) -> Dataset:
     """A data set that a user's own code made, checked as all others are; its mean and std are kept."""
     checked = build(
-        dataset.name, dataset.train, dataset.test, dataset.class_names, flip=dataset.flip, groups=dataset.groups
+        dataset.name,
+        dataset.train,
+        dataset.test,
+        dataset.class_names,
+        flip=dataset.flip,
+        notes=dataset.notes,
+        statistics=(dataset.mean, dataset.std),
+        groups=dataset.groups,
+        kinds=dataset.kinds,
     )
     stored = checked.image_size
     if any(seen > have for seen, have in zip(dataset.image_size, stored, strict=True)):
         raise DataError(f"{dataset.name}: input_size {dataset.input_size} exceeds its images, which are {stored}")
-    return replace(
-        checked,
-        mean=dataset.mean,
-        std=dataset.std,
-        input_size=dataset.input_size,
-        notes=(*dataset.notes, *checked.notes),
-    )
+    return replace(checked, input_size=dataset.input_size)
 
 
 def with_margin(dataset: Dataset, options: Options) -> Dataset:
@@ -201,8 +179,7 @@ def check_split(split: Split, n_classes: int, where: str) -> None:
 def check_classes(name: str, labels: Tensor, class_names: Sequence[str]) -> None:
     if len(class_names) < 2:
         raise DataError(f"{name}: only one class ({class_names[0]!r}); a classifier needs at least two")
-    counts = labels.bincount(minlength=len(class_names)).tolist()
-    scarce = [f"{label!r} ({count})" for label, count in zip(class_names, counts, strict=True) if count < 2]
+    scarce = [f"{label!r} ({n})" for label, n in count(labels, class_names) if n < 2]
     if scarce:
         raise DataError(
             f"{name}: every class needs at least 2 training images, for a search learns on one half and validates on "
@@ -212,8 +189,7 @@ def check_classes(name: str, labels: Tensor, class_names: Sequence[str]) -> None
 
 def check_sides(name: str, labels: Tensor, class_names: Sequence[str], side: str) -> None:
     """With groups, a class may be on one side of a split alone."""
-    counts = labels.bincount(minlength=len(class_names)).tolist()
-    missing = [label for label, count in zip(class_names, counts, strict=True) if not count]
+    missing = [label for label, n in count(labels, class_names) if not n]
     if missing:
         raise DataError(
             f"{name}: no images to {side} of {listing(missing)}, for groups stay on one side of a split, and too few "
@@ -221,19 +197,22 @@ def check_sides(name: str, labels: Tensor, class_names: Sequence[str], side: str
         )
 
 
-def find_test_set(name: str, labels: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Indices of what is held out, and of the rest."""
-    rest, held_out = splits.hold_out(labels) if groups is None else splits.grouped_hold_out(labels, groups)
+def count(labels: Tensor, class_names: Sequence[str]) -> list[tuple[str, int]]:
+    """How many images each class has."""
+    return [*zip(class_names, labels.bincount(minlength=len(class_names)).tolist(), strict=True)]
+
+
+def held_out_notes(name: str, labels: Tensor, held_out: Tensor, class_names: Sequence[str], what: str) -> list[str]:
+    """What a test set is that was held out of these labels."""
     if len(held_out) == 0:
-        what = "images" if groups is None else "groups"
         raise DataError(f"{name}: no test set, and too few {what} to hold one out; add {what} or a test set")
-    return held_out, rest
-
-
-def held_out_note(n_test: int, n: int, groups: Tensor | None) -> str:
-    together = "" if groups is None else "; every group is on one side"
-    share = f"{percent(splits.HOLD_OUT)} ({n_test} of {n} images, seed {splits.HOLD_OUT_SEED})"
-    return f"no test set: held out a stratified {share}{together}"
+    together = "; every group is on one side" if what == "groups" else ""
+    share = f"{percent(dividing.HOLD_OUT)} ({len(held_out)} of {len(labels)} images"
+    notes = [f"no test set: held out a stratified {share}, seed {dividing.HOLD_OUT_SEED}){together}"]
+    untested = [label for label, n in count(labels[held_out], class_names) if not n]
+    if untested:
+        notes.append(f"classes that are not tested: too few {what} to hold some out: {listing(untested)}")
+    return notes
 
 
 def histogram(images: Images) -> Tensor:
@@ -261,6 +240,17 @@ def fingerprint(split: Split) -> str:
     for part in chain(chunks(split.images), [split.labels]):
         digest.update(part.contiguous().numpy().data)
     return digest.hexdigest()[:16]
+
+
+def digests(images: Images) -> list[bytes]:
+    every = (image for part in chunks(images) for image in part.contiguous())
+    return [hashlib.blake2b(image.numpy().data, digest_size=16).digest() for image in every]
+
+
+def count_duplicates(data: Dataset) -> int:
+    """Test images that are equal to a training image in every pixel."""
+    known = set(digests(data.train.images))
+    return sum(digest in known for digest in digests(data.test.images))
 
 
 def dim_note(brightest: int) -> str:

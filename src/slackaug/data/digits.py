@@ -11,10 +11,11 @@ from importlib import resources
 import numpy as np
 import torch
 
-from . import splits
+from . import dividing
 from .arrays import to_images
-from .dataset import Dataset, Kind, Split, build
+from .dataset import Dataset, Kind, build
 from .options import Options
+from .split import Split
 
 # Pixels to move by: at 8, a rotation or a shift can only tear a digit apart. At 32 nothing is gained but the cost.
 SIZE = 16
@@ -28,13 +29,13 @@ def digits(options: Options) -> Dataset:
         images, labels = stored["images"], stored["labels"]  # (1797, 8, 8) and (1797,) uint8
     options = options if options.size else replace(options, size=SIZE)
     split = Split(to_images(images, options, "digits"), torch.from_numpy(labels.astype(np.int64)))
-    dataset = build("digits", split, None, [str(digit) for digit in range(10)], flip=False)
-    return replace(dataset, kinds={Kind(*dataset.image_size, "L"): len(labels)})
+    kinds = {Kind(split.images.shape[2], split.images.shape[3], "L"): len(labels)}
+    return build("digits", split, None, [str(digit) for digit in range(10)], flip=False, kinds=kinds)
 
 
 def few_digits(options: Options) -> Dataset:
     """About 20 of each digit to learn from, and the same test set: few enough that augmentation matters."""
     base = digits(options)
-    kept, _ = splits.train_on(base.train.labels, N_FEW)
-    few = build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False)
-    return replace(few, kinds={Kind(*few.image_size, "L"): N_FEW + len(few.test.labels)})
+    kept, _ = dividing.train_on(base.train.labels, N_FEW)
+    kinds = {Kind(*base.image_size, "L"): N_FEW + len(base.test.labels)}
+    return build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False, kinds=kinds)

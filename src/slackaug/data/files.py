@@ -1,8 +1,7 @@
 """Image files with labels, listed by a folder or a csv, into a data set; all bad files are found before a complaint."""
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -10,17 +9,16 @@ from typing import NamedTuple
 import torch
 
 from . import cache, decode
-from .dataset import RGB, Dataset, Split, build, classes_note
+from .dataset import RGB, Dataset, build, classes_note
 from .groups import group_numbers, grouped
-from .listing import Item, Listing, relative, shown
+from .listing import Item, Listing, refuse_links, shown
 from .options import DataError, Options, counted, examples
 from .options import listing as listed
 from .rows import Images, Rows
+from .split import Split
 
 MAX_BYTES = 32 * 1024**3  # of decoded images in memory
 CACHE_FILES, CACHE_BYTES = 5_000, 64 * 1024**2  # so many or such large files are worth a cache: seconds of decoding
-PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
-         "training": "train", "testing": "test"}  # fmt: skip
 
 
 class Decoded(NamedTuple):
@@ -87,76 +85,6 @@ def stacks_note(names: Sequence[str]) -> str:
     return f"{have} several frames or pages; the first is read, and no other: {examples(names)}"
 
 
-def checked(found: Listing) -> Listing:
-    if not found.items:
-        refuse_links(found)
-        raise DataError(f"{found.name}: no images; known are files that end in {' '.join(decode.SUFFIXES)}")
-    return found
-
-
-def refuse_links(found: Listing) -> None:
-    if found.links:
-        raise DataError(f"{found.name}: {linked(found.links)}")
-
-
-def linked(links: Sequence[str]) -> str:
-    return (
-        f"links to folders are not followed: {listed(links)}; copy what they lead to, make hard links, list the images "
-        "in a csv by absolute paths, or remove them"
-    )
-
-
-def part_of(name: str) -> str | None:
-    """The part of a data set, train, val or test, that a folder or an entry of a csv names, in any case."""
-    return PARTS.get(name.lower())
-
-
-def split_of(name: str) -> str:
-    """Where such a part goes: val joins train, for a search splits it anew."""
-    return "test" if part_of(name) == "test" else "train"
-
-
-def real(path: Path) -> Path:
-    """Without links and .. ; unlike Path.resolve, a circle of links is no error here (it cannot be opened later)."""
-    return Path(os.path.realpath(path))
-
-
-def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
-    """Paths with .. and links may not lead out of the data's folder, nor one file to two labels or parts."""
-    inside = os.path.realpath(root)
-    seen: dict[str, Item] = {}
-    outside, twice = [], []
-    for item, path in zip(items, real_paths(items), strict=True):
-        if not path.startswith(inside + os.sep) and path != inside:
-            outside.append(str(item.path))
-        first = seen.setdefault(path, item)
-        if (first.label, first.part) != (item.label, item.part):
-            twice.append(f"{relative(first.path, root)} and {relative(item.path, root)}")
-    if outside:
-        raise DataError(
-            f"{name}: files outside of {root} are not read, neither by a path nor by a link; "
-            f"copy them, make hard links, or list them in a csv by absolute paths: {listed(outside)}"
-        )
-    if twice:
-        raise DataError(
-            f"{name}: links lead to the same file by two labels or parts; remove one of each: {listed(twice, '; ')}"
-        )
-
-
-def real_paths(items: Sequence[Item]) -> Iterator[str]:
-    """As `real`, which looks at every folder of every path: here each folder is looked at once."""
-    folders: dict[str, str] = {}
-    for item in items:
-        path = os.fspath(item.path)
-        parent, name = os.path.split(path)
-        if name == ".." or os.path.islink(path):
-            yield os.path.realpath(path)
-            continue
-        if parent not in folders:
-            folders[parent] = os.path.realpath(parent)
-        yield os.path.join(folders[parent], name)
-
-
 def is_large(items: Sequence[Item]) -> bool:
     if len(items) > CACHE_FILES:
         return True
@@ -184,7 +112,7 @@ def first_size(items: Sequence[Item]) -> tuple[int, int]:
     for item in items:
         with suppress(DataError):
             return whole_size(item.path)
-    return 1, 1  # none can be read: that is said later, with all the files
+    return 1, 1  # none can be read: the error comes later, with all the files
 
 
 def whole_size(path: Path) -> tuple[int, int]:
@@ -242,7 +170,7 @@ def one_size(name: str, sizes: Counter[tuple[int, int]]) -> tuple[int, int]:
             f"{name}: images of different sizes: {listed(found)}. Give a size, for example --size "
             f"{min(224, shorter[len(shorter) // 2])}, and every image is resized to that square"
         )
-    return next(iter(sizes), (1, 1))  # no image can be read: that is said later, with all the files
+    return next(iter(sizes), (1, 1))  # none can be read: the error comes later, with all the files
 
 
 def check_memory(name: str, n: int, height: int, width: int) -> None:

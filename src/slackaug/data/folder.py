@@ -7,23 +7,12 @@ import os
 from collections import Counter
 from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
-from .dataset import Dataset
 from .decode import SUFFIXES
-from .files import checked, from_files, part_of, real, refuse_outside, split_of
-from .listing import Item, Listing, label_of
-from .options import DataError, Options, counted, examples, listing, printable
+from .listing import Item, Listing, checked, joined_note, label_of, part_of, real, refuse_outside, split_of
+from .options import DataError, counted, examples, listing, printable
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
-# What slackaug writes, wherever it is told to: docs/reference/files.md. A folder of images has neither of these.
-LOCK = ".lock"  # in a run, a study, an evaluation and a cache
-BESIDE_LOCK = {"config.yaml", "study.yaml", "trials", "results.json", "images.u8"}  # unless it has not begun
-BEFORE_A_RUN = "preparation-trials.json"  # there is no lock yet
-
-
-def folder(location: str, options: Options) -> Dataset:
-    return from_files(list_folder(location), options)
 
 
 def list_folder(location: str) -> Listing:
@@ -46,29 +35,26 @@ def list_folder(location: str) -> Listing:
 
 def find_parts(root: Path, notes: list[str]) -> dict[Path, str]:
     """The folders that hold class folders, and whether they go to train or to test."""
-    every, found = visible(root), folders(root)
-    parts = [path for path in found if part_of(path.name)]
-    if any(part_of(path.name) == "train" and holds_classes(path) for path in parts):
-        counts = Counter(part_of(path.name) for path in parts)
-        if max(counts.values()) > 1:
+    found = folders(root)
+    parts = {path: part_of(path.name) for path in found if part_of(path.name)}
+    if any(part == "train" and holds_classes(path) for path, part in parts.items()):
+        if len({*parts.values()}) < len(parts):
             raise DataError(f"{root}: several folders for one part ({names(parts)}); join them or move one elsewhere")
-        others = [path for path in every if path not in parts]
+        others = [path for path in found if path not in parts]
         if others:
             notes.append(f"folders beside train/ and test/ are not read: {names(others)}")
-        joined = [path.name for path in parts if part_of(path.name) == "val"]
-        if joined:
-            notes.append(f"{' and '.join(joined)} joined train: a search splits it anew")
+        notes += joined_note([path.name for path in parts])
         return {path: split_of(path.name) for path in parts}
-    for path in parts:
-        if part_of(path.name) == "test" and folders(path):
+    for path, part in parts.items():
+        if part == "test" and folders(path):
             raise DataError(
                 f"{root}: has {path.name}/ with class folders, but no train/ with class folders; add it, and leave no "
                 "images directly in it"
             )
-    if parts and parts == found:
+    if parts and [*parts] == found:
         raise DataError(
             f"{root}: labels missing: its folders are named like parts of a data set ({names(parts)}), not like "
-            f"classes. Put every image into a class folder inside of its part: {parts[0] / 'CLASS' / 'image.png'}; or "
+            f"classes. Put every image into a class folder inside of its part: {found[0] / 'CLASS' / 'image.png'}; or "
             "list the images in a csv with the columns path,label,split"
         )
     return {root: "train"}
@@ -117,70 +103,43 @@ def items_in(
     root: Path, split: str, notes: list[str], links: list[str], only: Container[str] | None = None
 ) -> list[Item]:
     """The images of the class folders in a folder, or of some of these alone."""
-    every = visible(root)
-    own = [path for path in every if is_own(path)]
-    classes = [path for path in every if path not in own and (only is None or label_of(path.name) in only)]
-    refuse_same_names(root, classes)
-    stray = [path for path in root.iterdir() if is_image(path)]
-    if stray and not classes:
-        lie = counted(len(stray), "image lies", "images lie")
+    classes = [path for path in folders(root) if only is None or label_of(path.name) in only]
+    n_stray = sum(map(is_image, root.iterdir()))
+    if n_stray and not classes:
+        lie = counted(n_stray, "image lies", "images lie")
         raise DataError(
             f"{root}: labels missing: {lie} directly in the folder; put each into a folder with the name of its class, "
             "or list them in a csv with the columns path,label"
         )
-    if stray:
-        n_stray = counted(len(stray), "image", "images")
-        notes.append(f"outside of the class folders, and not read: {n_stray} in {root.name}")
+    if n_stray:
+        stray = counted(n_stray, "image", "images")
+        notes.append(f"outside of the class folders, and not read: {stray} in {root.name}")
     items, empty = [], []
     ignored: Counter[str] = Counter()  # files by their ending
     for path in classes:
-        files, linked, own_inside = files_in(path)
+        files, linked = files_in(path)
         images = [file for file in files if has_image_name(file.name)]
-        label = label_of(path.name)
-        items += [Item(file, label, split) for file in images]
+        items += [Item(file, label_of(path.name), split) for file in images]
         ignored.update(ending(file.name) or "no ending" for file in files if not has_image_name(file.name))
         links += map(str, linked)
-        own += own_inside
         if not images and not linked:
-            empty.append(path.name)
+            empty.append(path)
     refuse_nested_parts(root, items)
     if items and empty:
-        raise DataError(f"{root}: class folders without images: {listing(empty)}; fill them or remove them")
-    if own:
-        notes.append(f"folders that slackaug has written are not read: {listing([str(path) for path in own])}")
+        raise DataError(f"{root}: class folders without images: {names(empty)}; fill them or remove them")
     if ignored:
-        notes.append(ignored_note(root, ignored))
+        n_files = counted(ignored.total(), "file", "files")
+        kinds = examples([f"{printable(kind)} {n:,}" for kind, n in ignored.most_common()])
+        notes.append(f"not images by their names, and not read: {n_files} in {root.name} ({kinds})")
     return items
-
-
-def ignored_note(root: Path, endings: Counter[str]) -> str:
-    n_files = counted(endings.total(), "file", "files")
-    kinds = examples([f"{printable(kind)} {n:,}" for kind, n in endings.most_common()])
-    return f"not images by their names, and not read: {n_files} in {root.name} ({kinds})"
-
-
-def refuse_same_names(root: Path, classes: list[Path]) -> None:
-    by_label: dict[str, list[str]] = {}
-    for path in classes:
-        by_label.setdefault(label_of(path.name), []).append(ascii(path.name))  # which shows how they differ
-    same = [" and ".join(several) for several in by_label.values() if len(several) > 1]
-    if same:
-        raise DataError(
-            f"{root}: class folders of the same name, whose accents are stored in two ways; join them, or rename one: "
-            f"{listing(same, '; ')}"
-        )
 
 
 def folders(root: Path) -> list[Path]:
     """Those that may hold images."""
-    return [path for path in visible(root) if not is_own(path)]
-
-
-def visible(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not is_litter(path.name))
 
 
-def names(paths: list[Path]) -> str:
+def names(paths: Iterable[Path]) -> str:
     return listing([path.name for path in paths])
 
 
@@ -197,55 +156,19 @@ def ending(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
-class Below(NamedTuple):
-    """What there is below a folder, in order."""
+def files_in(root: Path) -> tuple[list[Path], list[Path]]:
+    """The files below a folder, in order, and its links to folders elsewhere, of which none is followed.
 
-    files: list[Path]
-    links: list[Path]  # to folders elsewhere; none is followed, and one that leads back into the folder hides nothing
-    own: list[Path]  # what is in them is not among the files
-
-
-def files_in(root: Path) -> Below:
-    files: list[tuple[str, ...]] = []  # the parts of each path below the root, by which paths are sorted
-    links: list[tuple[str, ...]] = []
-    own: list[tuple[str, ...]] = []
-    for place, inner, names in os.walk(root, onerror=refuse):
-        folders_here = [name for name in inner if not is_litter(name)]
-        linked = [name for name in folders_here if os.path.islink(os.path.join(place, name))]
-        away = [name for name in linked if not real(Path(place, name)).is_relative_to(real(root))]
-        owned = [name for name in folders_here if name not in linked and is_own(Path(place, name))]
-        inner[:] = [name for name in folders_here if name not in owned]
-        below = tuple(Path(place).relative_to(root).parts)
-        for found, some in ((files, names), (links, away), (own, owned)):
-            found += [(*below, name) for name in some if not is_litter(name)]
-    return Below(*([root.joinpath(*parts) for parts in sorted(found)] for found in (files, links, own)))
-
-
-def is_own(path: Path) -> bool:
-    """A run, a study, an evaluation or a cache of slackaug, by its files; or a folder that holds such folders and no
-    images, as runs/ does."""
-    try:
-        if (path / BEFORE_A_RUN).is_file():
-            return True
-        if (path / LOCK).is_file():
-            shown = {name for name in os.listdir(path) if not is_litter(name)}
-            return not shown or not shown.isdisjoint(BESIDE_LOCK)
-        with os.scandir(path) as entries:
-            return holds_own_alone(entries)
-    except OSError:  # lost+found, say; who reads it finds out
-        return False
-
-
-def holds_own_alone(entries: Iterable[os.DirEntry[str]]) -> bool:
-    """Folders of slackaug's and no images; a link to a folder may hide some."""
-    found = False
-    for entry in entries:
-        if is_litter(entry.name):
-            continue
-        if has_image_name(entry.name) or (entry.is_dir() and (entry.is_symlink() or not is_own(Path(entry)))):
-            return False
-        found = found or entry.is_dir()
-    return found
+    A link that leads back into the folder hides nothing.
+    """
+    files: list[Path] = []
+    links: list[Path] = []
+    for place, inner, found in os.walk(root, onerror=refuse):
+        inner[:] = [name for name in inner if not is_litter(name)]
+        files += [Path(place, name) for name in found if not is_litter(name)]
+        linked = [path for path in (Path(place, name) for name in inner) if path.is_symlink()]
+        links += [path for path in linked if not real(path).is_relative_to(real(root))]
+    return sorted(files), sorted(links)
 
 
 def refuse(error: OSError) -> None:

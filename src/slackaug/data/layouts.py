@@ -7,19 +7,14 @@ that they name. The split is the paper's: 20 % of each class are held out; of re
 trained on and the rest is tested. It depends on the names of the files alone. With @official it is that of the lists.
 """
 
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from ..augment.policy import IMAGENET
-from . import splits
-from .dataset import Dataset, with_margin
-from .files import checked, from_files, refuse_outside
+from . import dividing
 from .folder import folders, is_image, items_in
-from .listing import Item, Listing, label_of, relative
-from .options import DataError, Options, counted, listing, percent
+from .listing import Item, Listing, checked, label_of, refuse_outside
+from .options import DataError, listing, percent
 
 SIZE = 224
 WITH_MARGIN = ("painting", "infograph", "real")  # Resize(256) + RandomCrop(224); the others Resize((224, 224))
@@ -31,26 +26,9 @@ CLASS_LIST = "imagenet100.txt"
 OFFICIAL = "@official"
 
 
-def imagenet100(location: str, options: Options) -> Dataset:
-    return stored(list_imagenet100(location), options, margin=True)
-
-
-def domainnet(location: str, options: Options) -> Dataset:
-    return stored(list_domainnet(location), options, margin=has_margin("domainnet", location))
-
-
 def has_margin(scheme: str, location: str) -> bool:
     """Whether the paper takes random windows of 224 out of its images, or all of each."""
     return scheme == "imagenet100" or domain_of(location)[1] in WITH_MARGIN
-
-
-def stored(found: Listing, options: Options, *, margin: bool) -> Dataset:
-    """As the paper prepares it, unless the user says a size."""
-    if options.size is not None:
-        return from_files(found, options, IMAGENET)
-    options = replace(options, size=SIZE, margin=margin)
-    dataset = from_files(found, options, IMAGENET)
-    return with_margin(dataset, options) if margin else dataset
 
 
 # --- ImageNet-100 -----------------------------------------------------------------------------------------------------
@@ -60,7 +38,10 @@ def list_imagenet100(location: str) -> Listing:
     root, name = Path(location), f"imagenet100:{location}"
     for part in ("train", "val"):
         if not (root / part).is_dir() or not folders(root / part):
-            raise DataError(f"{name}: {root / part} with class folders is missing; {layout_of_imagenet()}")
+            raise DataError(
+                f"{name}: {root / part} with class folders is missing; expected train/CLASS/*.JPEG and "
+                "val/CLASS/*.JPEG, the validation images sorted into class folders"
+            )
     wanted = class_list(root, name)
     items: list[Item] = []
     links: list[str] = []
@@ -89,10 +70,6 @@ def class_list(root: Path, name: str) -> list[str]:
     return there
 
 
-def layout_of_imagenet() -> str:
-    return "expected train/CLASS/*.JPEG and val/CLASS/*.JPEG, the validation images sorted into class folders"
-
-
 # --- DomainNet --------------------------------------------------------------------------------------------------------
 
 
@@ -113,15 +90,13 @@ def list_domainnet(location: str) -> Listing:
     links: list[str] = []
     lists = {part: root / f"{domain}_{part}.txt" for part in ("train", "test")}
     if all(path.is_file() for path in lists.values()):
-        named = [item for part, path in lists.items() for item in listed(root, domain, path, part)]
-        if not is_official:
-            named = [item._replace(part="train") for item in named]  # one list: their split is not taken
-        items = [*dict.fromkeys(named)]  # a split would have one file on both sides
-        refuse_in_both(name, root, items)
+        named = [
+            item._replace(part=part if is_official else "train")
+            for part, path in lists.items()
+            for item in listed(root, domain, path)
+        ]
+        items = [*dict.fromkeys(named)]  # a line may be there twice: a split would have one file on both sides
         notes = [f"the files of {lists['train'].name} and {lists['test'].name}"]
-        if len(items) < len(named):
-            again = counted(len(named) - len(items), "line names", "lines name")
-            notes.append(f"{again} a file that an earlier line names, which changes nothing")
     elif is_official:
         raise DataError(f"{name}: the official split needs {lists['train']} and {lists['test']}")
     elif (root / domain).is_dir():
@@ -138,7 +113,8 @@ def list_domainnet(location: str) -> Listing:
     return checked(Listing(name, root, items, notes, links))
 
 
-def listed(root: Path, domain: str, path: Path, part: str) -> list[Item]:
+def listed(root: Path, domain: str, path: Path) -> list[Item]:
+    """The files that the lines of a list name, all of them as training images."""
     items, problems = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         file = Path(line.rpartition(" ")[0] or line)
@@ -147,20 +123,10 @@ def listed(root: Path, domain: str, path: Path, part: str) -> list[Item]:
         if len(file.parts) != 3 or file.parts[0] != domain or not is_image(file):
             problems.append(f"line {number}: {line!r}")
         else:
-            items.append(Item(root / file, label_of(file.parts[1]), part))
+            items.append(Item(root / file, label_of(file.parts[1]), "train"))
     if problems:
         raise DataError(f"{path}: expected lines such as '{domain}/CLASS/FILE.jpg 0': {listing(problems, '; ')}")
     return items
-
-
-def refuse_in_both(name: str, root: Path, items: list[Item]) -> None:
-    both = [relative(path, root) for path, n in Counter(item.path for item in items).items() if n > 1]
-    if both:
-        named = counted(len(both), "file is", "files are")
-        raise DataError(
-            f"{name}: {named} named by both lists, to train on and to test with; take each out of one of "
-            f"them: {listing(both)}"
-        )
 
 
 def divided(items: list[Item], domain: str) -> tuple[list[Item], str]:
@@ -169,10 +135,10 @@ def divided(items: list[Item], domain: str) -> tuple[list[Item], str]:
     number = {label: i for i, label in enumerate(sorted({item.label for item in items}))}
     labels = torch.tensor([number[item.label] for item in items], dtype=torch.int64)
     if domain in REDUCED and len(items) > N_REDUCED:
-        _, test = splits.train_on(labels, N_REDUCED)
-        note = f"{N_REDUCED:,} training images, the rest is tested (seed {splits.HOLD_OUT_SEED})"
+        _, test = dividing.train_on(labels, N_REDUCED)
+        note = f"{N_REDUCED:,} training images, the rest is tested (seed {dividing.HOLD_OUT_SEED})"
     else:
-        _, test = splits.hold_out(labels)
-        note = f"held out a stratified {percent(splits.HOLD_OUT)} (seed {splits.HOLD_OUT_SEED})"
+        _, test = dividing.hold_out(labels)
+        note = f"held out a stratified {percent(dividing.HOLD_OUT)} (seed {dividing.HOLD_OUT_SEED})"
     is_test = {*test.tolist()}
     return [item._replace(part="test" if i in is_test else "train") for i, item in enumerate(items)], note

@@ -1,11 +1,16 @@
-"""Files with labels, before any is read."""
+"""Files with labels, before any is read: the names of parts, and what no list of files may hold."""
 
+import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .options import printable
+from .decode import SUFFIXES
+from .options import DataError, listing, printable
+
+PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
+         "training": "train", "testing": "test"}  # fmt: skip
 
 
 class Item(NamedTuple):
@@ -23,6 +28,9 @@ class Listing(NamedTuple):
     links: Sequence[str] = ()  # to folders inside of class folders: a search refuses them, for they are not followed
 
 
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
 def label_of(name: str) -> str:
     """A class by its name: an é may be one character or two (a folder from macOS), and is one class (Unicode's NFC)."""
     return unicodedata.normalize("NFC", name)
@@ -36,9 +44,88 @@ def same_but_for_case(names: Iterable[str]) -> list[list[str]]:
     return [same for same in found.values() if len(same) > 1]
 
 
+def part_of(name: str) -> str | None:
+    """The part of a data set, train, val or test, that a folder or an entry of a csv names, in any case."""
+    return PARTS.get(name.lower())
+
+
+def split_of(name: str) -> str:
+    """Where such a part goes: val joins train, for a search splits it anew."""
+    return "test" if part_of(name) == "test" else "train"
+
+
+def joined_note(names: Iterable[str]) -> list[str]:
+    """The note on those parts that are for validation."""
+    joined = [name for name in names if part_of(name) == "val"]
+    return [f"{' and '.join(joined)} joined train: a search splits it anew"] if joined else []
+
+
 def relative(path: Path, root: Path) -> str:
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def shown(path: Path, root: Path) -> str:
     return printable(relative(path, root))
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def checked(found: Listing) -> Listing:
+    if not found.items:
+        refuse_links(found)
+        raise DataError(f"{found.name}: no images; known are files that end in {' '.join(SUFFIXES)}")
+    return found
+
+
+def refuse_links(found: Listing) -> None:
+    if found.links:
+        raise DataError(f"{found.name}: {linked(found.links)}")
+
+
+def linked(links: Sequence[str]) -> str:
+    return (
+        f"links to folders are not followed: {listing(links)}; copy what they lead to, make hard links, list the "
+        "images in a csv by absolute paths, or remove them"
+    )
+
+
+def refuse_outside(name: str, root: Path, items: Sequence[Item]) -> None:
+    """Paths with .. and links may not lead out of the data's folder, nor one file to two labels or parts."""
+    inside = os.path.realpath(root)
+    seen: dict[str, Item] = {}
+    outside, twice = [], []
+    for item, path in zip(items, real_paths(items), strict=True):
+        if not path.startswith(inside + os.sep) and path != inside:
+            outside.append(str(item.path))
+        first = seen.setdefault(path, item)
+        if (first.label, first.part) != (item.label, item.part):
+            twice.append(" and ".join(dict.fromkeys(relative(one.path, root) for one in (first, item))))
+    if outside:
+        raise DataError(
+            f"{name}: files outside of {root} are not read, neither by a path nor by a link; "
+            f"copy them, make hard links, or list them in a csv by absolute paths: {listing(outside)}"
+        )
+    if twice:
+        raise DataError(
+            f"{name}: the same file has two labels or is in two parts; remove one of each: {listing(twice, '; ')}"
+        )
+
+
+def real(path: Path) -> Path:
+    """Without links and .. ; unlike Path.resolve, a circle of links is no error here (it cannot be opened later)."""
+    return Path(os.path.realpath(path))
+
+
+def real_paths(items: Sequence[Item]) -> Iterator[str]:
+    """As `real`, which looks at every folder of every path: here each folder is looked at once."""
+    folders: dict[str, str] = {}
+    for item in items:
+        path = os.fspath(item.path)
+        parent, name = os.path.split(path)
+        if name == ".." or os.path.islink(path):
+            yield os.path.realpath(path)
+            continue
+        if parent not in folders:
+            folders[parent] = os.path.realpath(parent)
+        yield os.path.join(folders[parent], name)

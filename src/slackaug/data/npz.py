@@ -10,6 +10,7 @@ import numpy as np
 from .arrays import from_arrays, to_labels
 from .dataset import Dataset, classes_note
 from .files import MAX_BYTES
+from .listing import joined_note
 from .options import DataError, Options
 from .pixels import Array
 
@@ -21,7 +22,6 @@ def npz(location: str, options: Options) -> Dataset:
     path = Path(location)
     arrays = read_arrays(path)
     pairs = {part: (arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in PARTS if f"{part}_images" in arrays}
-    notes = []
     if "val" in pairs:
         train, val = pairs["train"], pairs["val"]
         if train[0].dtype != val[0].dtype or train[0].shape[1:] != val[0].shape[1:]:
@@ -31,12 +31,11 @@ def npz(location: str, options: Options) -> Dataset:
             )
         labels = [to_labels(pairs[p][1], len(pairs[p][0]), f"{path}: {p} labels") for p in ("train", "val")]
         pairs["train"] = np.concatenate([train[0], val[0]]), np.concatenate(labels)
-        notes.append("val joined train: a search splits it anew")
     names = arrays.get("class_names")
     if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
         raise DataError(f"{path}: class_names must be a vector of texts, got {names.dtype} {names.shape}")
     class_names = None if names is None else [str(name) for name in names]
-    dataset = from_arrays(str(path), pairs["train"], pairs.get("test"), options, class_names, notes)
+    dataset = from_arrays(str(path), pairs["train"], pairs.get("test"), options, class_names, joined_note(pairs))
     return replace(dataset, notes=(classes_note(dataset.class_names), *dataset.notes))
 
 

@@ -1,9 +1,11 @@
-"""Data sets of other packages: `torchvision:NAME` and `hf:NAME[:CONFIG][@LABEL]`. Each is imported when asked for."""
+"""Data sets of other code, imported when asked for.
+
+They are `torchvision:NAME`, `hf:NAME[:CONFIG][@LABEL]` and `module:callable`, a loader of the user's own.
+"""
 
 import inspect
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +17,9 @@ from ..augment.policy import CIFAR
 from ..schema import unknown
 from . import decode
 from .arrays import from_arrays
-from .dataset import Dataset, Kind
-from .files import one_size, part_of, split_of
+from .dataset import RGB, Dataset, Kind, rebuild
+from .files import one_size
+from .listing import joined_note, part_of, split_of
 from .options import DataError, Options, listing
 from .pixels import Array
 
@@ -94,9 +97,7 @@ def hf(name: str, options: Options) -> Dataset:
         for part, several in rows.items()
         if several
     }
-    joined = [part for part in parts if part_of(part) == "val"]
-    notes = [f"{' and '.join(joined)} joined train: a search splits it anew"] if joined else []
-    return from_stacks(source, stacks, options, parts["train"].features[label].names, notes)
+    return from_stacks(source, stacks, options, parts["train"].features[label].names, joined_note(parts))
 
 
 def find_columns(source: str, features: dict[str, Any], wanted: str) -> tuple[str, str]:
@@ -120,11 +121,18 @@ class Stack(NamedTuple):
     kinds: Counter[Kind]
 
 
-def from_stacks(source: str, stacks: Mapping[str, Stack], *rest: Any, **more: Any) -> Dataset:
+def from_stacks(
+    source: str,
+    stacks: Mapping[str, Stack],
+    options: Options,
+    class_names: Sequence[str] | None,
+    notes: Sequence[str] = (),
+    statistics: tuple[RGB, RGB] | None = None,
+) -> Dataset:
     """As `from_arrays`, of images that are RGB already and were something else."""
     pairs = {part: (images, labels) for part, (images, labels, _) in stacks.items()}
-    dataset = from_arrays(source, pairs["train"], pairs.get("test"), *rest, **more)
-    return replace(dataset, kinds=sum((one.kinds for one in stacks.values()), Counter()))
+    kinds: Counter[Kind] = sum((one.kinds for one in stacks.values()), Counter())
+    return from_arrays(source, pairs["train"], pairs.get("test"), options, class_names, notes, statistics, kinds)
 
 
 def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) -> Stack:
@@ -148,3 +156,24 @@ def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) ->
         raise DataError(f"{source}: labels missing: expected one integer from 0 for each image, found {strange}")
     one_size(source, Counter(image.shape[:2] for image in images))
     return Stack(np.stack(images), np.array(labels), kinds)
+
+
+def custom(reference: str, options: Options) -> Dataset:
+    """The user's own loader, called without arguments.
+
+    It returns a Dataset, or the arrays train_images, train_labels and perhaps test_images, test_labels.
+    """
+    result = foreign.call(reference, foreign.resolve(reference))
+    if isinstance(result, Dataset):
+        if options.size is not None and result.image_size != (options.size, options.size):
+            raise DataError(
+                f"{reference}: its images are {result.image_size}; a Dataset is not resized, resize in {reference}"
+            )
+        return rebuild(result)
+    if not isinstance(result, tuple | list) or len(result) not in (2, 4):
+        raise DataError(
+            f"{reference}: expected a slackaug.data.Dataset or the arrays (train_images, train_labels[, test_images, "
+            f"test_labels]), got {type(result).__name__}"
+        )
+    arrays = foreign.call(reference, lambda: [np.asarray(value) for value in result])
+    return from_arrays(reference, (arrays[0], arrays[1]), (arrays[2], arrays[3]) if len(arrays) == 4 else None, options)

@@ -16,7 +16,7 @@ CONTENT = struct.Struct("<16sIII")
 RECORD = struct.Struct("<16sIIII")
 
 
-class Entry(NamedTuple):
+class StoredRow(NamedTuple):
     row: int
     is_stack: bool  # of several frames or pages, of which the first is the row
     checksum: int
@@ -31,25 +31,25 @@ def identity(path: str, root: str) -> bytes:
     return hashlib.blake2b(os.fsencode(about), digest_size=16).digest()
 
 
-def pack(file: bytes, entry: Entry) -> bytes:
+def pack(file: bytes, entry: StoredRow) -> bytes:
     content = CONTENT.pack(file, *entry)
     return content + zlib.crc32(content).to_bytes(4, "little")
 
 
-def unpack(record: bytes) -> Entry:
+def unpack(record: bytes) -> StoredRow:
     _, row, is_stack, checksum, _ = RECORD.unpack(record)
-    return Entry(row, bool(is_stack), checksum)
+    return StoredRow(row, bool(is_stack), checksum)
 
 
-def read(path: Path) -> dict[bytes, Entry]:
+def read(path: Path) -> dict[bytes, StoredRow]:
     """By file; the last record of a file counts, and a damaged record does not."""
     if not path.is_file():
         return {}
     found = memoryview(path.read_bytes())
     found = found[: len(found) - len(found) % RECORD.size]  # what a killed process wrote half of
-    known: dict[bytes, Entry] = {}
+    known: dict[bytes, StoredRow] = {}
     for i, (file, row, is_stack, checksum, own) in enumerate(RECORD.iter_unpack(found)):
         start = i * RECORD.size
         if zlib.crc32(found[start : start + CONTENT.size]) == own:
-            known[file] = Entry(row, bool(is_stack), checksum)
+            known[file] = StoredRow(row, bool(is_stack), checksum)
     return known

@@ -102,11 +102,6 @@ def room_on(device: torch.device) -> float:
     return DEVICE_SHARE * free
 
 
-def is_streamed(images: Images) -> bool:
-    """Whether batches come from a file, not from memory."""
-    return isinstance(images, Rows)
-
-
 def select(images: Images, index: Tensor) -> Images:
     return images.select(index) if isinstance(images, Rows) else images[index]
 

@@ -14,8 +14,9 @@ import torch
 from torch import Generator, Tensor
 
 from .. import rng
-from .dataset import Dataset, Split, build
+from .dataset import Dataset, build
 from .options import Options
+from .split import Split
 
 SIZE = 20
 N_CLASSES = 4

@@ -2,21 +2,23 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from ..augment.policy import IMAGENET
 from ..foreign import ForeignError, is_reference
 from ..schema import unknown
 from . import layouts, packages, shapes
-from .custom import custom
 from .dataset import Dataset, with_margin
 from .decode import NO_FILE
 from .digits import digits, few_digits
-from .folder import folder, list_folder
+from .files import from_files
+from .folder import list_folder
 from .groups import with_groups
-from .listing import Listing
+from .listing import Listing, real
 from .npz import npz
 from .options import DataError, Options, Progress
-from .table import list_table, table
+from .table import list_table
 
 DATASETS: dict[str, Callable[[Options], Dataset]] = {
     "digits": digits,
@@ -26,9 +28,8 @@ DATASETS: dict[str, Callable[[Options], Dataset]] = {
     "shapes:angle": shapes.angle,
 }
 PACKAGES = {"torchvision": packages.torchvision, "hf": packages.hf}
-PUBLISHED = {"imagenet100": layouts.imagenet100, "domainnet": layouts.domainnet}
-LISTINGS = {"imagenet100": layouts.list_imagenet100, "domainnet": layouts.list_domainnet}
-FILES = {".npz": npz, ".csv": table}
+PUBLISHED = {"imagenet100": layouts.list_imagenet100, "domainnet": layouts.list_domainnet}
+SUFFIXES = (".npz", ".csv")
 FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "imagenet100:ROOT", "domainnet:ROOT/DOMAIN",
          "module:callable"]  # fmt: skip
 
@@ -52,7 +53,6 @@ def load(
     small sets are decoded in memory, and large ones into the user's cache. `progress` is told about that. `group_by` is
     a column of a csv or a regular expression on paths: images of one group stay on one side of a split.
     """
-    source = os.fspath(source)
     options = Options(
         size=size,
         margin=margin,
@@ -62,20 +62,43 @@ def load(
         cache=None if cache is None else Path(cache),
         progress=progress,
     )
+    return read(os.fspath(source), options)
+
+
+def read(source: str, options: Options) -> Dataset:
+    """As `load`. What was published is prepared as the paper has it, unless the user says a size."""
+    own = own_preparation(source)
+    if own is not None and options.size is None:
+        options = replace(options, size=own[0], margin=own[1])
+    refuse_inside(source, options.cache, "--cache")
     try:
-        dataset = find(source)(options)
+        found = list_files(source, options.group_by)
+        if found is not None:
+            dataset = from_files(found, options, None if own is None else IMAGENET)
+        else:
+            dataset = find(source)(options)
     except ForeignError as error:
         raise DataError(str(error)) from error
     except OSError as error:
         raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
-    if group_by is not None and dataset.groups is None:
-        raise DataError(f"{source}: --group-by {group_by}: groups are for image files: a folder or a csv")
-    return with_margin(dataset, options) if margin else dataset
+    if options.group_by is not None and dataset.groups is None:
+        raise DataError(f"{source}: --group-by {options.group_by}: groups are for image files: a folder or a csv")
+    return with_margin(dataset, options) if options.margin else dataset
 
 
 def located(source: str) -> str:
     """A path that is the same wherever the next command is given; names stay as they are."""
     return os.path.abspath(source) if source not in DATASETS and os.path.exists(source) else source
+
+
+def refuse_inside(source: str, place: str | os.PathLike[str] | None, option: str = "-o") -> None:
+    """Nothing is written among the images: in a folder of class folders it would be taken for a class."""
+    scheme, _, rest = source.partition(":")
+    root = Path(rest.removesuffix(layouts.OFFICIAL) if scheme in PUBLISHED else source)
+    if place is None or not source or source in DATASETS or not root.is_dir():
+        return
+    if real(Path(place)).is_relative_to(real(root)):
+        raise DataError(f"{option} {place}: is inside of {root}, among the images; choose a folder outside of it")
 
 
 def find_listing(source: str, group_by: str | None = None) -> Listing | None:
@@ -87,11 +110,11 @@ def find_listing(source: str, group_by: str | None = None) -> Listing | None:
 def list_files(source: str, column: str | None) -> Listing | None:
     """With what a csv has in this column, where it has one."""
     scheme, _, rest = source.partition(":")
-    if scheme in LISTINGS and rest:
-        return LISTINGS[scheme](rest)
     path = Path(source)
-    if source in DATASETS or not source or not path.exists():
+    if source in DATASETS or not source:  # an embedded name wins over a folder of that name: ./digits is the folder
         return None
+    if scheme in PUBLISHED and rest:
+        return PUBLISHED[scheme](rest)
     if path.is_dir():
         return list_folder(source)
     return list_table(source, column) if path.suffix.lower() == ".csv" and path.is_file() else None
@@ -104,29 +127,26 @@ def own_preparation(source: str) -> tuple[int, bool] | None:
 
 
 def find(source: str) -> Callable[[Options], Dataset]:
-    """The loader of a source. An embedded name wins over a folder of that name: write ./digits for the folder."""
+    """The loader of a source that is not made of files."""
     if source in DATASETS:
         return DATASETS[source]
     scheme, _, rest = source.partition(":")
-    schemes = PACKAGES | PUBLISHED
-    if scheme in schemes and rest:
-        return lambda options: schemes[scheme](rest, options)
+    if scheme in PACKAGES and rest:
+        return lambda options: PACKAGES[scheme](rest, options)
     path = Path(source)
-    reader = FILES.get(path.suffix.lower())
-    if source and path.is_dir():
-        return lambda options: folder(source, options)
-    if path.is_file() and reader is not None:
-        return lambda options: reader(source, options)
-    if reader is not None and path.exists():
+    is_known = path.suffix.lower() in SUFFIXES
+    if is_known and path.is_file():
+        return lambda options: npz(source, options)
+    if is_known and path.exists():
         raise DataError(f"{path}: {NO_FILE}")
     if source and path.exists():
         raise DataError(
             f"{path}: expected a folder, an npz file or a csv file, got a file that ends in {path.suffix!r}"
         )
-    if reader is not None or "/" in source:
+    if is_known or "/" in source:
         raise DataError(f"{path}: no such file or folder")
     if is_reference(source) and scheme not in {name.partition(":")[0] for name in DATASETS}:
-        return lambda options: custom(source, options)
+        return lambda options: packages.custom(source, options)
     raise DataError(
         unknown("data set", source, [*DATASETS, *FORMS]) + "; there is no file or folder of that name either"
     )

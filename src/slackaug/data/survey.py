@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from .cache import CRASHED, silent
-from .crew import Crew, n_cores
 from .dataset import Dataset, Kind
 from .groups import Groups
 from .listing import Item, Listing, shown
 from .options import Options, printable
+from .pool import Pool, n_cores
 from .rows import chunks
-from .sources import find_listing, load
+from .sources import find_listing, read
 from .worker import digest
 
 Size = tuple[int, int]  # height and width
@@ -76,56 +76,27 @@ def survey(source: str, options: Options) -> Survey:
     found = find_listing(source, options.group_by)
     if found is not None:
         return survey_files(found, options)
-    dataset = load(
-        source,
-        size=options.size,
-        margin=options.margin,
-        skip_bad=options.skip_bad,
-        group_by=options.group_by,
-        root=options.root,
-    )
-    return survey_dataset(dataset)
+    return survey_dataset(read(source, options))
 
 
 def survey_files(found: Listing, options: Options) -> Survey:
     """By all cores."""
-    sizes: Counter[Size] = Counter()
-    modes: Counter[str] = Counter()
-    bad: dict[str, str] = {}
-    misnamed, stacks, deep, levels = [], [], [], []
-    seen: list[Seen] = []
-    readable: list[Item] = []
-    for item, about in look_at(found, options):
-        name = shown(item.path, found.root)
-        if "bad" in about:
-            bad[name] = about["bad"]
-            continue
-        height, width = about["size"]
-        sizes[height, width] += 1
-        modes[about["mode"]] += 1
-        if is_misnamed(item.path, about["format"]):
-            misnamed.append(name)
-        if "highest" in about:
-            deep.append(about["highest"])
-        if item.part == "train":
-            levels.append(about["brightest"])
-        if about["is_stack"]:
-            stacks.append(name)
-        seen.append(Seen(name, item.label, item.part, about["digest"], about["mirrored"], item.group))
-        readable.append(item)
-    classes: dict[str, dict[str, int]] = {label: {} for label in sorted({item.label for item in found.items})}
-    for image in seen:
-        classes[image.label][image.part] = classes[image.label].get(image.part, 0) + 1
+    every = [(item, shown(item.path, found.root), about) for item, about in look_at(found, options)]
+    good = [one for one in every if "bad" not in one[2]]
+    readable = [item for item, _, _ in good]
+    seen = [
+        Seen(name, item.label, item.part, about["digest"], about["mirrored"], item.group) for item, name, about in good
+    ]
     return Survey(
         name=found.name,
-        classes=classes,
-        sizes=sizes,
-        modes=modes,
-        bad=bad,
-        misnamed=misnamed,
-        stacks=stacks,
-        deep=deep,
-        brightest=max(levels, default=255),
+        classes=by_class(sorted({item.label for item in found.items}), seen),
+        sizes=Counter((about["size"][0], about["size"][1]) for _, _, about in good),
+        modes=Counter(about["mode"] for _, _, about in good),
+        bad={name: about["bad"] for _, name, about in every if "bad" in about},
+        misnamed=[name for item, name, about in good if is_misnamed(item.path, about["format"])],
+        stacks=[name for _, name, about in good if about["is_stack"]],
+        deep=[about["highest"] for _, _, about in good if "highest" in about],
+        brightest=max((about["brightest"] for item, _, about in good if item.part == "train"), default=255),
         links=list(found.links),
         notes=tuple(found.notes),
         copies=find_copies(seen),
@@ -135,6 +106,14 @@ def survey_files(found: Listing, options: Options) -> Survey:
     )
 
 
+def by_class(names: Iterable[str], seen: Iterable[Seen]) -> dict[str, dict[str, int]]:
+    """How many images each class has in each part."""
+    classes: dict[str, dict[str, int]] = {name: {} for name in names}
+    for image in seen:
+        classes[image.label][image.part] = classes[image.label].get(image.part, 0) + 1
+    return classes
+
+
 def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Items and what there is to know about their files, in the order of the list."""
     items = {str(item.path): item for item in found.items}
@@ -142,8 +121,8 @@ def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, A
     progress = options.progress or silent
     about = {"file": None, "read_only": False, "root": "", "height": 1, "width": 1,
              "size": options.size, "margin": options.margin}  # fmt: skip
-    with Crew(about, min(n_cores(), 1 + len(items) // 8)) as crew:
-        for asked, some in crew.map("look", items, lambda: CRASHED):
+    with Pool(about, min(n_cores(), 1 + len(items) // 8)) as pool:
+        for asked, some in pool.map("look", items, lambda: CRASHED):
             answers |= zip(asked, some, strict=True)
             progress("looking at images", len(answers), len(items))
     return ((item, answers[path]) for path, item in items.items())
@@ -156,17 +135,14 @@ def is_misnamed(path: Path, format: str) -> bool:
 
 
 def survey_dataset(dataset: Dataset) -> Survey:
-    """Of images in memory."""
-    classes: dict[str, dict[str, int]] = {name: {} for name in dataset.class_names}
+    """Look at images that are in memory already."""
     seen = []
     for part, split in (("train", dataset.train), ("test", dataset.test)):
         every = (image for chunk in chunks(split.images) for image in chunk)
         for i, (image, label) in enumerate(zip(every, split.labels.tolist(), strict=True)):
-            name = dataset.class_names[label]
-            classes[name][part] = classes[name].get(part, 0) + 1
             pixels = image.permute(1, 2, 0).contiguous()  # (H, W, 3)
             digests = digest(pixels.numpy()), digest(pixels.flip(1).numpy())
-            seen.append(Seen(f"{part} image {i}", name, part, *digests))
+            seen.append(Seen(f"{part} image {i}", dataset.class_names[label], part, *digests))
     height, width = dataset.train.images.shape[2:]
     sizes: Counter[Size] = Counter()
     modes: Counter[str] = Counter()
@@ -175,7 +151,7 @@ def survey_dataset(dataset: Dataset) -> Survey:
         modes[kind.mode] += n
     return Survey(
         name=dataset.name,
-        classes=classes,
+        classes=by_class(dataset.class_names, seen),
         sizes=sizes,
         modes=modes,
         notes=dataset.notes,

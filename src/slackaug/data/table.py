@@ -8,23 +8,16 @@ import csv
 from collections import Counter
 from pathlib import Path
 
-from .dataset import Dataset
-from .files import PARTS, checked, from_files, part_of, real, refuse_outside, split_of
-from .listing import Item, Listing, label_of
-from .options import DataError, Options, counted, listing
+from .listing import PARTS, Item, Listing, checked, joined_note, label_of, part_of, real, refuse_outside, split_of
+from .options import DataError, counted, listing
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
-def table(location: str, options: Options) -> Dataset:
-    return from_files(list_table(location, options.group_by), options)
-
-
 def list_table(location: str, group_by: str | None = None) -> Listing:
     path = Path(location)
-    rows = read_rows(path)
-    problems, items, relative = [], [], []
-    for line, row in rows:
+    problems, items, parts = [], [], set()
+    for line, row in read_rows(path):
         file, label, part = ((row.get(key) or "").strip() for key in ("path", "label", "split"))
         group = (row[group_by] or "").strip() if group_by is not None and group_by in row else None
         if group == "":
@@ -36,23 +29,17 @@ def list_table(location: str, group_by: str | None = None) -> Listing:
         elif "split" in row and not part_of(part):
             problems.append(f"line {line}: split {part!r}, expected {', '.join(PARTS)}")
         else:
-            items.append(Item(path.parent / file, label_of(label), split_of(part), group))
-            if not Path(file).is_absolute():
-                relative.append(items[-1])
+            parts.add(part_of(part) or "train")
+            items.append((file, Item(path.parent / file, label_of(label), split_of(part), group)))
     if problems:
         lines = counted(len(problems), "line is", "lines are")
         raise DataError(f"{path}: {lines} not complete: {listing(problems, '; ')}")
-    files = Counter(real(item.path) for item in items)  # the same file by another path is found too
+    files = Counter(real(item.path) for _, item in items)  # the same file by another path is found too
     twice = [file.name for file, count in files.items() if count > 1]
     if twice:
         raise DataError(f"{path}: files listed more than once: {listing(twice)}; an image has one label and one split")
-    refuse_outside(str(path), path.parent, relative)
-    notes = ["val joined train: a search splits it anew"] if any(is_val(row) for _, row in rows) else []
-    return checked(Listing(str(path), path.parent, items, notes))
-
-
-def is_val(row: dict[str, str]) -> bool:
-    return part_of((row.get("split") or "").strip()) == "val"
+    refuse_outside(str(path), path.parent, [item for file, item in items if not Path(file).is_absolute()])
+    return checked(Listing(str(path), path.parent, [item for _, item in items], joined_note(parts)))
 
 
 def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
@@ -85,9 +72,7 @@ def read_header(line: str) -> tuple[list[str], str]:
 
     csv.Sniffer fails on a single column, and takes what occurs most often even where path and label say otherwise.
     """
-    headers = {}
-    for separator in SEPARATORS:
-        fields = next(csv.reader([line], delimiter=separator), [])
-        headers[separator] = [field.strip() for field in fields]
+    fields = {separator: next(csv.reader([line], delimiter=separator), []) for separator in SEPARATORS}
+    headers = {separator: [field.strip() for field in some] for separator, some in fields.items()}
     best = max(headers, key=lambda separator: ({"path", "label"} <= {*headers[separator]}, len(headers[separator])))
     return headers[best], best

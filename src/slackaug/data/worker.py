@@ -46,7 +46,7 @@ class Store:
             answers += [self.hold(*task, options) for task in zip(rows, self.held, part, strict=False)]
             self.file.seek(rows.start * self.n_bytes)
             self.file.write(self.held[: len(part)].data)
-        self.file.flush()  # before it is said that the pixels are there
+        self.file.flush()  # before the answer says that the pixels are there
         return answers
 
     def hold(self, row: int, place: Array, path: str, options: Options) -> Any:
@@ -63,7 +63,7 @@ class Store:
         if (height, width) != self.size:
             return {"size": (height, width)}
         np.copyto(place, lines.transpose(1, 0, 2))
-        return records.pack(file, records.Entry(row, is_stack, zlib.crc32(place.data))).hex()
+        return records.pack(file, records.StoredRow(row, is_stack, zlib.crc32(place.data))).hex()
 
     def is_intact(self, row: int, checksum: int) -> bool:
         self.file.seek(row * self.n_bytes)

@@ -14,7 +14,7 @@ from .. import __version__
 from ..config import parse
 from ..data import Dataset
 from ..files import write_atomically
-from ..runs import folders
+from ..runs import provenance
 from ..runs.progress import duration
 from . import intervals
 from .intervals import Interval, interval, paired
@@ -121,7 +121,7 @@ def to_json(results: Results) -> str:
         "schema_version": 1,
         "library_version": __version__,
         "protocol": parse.to_dict(results.protocol),
-        "environment": folders.environment(),
+        "environment": provenance.environment(),
         "class_names": list(results.class_names),
         "reference": results.reference,
         "verdict": results.verdict,

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..config.presets import DataConfig
-from ..data import DATASETS, DataError, Dataset, arrays, decode, files, folder, listing, load, npz, table
+from ..data import DATASETS, DataError, Dataset, arrays, decode, folder, listing, load, npz, table
 from ..data.dataset import Options
 
 N_SAMPLES = 4
@@ -98,7 +98,7 @@ def table_files(path: Path) -> Files:
     found: Files = {}
     for _, row in table.read_rows(path):
         file, label, part = ((row.get(key) or "").strip() for key in ("path", "label", "split"))
-        if file and label and "\0" not in file and files.split_of(part) == "train":
+        if file and label and "\0" not in file and listing.split_of(part) == "train":
             root = None if Path(file).is_absolute() else path.parent
             found.setdefault(label, []).append(File(path.parent / file, root))
     return found
@@ -119,7 +119,7 @@ def first_readable(found: list[File], options: Options, skip_bad: bool) -> Tenso
     """(H, W, C) uint8."""
     for path, root in found:
         if root is not None:
-            files.refuse_outside(str(root), root, [listing.Item(path, "", "train")])
+            listing.refuse_outside(str(root), root, [listing.Item(path, "", "train")])
         try:
             return torch.from_numpy(np.ascontiguousarray(decode.read(path, options)))
         except DataError as error:

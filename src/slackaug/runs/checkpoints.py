@@ -31,7 +31,6 @@ PARTS: dict[Where, str] = {  # where a state has what is as large as the model; 
     ("fit", "model"): "theta",
     ("fit", "momentum"): "momentum",
     ("first",): "theta",  # what whole trainings start from
-    ("best",): "theta",  # of several pre-trainings
 }
 SMALL_FILES = f"{'[0-9]' * 6}.pt"  # not a copy that somebody keeps under a longer name
 PART_FILES = tuple(f"{name}-{'[0-9a-f]' * NAMED_BY}.pt" for name in sorted(set(PARTS.values())))
@@ -100,7 +99,7 @@ class Checkpoints:
 def read(path: Path) -> dict[str, Any]:
     """The state of a checkpoint, its parts included."""
     state = read_small(path)
-    for where, name, digest in state.pop("parts", []):  # a checkpoint of an earlier version is one file
+    for where, name, digest in state.pop("parts"):
         *way, last = where
         place: Any = state
         try:
@@ -117,8 +116,6 @@ def read_small(path: Path) -> dict[str, Any]:
     state: dict[str, Any] = checked(path, content[DIGEST:], content[:DIGEST].hex())
     match state:
         case {"config": _, "parts": [*parts]} if all(map(is_part, parts)):
-            return state
-        case {"config": _} if "parts" not in state:
             return state
     raise Damaged(f"{path}: damaged")
 
@@ -150,7 +147,7 @@ def checked(path: Path, content: bytes, digest: str, understand: Callable[[Any],
 def names_of_parts(path: Path) -> list[str]:
     """A damaged checkpoint does not keep its parts: nobody could say which they were."""
     try:
-        return [name for _, name, _ in read_small(path).get("parts", [])]
+        return [name for _, name, _ in read_small(path)["parts"]]
     except Damaged:
         return []
 

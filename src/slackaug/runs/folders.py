@@ -8,42 +8,28 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import torch
-
-from .. import __version__
 from ..augment.policy import Policy
 from ..augment.stability import agreement_of_rounds
-from ..files import leads_elsewhere, read_note, temporary_name, write_atomically
+from ..files import leads_elsewhere, temporary_name, write_atomically
 from ..schema import PolicyError
-from . import provenance
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
 
 POLICY = "policy.json"
 FINISHED = "finished.json"  # is written last
 STUDY = "study.yaml"  # of a study: all that decides it
 SEARCHES = "search.yaml"  # of a study: the settings that all of its searches share
-TRIALS = "preparation-trials.json"  # of --try-margin, until the run begins
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
-    "composing.json", "calibration.json", "confirmation.json", "preparation.json", TRIALS, "report.html",
+    "composing.json", "calibration.json", "confirmation.json", "preparation.json", "report.html",
     "eval/results.json", "eval/results.csv", "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
-BEFORE_A_RUN = {
-    ".lock",
-    TRIALS,
-    temporary_name(TRIALS),
-    temporary_name("config.yaml"),
-}  # left by a process that dies before there is a run
 LOGS = ("search.log", "metrics.jsonl")
-CODE = {"slackaug": "slackaug {}", "commit": "commit {}"}  # what decides about numbers as a whole
-ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
 START_ANEW = "start anew with --overwrite, or choose another -o"
 
 
@@ -147,22 +133,20 @@ class Run:
         for log in self.loggers:
             log(metrics)
 
-    def metrics_size(self) -> int:
-        path = self.path / "metrics.jsonl"
-        return path.stat().st_size if path.exists() else 0
-
     def synced_metrics_size(self) -> int:
         """Of what is on disk for certain, for a checkpoint to refer to."""
-        if not self.metrics_size():
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
             return 0
-        with (self.path / "metrics.jsonl").open("rb") as file:
+        with path.open("rb") as file:
             os.fsync(file.fileno())
             return os.fstat(file.fileno()).st_size
 
     def cut_metrics(self, size: int) -> None:
         """Forget what was written after a checkpoint: it will be written again."""
-        if self.metrics_size() > size:
-            os.truncate(self.path / "metrics.jsonl", size)
+        path = self.path / "metrics.jsonl"
+        if path.exists() and path.stat().st_size > size:
+            os.truncate(path, size)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -174,8 +158,8 @@ class Run:
         state, wrong = self.checkpoints.load()
         if state is None and wrong:
             raise RuntimeError(f"{'; '.join(dict.fromkeys(map(str, wrong)))}; no checkpoint can be read; {START_ANEW}")
-        if state is not None and state["config"] != config_digest(self.path):
-            raise Changed(self.path)
+        if state is not None:
+            check_config(self.path, state["config"])
         return state, [f"{error}, going back to the checkpoint before it" for error in wrong]
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -189,11 +173,10 @@ def config_digest(path: Path) -> str:
     return hashlib.sha256((path / "config.yaml").read_bytes()).hexdigest()
 
 
-class Changed(RunError):
-    """A run has another configuration than it began with."""
-
-    def __init__(self, path: Path):
-        super().__init__(f"{path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
+def check_config(path: Path, digest: object) -> None:
+    """A run goes on, and ends, with the configuration that it began with."""
+    if digest != config_digest(path):
+        raise RunError(f"{path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
 
 
 def is_finished(path: Path) -> bool:
@@ -204,8 +187,7 @@ def is_finished(path: Path) -> bool:
         digest = json.loads((path / FINISHED).read_bytes())["config"]
     except (ValueError, LookupError, TypeError, RecursionError):  # not a file of ours
         return False
-    if digest != config_digest(path):
-        raise Changed(path)
+    check_config(path, digest)
     return True
 
 
@@ -243,66 +225,14 @@ def agreement(run: Path) -> float | None:
         return None
 
 
-def refuse(path: Path, *, overwrite: bool) -> None:
-    """Where a new run may not be written to."""
+def refuse(path: Path, *, overwrite: bool, what: str = "run", config: str = "config.yaml") -> None:
+    """Where a new run, or a study, whose configuration is a file of another name, may not be written to."""
     if path.exists() and not path.is_dir():
-        raise RunError(f"{path}: is a file, expected a folder for the run")
-    if not path.is_dir() or {entry.name for entry in path.iterdir()} <= BEFORE_A_RUN:
+        raise RunError(f"{path}: is a file, expected a folder for the {what}")
+    before = {".lock", temporary_name(config)}  # left by a process that dies before it has begun
+    if not path.is_dir() or {entry.name for entry in path.iterdir()} <= before:
         return
     if not overwrite:
         raise RunError(f"{path}: is not empty; go on with --resume, start anew with --overwrite, or choose another -o")
-    if not (path / "config.yaml").is_file():
-        raise RunError(f"{path}: is not empty and holds no run, so --overwrite does not touch it; choose another -o")
-
-
-def tensorboard(folder: Path, names: list[str], n_steps: int) -> Callable[[dict[str, Any]], None]:
-    """A logger that writes scalars for TensorBoard; rounds of `n_steps` follow one another."""
-    from torch.utils.tensorboard import SummaryWriter
-
-    writer = SummaryWriter(str(folder))
-
-    def log(metrics: dict[str, Any]) -> None:
-        step = max(metrics["round"] - 1, 0) * n_steps + metrics["step"]
-        stage = "search" if metrics["round"] else f"pre-training-{metrics['n_composed']}"
-        scalars = {f"{stage}/{key}": metrics[key] for key in ("train_loss", "val_loss") if key in metrics}
-        if "pi" in metrics:
-            scalars["search/entropy"] = sum(metrics["entropy"]) / len(metrics["entropy"])
-            means = (sum(column) / len(column) for column in zip(*metrics["pi"], strict=True))
-            scalars |= {f"pi/{name}": mean for name, mean in zip(names, means, strict=True)}
-            scalars |= {f"mu/{name}": mu for name, mu in zip(names, metrics["mu"], strict=True) if mu is not None}
-        for tag, value in scalars.items():
-            writer.add_scalar(tag, value, step)
-        writer.flush()
-
-    return log
-
-
-def environment() -> dict[str, Any]:
-    """What a result may depend on beside the configuration."""
-    return {
-        "slackaug": __version__,
-        "commit": provenance.commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "threads": torch.get_num_threads(),
-    }
-
-
-def what_changed(folder: Path) -> str | None:
-    """How this process differs from the one that began a run, where that can change its numbers."""
-    before, now, known = read_note(folder / "env.json"), environment(), CODE | ROUNDING
-    names = [name for name in known if name in before and before[name] != now[name]]
-    if not names:
-        return None
-
-    def told(one: dict[str, Any]) -> str:
-        each = (
-            "no " + known[name].format("").strip() if one[name] is None else known[name].format(one[name])
-            for name in names
-        )
-        return ", ".join(each)
-
-    what = "its numbers" if CODE.keys() & names else "the last bits of its numbers"
-    return f"this run began with {told(before)} and goes on with {told(now)}, so that {what} may differ"
+    if not (path / config).is_file():
+        raise RunError(f"{path}: is not empty and holds no {what}, so --overwrite does not touch it; choose another -o")

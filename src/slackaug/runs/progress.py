@@ -68,11 +68,12 @@ def bound(phi: Policy, n: int) -> str:
 
 
 class LiveLine:
-    """On a terminal, one line that is replaced again and again; elsewhere nothing."""
+    """On a terminal one line that is replaced again and again; elsewhere a plain line every 30 seconds."""
 
     def __init__(self, console: Console):
-        self.shown_at = time.monotonic()
+        self.console = console
         self.live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+        self.start = self.shown_at = self.said_at = time.monotonic()
 
     def __enter__(self) -> Self:
         if self.live is not None:
@@ -83,32 +84,40 @@ class LiveLine:
         if self.live is not None:
             self.live.stop()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether nothing was said for so long that something should be."""
+        return time.monotonic() - self.said_at >= PLAIN_SECONDS
+
+    def remark(self, text: str) -> None:
+        """A line that stays."""
+        self.said_at = time.monotonic()
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
     def update(self, text: Callable[[], str]) -> None:
         """A few times a second at most: only then is the text made."""
-        now = time.monotonic()
-        if self.live is not None and now - self.shown_at >= LIVE_SECONDS:
-            self.shown_at = now
+        if self.live is None:
+            if self.is_due:
+                self.remark(text())
+        elif time.monotonic() - self.shown_at >= LIVE_SECONDS:
+            self.shown_at = time.monotonic()
             self.live.update(Text(text(), overflow="ellipsis", no_wrap=True), refresh=True)
 
 
 class Display(LiveLine):
-    """Shows progress on a console, and keeps a line every 30 seconds in the file `log`."""
+    """The progress of a search; a line every 30 seconds and one for each round stay, and are kept in the file `log`."""
 
     def __init__(self, console: Console, log: Path):
         super().__init__(console)
-        self.console = console
         self.log = log
-        self.logged_at = time.monotonic()
 
     def show(self, progress: Standing, elapsed: float) -> None:
         round_ended = progress.round > 0 and progress.step == progress.n_steps
-        now = time.monotonic()
-        if round_ended or now - self.logged_at >= PLAIN_SECONDS:
-            self.logged_at = now
+        if round_ended or self.is_due:
             text = line(progress, elapsed)
             with self.log.open("a", encoding="utf-8") as file:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-            self.console.print(text, highlight=False, soft_wrap=True)
+            self.remark(text)
         self.update(lambda: line(progress, elapsed))
 
 
@@ -118,7 +127,6 @@ class Reading:
     def __init__(self, console: Console | None = None):
         self.console = console
         self.live: LiveLine | None = None
-        self.start = self.said_at = time.monotonic()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reading)
@@ -129,16 +137,11 @@ class Reading:
     def __call__(self, what: str, done: int, total: int) -> None:
         if self.console is None:
             return
-        if self.live is None:
-            self.start = self.said_at = time.monotonic()
-            self.live = LiveLine(self.console).__enter__()
-        elapsed = time.monotonic() - self.start
+        self.live = self.live or LiveLine(self.console).__enter__()
+        elapsed = time.monotonic() - self.live.start
         left = duration(elapsed * (total - done) / max(done, 1))
         text = f"{what}: {done:,} of {total:,} ({done / max(elapsed, 1e-9):,.0f} a second), {left} left"
         self.live.update(lambda: text)
-        if not self.console.is_terminal and time.monotonic() - self.said_at >= PLAIN_SECONDS:
-            self.said_at = time.monotonic()
-            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
         if done >= total:
             self.live.__exit__()
             self.live = None
@@ -155,32 +158,25 @@ class Jobs(LiveLine):
         follow: Callable[[], None] = lambda: None,
     ):
         super().__init__(console)
-        self.console, self.names, self.describe_done = console, names, describe_done
+        self.names, self.describe_done = names, describe_done
         self.follow = follow  # is called as often as there is progress: who has more to do looks at the clock
-        self.start = self.said_at = time.monotonic()
         self.found: dict[int, float] = {}  # the share of each job that was done when it was begun here
-
-    def remark(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def done(self, index: int) -> None:
         self.remark(self.describe_done(index))
 
     def progress(self, shares: Sequence[float]) -> None:
-        now = time.monotonic()
         for index, share in enumerate(shares):
             if 0 < share < 1:
                 self.found.setdefault(index, share)
         self.update(lambda: self.line(shares))
         self.follow()
-        if self.live is None and now - self.said_at >= PLAIN_SECONDS:
-            self.said_at = now
-            self.remark(self.line(shares))
 
     def line(self, shares: Sequence[float]) -> str:
         done, n = sum(shares), len(shares)
-        going = [f"{name} {share:.0%}" for name, share in zip(self.names, shares, strict=True) if 0 < share < 1]
+        going = ", ".join(
+            f"{name} {share:.0%}" for name, share in zip(self.names, shares, strict=True) if 0 < share < 1
+        )
         new = done - sum(self.found.values())
-        left = (time.monotonic() - self.start) * (n - done) / new if new > 0 else None
-        parts = [f"{sum(share == 1 for share in shares)} of {n} done", *([", ".join(going)] if going else [])]
-        return "; ".join([*parts, *([f"{duration(left)} left"] if left is not None else [])])
+        left = duration((time.monotonic() - self.start) * (n - done) / new) + " left" if new > 0 else ""
+        return "; ".join(filter(None, [f"{sum(share == 1 for share in shares)} of {n} done", going, left]))

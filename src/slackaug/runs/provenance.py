@@ -1,14 +1,54 @@
-"""Which code a result comes from: the commit, where slackaug runs from a checkout or was installed from one."""
+"""Which code and machine a result comes from. The commit is that of the checkout, or of what pip installed."""
 
 import json
 import os
+import platform
 import subprocess
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-PACKAGE = Path(__file__).parent
+import torch
+
+from .. import __version__
+from ..files import read_note
+
+PACKAGE = Path(__file__).parents[1]
 SECONDS = 5.0  # that git may take
+CODE = {"slackaug": "slackaug {}", "commit": "commit {}"}  # what decides about numbers as a whole
+ROUNDING = {"torch": "torch {}", "gpu": "GPU {}", "threads": "{} threads"}  # what decides how sums are rounded
+
+
+def environment() -> dict[str, Any]:
+    """What a result may depend on beside the configuration."""
+    return {
+        "slackaug": __version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def what_changed(folder: Path) -> str | None:
+    """How this process differs from the one that began a run, where that can change its numbers."""
+    before, now, known = read_note(folder / "env.json"), environment(), CODE | ROUNDING
+    names = [name for name in known if name in before and before[name] != now[name]]
+    if not names:
+        return None
+
+    def told(one: dict[str, Any]) -> str:
+        each = (
+            "no " + known[name].format("").strip() if one[name] is None else known[name].format(one[name])
+            for name in names
+        )
+        return ", ".join(each)
+
+    what = "its numbers" if CODE.keys() & names else "the last bits of its numbers"
+    return f"this run began with {told(before)} and goes on with {told(now)}, so that {what} may differ"
 
 
 @cache

@@ -19,7 +19,7 @@ from ...augment import apply
 from ...augment.apply import Composites, Parameters
 from ...augment.prepare import Preparation
 from ...data import Split
-from ...data.dataset import Batch
+from ...data.split import Batch
 from ..chance import Drawn
 from ..fit import Fit, descend
 from ..passes import Normalise, Passes, alone, gradient

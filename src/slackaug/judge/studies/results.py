@@ -17,7 +17,7 @@ from ...augment.policy import Policy
 from ...augment.stability import Stability, stability
 from ...auto.composing import PAPER, number_of
 from ...config import parse
-from ...runs import folders
+from ...runs import provenance
 from .. import intervals, results
 from ..intervals import Interval
 from ..results import as_dict, points
@@ -141,7 +141,7 @@ def to_json(study: Study, final: StudyResults, n_duplicates: int) -> str:
         "schema_version": 1,
         "library_version": __version__,
         "study": parse.to_dict(study),
-        "environment": folders.environment(),
+        "environment": provenance.environment(),
         "duplicates": n_duplicates,
         "verdict": final.verdict,
         "others": list(final.others),

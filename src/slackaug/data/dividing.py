@@ -20,14 +20,20 @@ def by_class(labels: Tensor, seed: int, purpose: str) -> list[Tensor]:
     return [members[torch.randperm(len(members), generator=stream)] for members in classes]
 
 
-def halves(labels: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Train and val, 0.5 / 0.5 (Sec. 3): sizes differ by at most 1, of each class and in total."""
+def halves(labels: Tensor, seed: int, groups: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Train and val, 0.5 / 0.5 (Sec. 3): without groups, sizes differ by at most 1, of each class and in total."""
+    if groups is not None:
+        return by_group(labels, groups, 0.5, seed, "halves")
     order = torch.cat(by_class(labels, seed, "halves"))  # class after class, so every second one is half of each
     return order[0::2].sort().values, order[1::2].sort().values
 
 
-def hold_out(labels: Tensor, fraction: float = HOLD_OUT, seed: int = HOLD_OUT_SEED) -> tuple[Tensor, Tensor]:
-    """Train and test: `fraction` of each class, rounded, goes to test; two images of a class always stay in train."""
+def hold_out(
+    labels: Tensor, fraction: float = HOLD_OUT, seed: int = HOLD_OUT_SEED, groups: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Train and test: `fraction` of each class goes to test; two images or groups of it always stay in train."""
+    if groups is not None:
+        return by_group(labels, groups, fraction, seed, "hold-out", wanted=(2, 1))
     train, test = [], []
     for members in by_class(labels, seed, "hold-out"):
         n_test = max(0, min(int(fraction * len(members) + 0.5), len(members) - 2))
@@ -84,16 +90,6 @@ def by_group(
         is_second[g] = bool(side)
     chosen = is_second[groups]
     return (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
-
-
-def grouped_halves(labels: Tensor, groups: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """As `halves`, with every group on one side."""
-    return by_group(labels, groups, 0.5, seed, "halves")
-
-
-def grouped_hold_out(labels: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """As `hold_out`, with every group on one side; two groups of each class stay in train, for its halves."""
-    return by_group(labels, groups, HOLD_OUT, HOLD_OUT_SEED, "hold-out", wanted=(2, 1))
 
 
 def balanced(labels: Tensor) -> Tensor:

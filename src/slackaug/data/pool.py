@@ -70,7 +70,7 @@ class Worker:
         self.process.wait()
 
 
-class Crew:
+class Pool:
     """As many processes as there are cores, each started when there is work for it."""
 
     def __init__(self, about: dict[str, Any], n: int, locks: Sequence[int] = ()):

@@ -1,0 +1,114 @@
+"""Csv files of images."""
+
+import pytest
+import torch
+
+from pictures import COMPOSED, DECOMPOSED, classes, refused
+from slackaug.data import load
+
+
+def table(root, rows, header="path,label"):
+    classes(root / "files")
+    (root / "x.csv").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8-sig")
+    return root / "x.csv"
+
+
+ROWS = [f"files/{name}/{i}.png,{name}" for name in ("cat", "dog") for i in range(10)]
+
+
+def test_csv(tmp_path):
+    dataset = load(str(table(tmp_path, ROWS)))
+    assert dataset.class_names == ("cat", "dog")
+    assert torch.equal(dataset.train.images[:, 0, 0, 0].long() % 10, dataset.train.labels)
+    assert len(dataset.test.labels) == 4
+
+
+def test_a_label_in_a_csv_is_one_class_however_its_accents_are_stored(tmp_path):
+    names = [name for name in ("dog", COMPOSED, DECOMPOSED) for _ in range(6)]
+    rows = [f"{row.partition(',')[0]},{name}" for row, name in zip(ROWS, names, strict=False)]
+    assert load(str(table(tmp_path, rows))).class_names == (COMPOSED, "dog")
+
+
+def test_csv_with_splits(tmp_path):
+    parts = ["train", "val", "test", "train", "test"] * 4
+    rows = [f"{row},{part}" for row, part in zip(ROWS, parts, strict=True)]
+    dataset = load(str(table(tmp_path, rows, "path, label, split")))
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (12, 8)
+    assert dataset.notes == ("classes: cat, dog (2)", "val joined train: a search splits it anew")
+
+
+def test_csv_with_splits_by_other_names(tmp_path):
+    parts = ["Train", "VALID", "Testing", "training", "TEST"] * 4
+    rows = [f"{row},{part}" for row, part in zip(ROWS, parts, strict=True)]
+    dataset = load(str(table(tmp_path, rows, "path,label,split")))
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (12, 8)
+    assert dataset.notes[1:] == ("val joined train: a search splits it anew",)
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "; "])
+def test_csv_with_other_separators(separator, tmp_path):
+    expected = load(str(table(tmp_path, ROWS)))
+    rows = [row.replace(",", separator) for row in ROWS]
+    for header in (
+        f"path{separator}label",
+        f'"path"{separator.strip(" ")}"label"',
+        f"path{separator}label{separator}a,b,c,d",
+    ):
+        assert load(str(table(tmp_path, rows, header))).fingerprint == expected.fingerprint
+
+
+def test_csv_with_columns_without_names(tmp_path):
+    """As spreadsheets leave them behind."""
+    assert load(str(table(tmp_path, [f"{row},," for row in ROWS], "path,label,,"))).class_names == ("cat", "dog")
+
+
+def test_absolute_paths_in_a_csv_may_lie_anywhere(tmp_path):
+    classes(tmp_path / "elsewhere")
+    rows = [f"{tmp_path}/elsewhere/{row.removeprefix('files/')}" for row in ROWS]
+    assert load(str(table(tmp_path / "here", rows))).class_names == ("cat", "dog")
+    link = tmp_path / "here" / "files" / "link.png"
+    link.symlink_to(tmp_path / "elsewhere" / "cat" / "0.png")
+    refused(table(tmp_path / "here", [*rows[1:], "files/link.png,cat"]), "outside.*link.png")
+    refused(table(tmp_path / "here", [*rows[1:], "../elsewhere/cat/0.png,cat"]), "outside.*absolute paths: .*0.png")
+    refused(table(tmp_path / "here", [*rows, rows[0]]), "more than once: 0.png")
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "message"),
+    [
+        (ROWS, "file,label", r"missing \['path'\], found file, label"),
+        ([], "", "found none"),
+        (ROWS, "file;label", r"missing \['path'\], found file, label .separated by a semicolon.; known separators"),
+        (ROWS, "path|label", r"found path\|label; known separators: a comma, a semicolon, a tab"),
+        ([], "path,label", "no images"),
+        ([*ROWS, "files/cat/0.png,"], "path,label", "line 22: label missing"),
+        ([*ROWS, "files/cat/0.png"], "path,label", "line 22: label missing"),
+        ([*ROWS, ",cat"], "path,label", "line 22: path missing"),
+        ([*ROWS, "files/cat/0.png,dog"], "path,label", "more than once.*0.png"),
+        ([*ROWS, "files/cat/../cat/0.png,cat"], "path,label", "more than once.*0.png"),
+        ([f"{row},exam" for row in ROWS], "path,label,split", "line 2: split 'exam', expected train, val"),
+        ([*ROWS, "../x.png,cat"], "path,label", r"outside.*\.\./x.png"),
+        ([*ROWS, "/etc/x.png,cat"], "path,label", "1 of 21 files.*/etc/x.png: no such file"),
+        ([*ROWS, "files/cat/77.png,cat"], "path,label", "1 of 21 files.*77.png: no such file"),
+        (["", "", *ROWS, "files/cat/0.png,"], "path,label", "line 24: label missing"),
+        ([*ROWS, "", 'files/cat/0.png,"cat', 'or lynx"', ",dog"], "path,label", "line 25: path missing"),
+        (ROWS, "path,label,label", "columns named more than once: label; keep one of each"),
+        (ROWS, "label,path,path,x,x", "columns named more than once: path, x;"),
+        ([*ROWS, "files/\0.png,cat"], "path,label", "line 22: not a path"),
+        ([*ROWS, '"unfinished'], "path,label", "not a csv"),
+    ],
+)
+def test_csv_refuses(rows, header, message, tmp_path):
+    refused(table(tmp_path, rows, header), message)
+
+
+def test_csv_in_another_encoding(tmp_path):
+    (tmp_path / "x.csv").write_bytes("path,label\nb\xe4r.png,b\xe4r\n".encode("latin-1"))
+    refused(tmp_path / "x.csv", "not a csv file in UTF-8")
+
+
+def test_absolute_paths_inside_the_folder_are_read(tmp_path, monkeypatch):
+    table(tmp_path, [*(f"{tmp_path}/{row}" for row in ROWS), f"{tmp_path}/files/77.png,cat"])
+    monkeypatch.chdir(tmp_path)
+    refused("x.csv", "1 of 21 files.*files/77.png: no such file")
+    assert load("x.csv", skip_bad=True).class_names == ("cat", "dog")
