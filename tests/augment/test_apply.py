@@ -11,8 +11,9 @@ from torch import Tensor
 import oracles
 from slackaug import Policy
 from slackaug.augment import apply, pil
-from slackaug.augment.apply import SPACES, Composites, Parameters, Space
-from slackaug.augment.transforms import TRANSFORMS, custom
+from slackaug.augment.apply import Composites, Parameters
+from slackaug.augment.space import Space
+from slackaug.augment.transforms import SPACES, TRANSFORMS, custom, get_space
 
 FILL = (125, 200, 3)
 EVERYTHING = SPACES["domainnet"]
@@ -108,8 +109,8 @@ def test_space_reads_like_its_names():
         (lambda: SPACES["cifar"].rerange(Rotate=(0, float("nan"))), "Rotate: expected a range of two finite strengths"),
         (lambda: SPACES["cifar"].add(TRANSFORMS["Rotate"]), "lists Rotate more than once"),
         (lambda: SPACES["cifar"].exclude(*SPACES["cifar"].names), "'cifar\\*' has no transformations"),
-        (lambda: apply.get_space("cifr"), r"unknown space 'cifr'; did you mean 'cifar'\?"),
-        (lambda: apply.get_space("xyz"), "unknown space 'xyz'; known: cifar, imagenet, domainnet"),
+        (lambda: get_space("cifr"), r"unknown space 'cifr'; did you mean 'cifar'\?"),
+        (lambda: get_space("xyz"), "unknown space 'xyz'; known: cifar, imagenet, domainnet"),
     ],
 )
 def test_errors_say_what_and_what_to_do(wrong, message):

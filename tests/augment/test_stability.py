@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from slackaug.augment.apply import get_space
 from slackaug.augment.formats import published
 from slackaug.augment.policy import MU_START, Policy
 from slackaug.augment.stability import CHANCE, agreement_of_rounds, agreement_text, consensus, stability
-from slackaug.auto.composing import number_of, untouched
+from slackaug.augment.transforms import get_space
 
 OFFICIAL = Path(__file__).parents[3] / "shared" / "reference" / "official_policies"
 
@@ -181,13 +180,13 @@ def test_a_consensus_has_as_many_positions_as_most(numbers, expected):
 
 def test_images_as_they_are_decide_a_consensus_only_where_they_are_most():
     one, two, three = (drawn(n_composed=1, seed=seed) for seed in range(3))
-    none = untouched(one)
+    none = one.with_composed(0)
     found = consensus([one, none, two, three])
     torch.testing.assert_close(found.probabilities, consensus([one, two, three]).probabilities)
     assert (found.learned["searches"], found.learned["images as they are"]) == (4, 1)
-    assert number_of(consensus([one, none, none])) == 0
-    assert number_of(consensus([none, none])) == 0
-    assert number_of(consensus([one, none])) == 1
+    assert consensus([one, none, none]).n_composed == 0
+    assert consensus([none, none]).n_composed == 0
+    assert consensus([one, none]).n_composed == 1
 
 
 def with_kept(policy: Policy, share: float) -> Policy:

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles
-from slackaug.augment.transforms import TRANSFORMS, Stage, Transform, crop_window, custom, cutout_window, resize_window
+from slackaug.augment.functional import crop_window, cutout_window
+from slackaug.augment.resize import resize_window
+from slackaug.augment.space import Stage, Transform
+from slackaug.augment.transforms import TRANSFORMS, custom
 
 UNIT = st.floats(0, 1, exclude_max=True)
 MAGNITUDE = st.floats(-0.5, 1.5) | st.sampled_from([0.0, 1.0])

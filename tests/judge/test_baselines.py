@@ -17,13 +17,16 @@ from torch import Tensor
 
 from slackaug import rng
 from slackaug.augment import apply
-from slackaug.augment.apply import Composites, Space
+from slackaug.augment.apply import Composites
 from slackaug.augment.formats import autoaugment, forms, published
 from slackaug.augment.formats.forms import FAST_AA, PBA, DeepAA, PBASchedule, SubPolicies, deepaa_transform
 from slackaug.augment.policy import Policy
+from slackaug.augment.samplers import Method
+from slackaug.augment.space import Space
+from slackaug.augment.transforms import SPACES
 from slackaug.data import Dataset, Split, build
 from slackaug.judge import baselines
-from slackaug.judge.baselines import METHODS, Method, baseline, from_policy
+from slackaug.judge.baselines import BASELINES, baseline, from_policy
 from slackaug.schema import PolicyError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "peer_policies"
@@ -83,7 +86,7 @@ def assert_uniform(values: Tensor, low: float, high: float) -> None:
 
 
 @pytest.mark.parametrize("dataset", [SMALL, LARGE], ids=["32", "96"])
-@pytest.mark.parametrize("name", [*METHODS, "randaugment-3-5"])
+@pytest.mark.parametrize("name", [*BASELINES, "randaugment-3-5"])
 def test_contract(name, dataset):
     made = method(name, dataset)
     assert (made.name, made.flip, made.mean, made.std) == (name, True, dataset.mean, dataset.std)
@@ -102,7 +105,7 @@ def test_contract(name, dataset):
     assert torch.equal(out, apply.augment(images, tau, torch.Generator().manual_seed(1), flip=True, fill=made.fill))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", BASELINES)
 def test_no_flip_overrides_every_default(name):
     made = method(name, flip=False)
     assert not made.flip
@@ -117,12 +120,12 @@ def test_none_flips_only():
 def test_a_uniform_policy_is_where_a_search_starts():
     ours, theirs = drawn(method("uniform"), 50), drawn(Policy.uniform("cifar"), 50)
     assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
-    assert method("uniform", space="domainnet").space.names == apply.SPACES["domainnet"].names
+    assert method("uniform", space="domainnet").space.names == SPACES["domainnet"].names
     for number in (1, 2, 5):
         ours, theirs = drawn(method(f"uniform-{number}"), 50), drawn(Policy.uniform("cifar", n_composed=number), 50)
         assert ours.op.shape == (50, number)
         assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
-    rest = set(apply.SPACES["cifar"].names) - {"Invert", "Solarize"}
+    rest = set(SPACES["cifar"].names) - {"Invert", "Solarize"}
     assert set(method("uniform-no-invert-solarize").space.names) == rest
 
 

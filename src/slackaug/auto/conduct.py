@@ -153,7 +153,7 @@ def conduct(work: Work, run: Run | None, learner: Learner, dataset: Dataset, sec
         advice = "; slackaug study says whether other splits find the same" if agreement < CHANCE else ""
         work.say(agreement_text(agreement) + advice)
     share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
-    if share < LOW_ENTROPY and composing.number_of(policy):
+    if share < LOW_ENTROPY and policy.n_composed:
         search = learner.config.search
         advice = "a lower search.policy_lr or a higher search.kl_weight"
         if search.kl_budget is not None:

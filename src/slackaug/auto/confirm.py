@@ -11,9 +11,9 @@ from that best one, half of the way from there is tried. Else what that pre-trai
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..augment.policy import MU_MAX, MU_MIN, MU_START, Policy
+from ..augment.policy import MU_MAX, MU_MIN, Policy
+from ..augment.policy_file import MU_START
 from ..files import finite_or_null
-from .composing import uniform
 
 FILE = "confirmation.json"  # of a run
 STRENGTHS = (1.0, 0.5)  # shares of the way from uniform that are tried, in this order
@@ -72,7 +72,7 @@ class Confirmation(NamedTuple):
 
     def kept(self, phi: Policy) -> Policy:
         """What is left of a policy."""
-        return at_strength(phi, self.strength) if self.strength else uniform(phi, self.n_composed)
+        return at_strength(phi, self.strength) if self.strength else phi.with_composed(self.n_composed)
 
 
 def at_strength(phi: Policy, strength: float) -> Policy:

@@ -15,7 +15,7 @@ from ..config.presets import RunConfig
 from ..data import Dataset
 from ..methods import slack
 from ..runs.folders import POLICY, Run
-from . import composing, steps
+from . import steps
 from .stages import Learner, Progress
 from .steps import Steps
 
@@ -185,7 +185,7 @@ def record(run: Run, progress: Progress) -> None:
         "train_loss": progress.train_loss.item(),
     }
     if not progress.round:
-        metrics["n_composed"] = composing.number_of(progress.phi)  # of which several may be tried
+        metrics["n_composed"] = progress.phi.n_composed  # of which several may be tried
     if progress.val_loss is not None:
         metrics["val_loss"] = progress.val_loss.item()
         metrics["entropy"] = progress.phi.entropy().tolist()

@@ -11,8 +11,8 @@ from torch import Generator, Tensor
 
 from .. import models, rng
 from ..augment import prepare
-from ..augment.apply import get_space
 from ..augment.policy import Policy
+from ..augment.transforms import get_space
 from ..config.presets import RunConfig
 from ..data import Dataset, Split, splits
 from ..data.rows import repeated
@@ -84,7 +84,7 @@ class Learner:
         self.model.to(device)
         self.preparation = prepare.window(data.image_size)
         self.fit = self.make_fit(self.phi)
-        least = 0 if composing.has_none(self.phi.space) else 1
+        least = 0 if self.phi.can_compose_none else 1
         tried = Composing({}, least, config.fewest_composed)
         self.composing = tried if config.n_composed is None else None  # trials that are done
         self.first = self.weights() if config.n_composed is None or config.confirm else None  # where trainings start
@@ -149,7 +149,7 @@ class Learner:
         """Compare this pre-training with those before it; then go to the next one, or back to where rounds start."""
         assert self.composing is not None
         assert self.first is not None
-        number = composing.number_of(self.phi)
+        number = self.phi.n_composed
         losses = self.composing.losses | {number: self.tempered_loss()}
         self.composing = self.composing._replace(losses=losses)
         if self.composing.n_positions == number:
@@ -168,7 +168,7 @@ class Learner:
 
     def compose(self, number: int, start: Weights) -> None:
         """A uniform policy with so many transformations in a composite, and a network with these weights."""
-        self.phi = composing.uniform(self.phi, number)
+        self.phi = self.phi.with_composed(number)
         self.model.load_state_dict(start)
 
     def weights(self) -> Weights:
@@ -329,7 +329,7 @@ class Learner:
             state["theta_0"] = self.theta_0
         if self.composing is not None:
             losses = [list(item) for item in self.composing.losses.items()]
-            state["composing"] = {"n_composed": composing.number_of(self.phi), "losses": losses}
+            state["composing"] = {"n_composed": self.phi.n_composed, "losses": losses}
         return state
 
     def set_state(self, saved: dict[str, Any]) -> None:
@@ -344,7 +344,7 @@ class Learner:
             self.fit.set_state(saved["fit"])
             return
         self.composing = None  # it is settled
-        self.phi = composing.uniform(self.phi, len(saved["search"]["pi"]))
+        self.phi = self.phi.with_composed(len(saved["search"]["pi"]))
         if "confirmation" in saved:
             self.confirmation = Confirmation.from_dict(saved["confirmation"])
         state = slack.from_tensors(saved["search"], self.phi)

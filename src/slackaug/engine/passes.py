@@ -11,8 +11,8 @@ from .. import rng
 from ..augment.apply import Composites, augment
 from ..augment.policy import Policy
 from ..augment.prepare import AS_STORED, Preparation
+from ..augment.samplers import Method
 from ..data import Batches, Split
-from ..judge.baselines import Method
 from ..methods.slack import Report, SearchConfig, State, Step
 from . import hypergrad
 

@@ -10,7 +10,6 @@ from rich.live import Live
 from rich.text import Text
 
 from ..augment import describe
-from ..auto import composing
 from ..auto.stages import Progress
 
 PLAIN_SECONDS = 30.0
@@ -28,7 +27,7 @@ def line(progress: Progress, elapsed: float) -> str:
     """Stage, round, step, time left, losses, entropy and the likeliest transformations with their bounds."""
     where = f"round {progress.round}, " if progress.round else ""
     if progress.stage == "pre-training":
-        where = f"{composing.number_of(progress.phi) or 'none'} composed, "
+        where = f"{progress.phi.n_composed or 'none'} composed, "
     left = elapsed * (1 - progress.done) / progress.done if progress.done > 0 else 0.0
     parts = [f"{progress.stage}, {where}step {progress.step} of {progress.n_steps}", f"{duration(left)} left"]
     parts.append(f"train loss {progress.train_loss.item():.3f}")

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from ... import schema
 from ...schema import PolicyError, expect, unknown
-from ..apply import SPACES, Space
-from ..policy import CIFAR, IMAGENET, MAX_COMPOSED, MU_FILE_MIN, MU_START, Policy
-from ..transforms import TRANSFORMS, Transform
+from ..policy import CIFAR, IMAGENET, Policy
+from ..policy_file import MAX_COMPOSED, MU_FILE_MIN, MU_START
+from ..space import Space, Transform
+from ..transforms import SPACES, TRANSFORMS
 
 SLACK_FORMAT = "slack-official-policy/1"
 # Where the file has the distance from no change, and we the strength itself.

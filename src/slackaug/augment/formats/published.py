@@ -13,9 +13,9 @@ import torch
 
 from ... import schema
 from ...schema import PolicyError, check_keys, unknown
-from ..apply import SPACES, Space
 from ..policy import Policy
-from ..transforms import Transform
+from ..space import Space, Transform
+from ..transforms import SPACES
 from . import forms
 from .forms import DEEPAA_CROP, DEEPAA_NAMES, PBA, DeepAA, Levels, PBASchedule, SubPolicies, deepaa_transform
 from .official import SLACK_FORMAT, read_slack

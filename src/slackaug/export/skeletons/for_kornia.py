@@ -17,15 +17,15 @@ from torch import Tensor, nn
 from ...augment.functional import (
     autocontrast,
     cutout,
-    hue,
     random_crop,
-    random_resize_crop,
     rotate,
     shear_x,
     shear_y,
     translate_x,
     translate_y,
 )
+from ...augment.hue import hue
+from ...augment.resize import random_resize_crop
 from .batch import Kernel, apply, draw
 from .numbers import FILL, FILL_GREY, POLICY
 

@@ -19,11 +19,9 @@ from ...augment.functional import (
     cutout,
     equalize,
     grayscale,
-    hue,
     invert,
     posterize,
     random_crop,
-    random_resize_crop,
     rotate,
     sharpness,
     shear_x,
@@ -32,6 +30,8 @@ from ...augment.functional import (
     translate_x,
     translate_y,
 )
+from ...augment.hue import hue
+from ...augment.resize import random_resize_crop
 from .batch import Kernel, apply, draw
 from .numbers import FILL, FILL_GREY, POLICY
 
