@@ -288,9 +288,9 @@ def test_autoaugment_draws_its_own_sub_policies(dataset, table):
     tau = drawn(made, 500)
     names = made.space.names
     ops = {tuple(names[i] for i in row) for row in tau.op[:, :2].tolist()}
-    lines = table.splitlines()
-    assert len(lines) == 25
-    assert ops == {tuple(entry.split()[0] for entry in line.split(",")) for line in lines}
+    rows = autoaugment.rows(table)
+    assert len(rows) == 25
+    assert ops == {(first[0], second[0]) for first, second in rows}
     own, added = set(names[: len(forms.AUTOAUGMENT.space)]), names[len(forms.AUTOAUGMENT.space) :]
     assert own == set(forms.AUTOAUGMENT.space.names)
     assert added == CIFAR_DEFAULTS if dataset is SMALL else set(added) == JITTER
@@ -397,11 +397,8 @@ def test_uniform_magnitudes_are_the_methods_own_only():
 def test_files(tmp_path):
     ours, theirs = tmp_path / "policy.json", tmp_path / "aa.json"
     Policy.uniform("imagenet", flip=False).save(ours)
-    theirs.write_text(
-        json.dumps(
-            {"kind": "subpolicies (op,prob,level in [0,1])", "source": "x", "subpolicies": [[["Rotate", 1, 0.5]]]}
-        )
-    )
+    document = {"kind": "subpolicies (op,prob,level in [0,1])", "source": "x", "subpolicies": [[["Rotate", 1, 0.5]]]}
+    theirs.write_text(json.dumps(document))
     assert not method(f"file:{ours}").flip  # never switched on behind the policy's back
     assert method(f"file:{theirs}").flip
     assert not method(f"file:{theirs}", flip=False).flip
@@ -430,11 +427,10 @@ def test_published_files(path, dataset):
     ("name", "message"),
     [
         ("trivialaugment-wyde", "unknown baseline 'trivialaugment-wyde'; did you mean 'trivialaugment-wide'"),
-        ("randaugment-2", "did you mean 'randaugment'"),
+        ("randaugment-2", "unknown baseline 'randaugment-2'; did you mean 'randaugment'"),
         ("uniform-0", "expected uniform-K with K from 1 to 16 transformations"),
         ("uniform-17", "expected uniform-K with K from 1 to 16 transformations"),
         ("uniform-2-9", "unknown baseline 'uniform-2-9'"),
-        ("randaugment-2", "unknown baseline 'randaugment-2'"),
         ("randaugment-0-9", "N from 1 to 16 transformations at level M from 0 to 30"),
         ("randaugment-2-31", "N from 1 to 16 transformations at level M from 0 to 30"),
         ("", "unknown baseline ''; known: none, default"),

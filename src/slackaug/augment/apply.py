@@ -72,7 +72,7 @@ def augment(
 
 
 def execute(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
-    """In the way that suits where the images are."""
+    """Apply the parameters in the way that is fastest where the images are."""
     if images.ndim != 4 or images.dtype != torch.uint8 or images.shape[1] not in (1, 3):
         raise ValueError(f"expected images (B, 1 or 3, H, W) uint8, got {tuple(images.shape)} {images.dtype}")
     on_host = images.device.type == "cpu" or not is_branch_free(parameters.composites.space)
@@ -118,10 +118,7 @@ def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 
 
 
 def branch_free(
-    images: Tensor,
-    parameters: Parameters,
-    fill: tuple[int, ...] = (0, 0, 0),
-    act: Callable[..., Tensor] | None = None,
+    images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0), act: Callable[..., Tensor] | None = None
 ) -> Tensor:
     """Execute with static shapes and no question to the host: compute every choice, keep those that were drawn.
 

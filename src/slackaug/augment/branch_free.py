@@ -1,5 +1,7 @@
-"""One position of a composite with static shapes and no question to the host, so that it can be compiled and captured:
-compute what every transformation would do, and keep what was drawn. Axes: B images."""
+"""One position of a composite, as a compiler and a CUDA graph want it: static shapes, and no question to the host.
+
+Every transformation is computed for every image, and what was drawn is kept. Axes: B images.
+"""
 
 from typing import NamedTuple
 
@@ -10,7 +12,7 @@ from . import functional
 from .space import Space, Stage, Transform
 
 
-class Choice(NamedTuple):
+class Effect(NamedTuple):
     """What one transformation would do at one position, and which images drew it."""
 
     transform: Transform
@@ -30,7 +32,7 @@ def act_at(
 ) -> Tensor:
     """One position: op, magnitude and active are (B,), u is (B, 4)."""
     choices = [
-        Choice(t, active & (op == n), t.argument(magnitude, u, *images.shape[2:]))
+        Effect(t, active & (op == n), t.argument(magnitude, u, *images.shape[2:]))
         for n, t in enumerate(space)
         if t.stage is stage and not t.changes_nothing
     ]
@@ -39,7 +41,7 @@ def act_at(
     return keep_drawn(images, images, choices, *((paint,) if stage is Stage.LAST else ()))
 
 
-def apply_position(images: Tensor, choices: list[Choice]) -> Tensor:
+def apply_position(images: Tensor, choices: list[Effect]) -> Tensor:
     """One pass for all warps and tone curves, for only one of them is not the identity; then the other kernels."""
     matrix = functional.shift_matrix(*torch.zeros(2, len(images), dtype=torch.float64, device=images.device))
     table = functional.ramp(images).flatten(2)
@@ -55,7 +57,7 @@ def apply_position(images: Tensor, choices: list[Choice]) -> Tensor:
     return keep_drawn(images, functional.lookup(functional.affine(images, matrix), table), others)
 
 
-def keep_drawn(images: Tensor, out: Tensor, choices: list[Choice], *extra: tuple[int, ...]) -> Tensor:
+def keep_drawn(images: Tensor, out: Tensor, choices: list[Effect], *extra: tuple[int, ...]) -> Tensor:
     """Put the kernels' results for `images` into `out`, where they were drawn."""
     for transform, drawn, argument in choices:
         out = torch.where(functional.per_image(drawn), transform.on_batch(images, argument, *extra), out)

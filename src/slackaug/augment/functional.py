@@ -10,6 +10,7 @@ applied in one pass (see `branch_free`).
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -97,24 +98,15 @@ def affine(images: Tensor, matrix: Tensor) -> Tensor:
     return torch.where(inside.unsqueeze(1), moved, 0)
 
 
-def shear_x(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, shear_x_matrix(value, *images.shape[2:]))
+def warp(matrix: Callable[[Tensor, int, int], Tensor], images: Tensor, argument: Tensor) -> Tensor:
+    return affine(images, matrix(argument, *images.shape[2:]))
 
 
-def shear_y(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, shear_y_matrix(value, *images.shape[2:]))
-
-
-def translate_x(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, translate_x_matrix(value, *images.shape[2:]))
-
-
-def translate_y(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, translate_y_matrix(value, *images.shape[2:]))
-
-
-def rotate(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, rotate_matrix(value, *images.shape[2:]))
+shear_x = partial(warp, shear_x_matrix)
+shear_y = partial(warp, shear_y_matrix)
+translate_x = partial(warp, translate_x_matrix)
+translate_y = partial(warp, translate_y_matrix)
+rotate = partial(warp, rotate_matrix)
 
 
 # --- tone curves: the new value of a pixel depends on its old value alone ---------------------------------------------
@@ -123,6 +115,10 @@ def rotate(images: Tensor, value: Tensor) -> Tensor:
 def lookup(images: Tensor, table: Tensor) -> Tensor:
     """Replace every pixel by the entry of its image's table (B, C, 256)."""
     return table.gather(2, images.flatten(2).long()).view_as(images)
+
+
+def by_table(table: Callable[[Tensor, Tensor], Tensor], images: Tensor, value: Tensor) -> Tensor:
+    return lookup(images, table(images, value))
 
 
 def ramp(like: Tensor) -> Tensor:
@@ -195,8 +191,7 @@ def contrast_table(images: Tensor, value: Tensor) -> Tensor:
     return blend(mean_grey(images), ramp(images), 1 + value).flatten(2)
 
 
-def contrast(images: Tensor, value: Tensor) -> Tensor:
-    return lookup(images, contrast_table(images, value))
+contrast = partial(by_table, contrast_table)
 
 
 def autocontrast_table(images: Tensor, value: Tensor) -> Tensor:
@@ -216,8 +211,7 @@ def autocontrast_table(images: Tensor, value: Tensor) -> Tensor:
     return torch.where(flat, levels.to(torch.uint8), stretched)
 
 
-def autocontrast(images: Tensor, value: Tensor) -> Tensor:
-    return lookup(images, autocontrast_table(images, value))
+autocontrast = partial(by_table, autocontrast_table)
 
 
 def histogram(images: Tensor) -> Tensor:
@@ -238,8 +232,7 @@ def equalize_table(images: Tensor, value: Tensor) -> Tensor:
     return torch.where(step == 0, levels, spread.clamp(max=255)).to(torch.uint8)
 
 
-def equalize(images: Tensor, value: Tensor) -> Tensor:
-    return lookup(images, equalize_table(images, value))
+equalize = partial(by_table, equalize_table)
 
 
 # --- colour mixes and the 3 x 3 filter --------------------------------------------------------------------------------
@@ -300,9 +293,7 @@ def crop_matrix(box: Tensor, height: int, width: int) -> Tensor:
     return shift_matrix(box[:, 0].double(), box[:, 1].double())
 
 
-def random_crop(images: Tensor, box: Tensor) -> Tensor:
-    """Zero-pad and crop back to size: `box` (B, 4) is left, top, width, height of the window."""
-    return affine(images, crop_matrix(box, *images.shape[2:]))
+random_crop = partial(warp, crop_matrix)  # zero-pad and crop back to size
 
 
 def paint_for(fill: tuple[int, ...], channels: int) -> tuple[int, ...]:

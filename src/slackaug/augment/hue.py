@@ -16,7 +16,7 @@ def hue(images: Tensor, value: Tensor) -> Tensor:
 
 
 # Where a hue falls exactly on level k, and bit k is set here, Pillow's float32 arithmetic ends just below it.
-# Found by comparing all colours with Pillow, which tests/test_transforms.py does again.
+# Found by comparing all colours with Pillow, which tests/augment/test_functional.py does again.
 FALLS_BELOW = 0x2222223232222222AAAAA000001111100000000000000FFFFFFFE
 
 

@@ -91,8 +91,7 @@ class Policy:
         """Where a search starts: all equally likely. Mean and std, unless given, are CIFAR's or ImageNet's."""
         space = get_space(space) if isinstance(space, str) else space
         default_mean, default_std = CIFAR if space.name in ("cifar", "cifar*") else IMAGENET
-        if not isinstance(n_composed, int) or not 1 <= n_composed <= MAX_COMPOSED:
-            raise PolicyError(f"n_composed: expected an integer from 1 to {MAX_COMPOSED}, got {n_composed!r}")
+        n_composed = schema.integer(n_composed, "n_composed", 1, MAX_COMPOSED)
         mean = read_rgb(list(mean or default_mean), "mean", 0, 1)
         return cls(
             space=space,

@@ -148,12 +148,13 @@ def read_pi(value: object, n: int) -> Tensor:
     return pi.clamp(min=1e-300).log()  # zero stays zero to all purposes, with a finite logit
 
 
-def read_mu(value: object, space: Space) -> Tensor:
+def read_mu(value: object, space: Space, *, null_without: bool = True) -> Tensor:
+    """The bounds. Where a transformation has no magnitude the file has null, or in some formats any number."""
     bounds = schema.sequence(value, "mu", lambda entry, where: entry, len(space), len(space))
     mu = []
     for i, (bound, transform) in enumerate(zip(bounds, space, strict=True)):
         where = f"mu[{i}] ({transform.name})"
-        if transform.span is None:
+        if transform.span is None and null_without:
             expect(bound is None, where, "null, for it has no magnitude", bound)
         mu.append(MU_START if transform.span is None else schema.number(bound, where, MU_FILE_MIN, 1))
     return torch.tensor(mu, dtype=torch.float64)

@@ -63,7 +63,7 @@ Change = Callable[[Composites, Generator | None], Composites]
 
 
 @dataclass(frozen=True, eq=False)
-class Changed:
+class Variant:
     """The draws of another sampler, changed."""
 
     part: Sampler

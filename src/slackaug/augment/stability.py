@@ -1,7 +1,7 @@
 """Do several searches find the same policy? How alike policies of one space are, and the one that stands for all.
 
 Axes: S policies, K positions, N transformations. The figures of the published policies, the stability to beat, are in
-tests/test_stability.py.
+tests/augment/test_stability.py.
 """
 
 import math

@@ -20,7 +20,7 @@ from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
 from ..augment.policy_file import MAX_COMPOSED
 from ..augment.prepare import SMALL_IMAGE, Preparation, Size
-from ..augment.samplers import All, Changed, Method, Sampler, Some, without_flips
+from ..augment.samplers import All, Method, Sampler, Some, Variant, without_flips
 from ..augment.space import Space, Transform
 from ..augment.transforms import TRANSFORMS, get_space
 from ..data import Dataset
@@ -150,25 +150,25 @@ def domainbed(size: Size, space: Space) -> Parts:
     return (jitter(0.3, hue=0.3), All(space=Space("grey", (TRANSFORMS["Grayscale"],)), chance=0.1))
 
 
-class Definition(NamedTuple):
+class Baseline(NamedTuple):
     parts: Callable[[Size, Space], Parts]  # of the size of the images and SLACK's space
     defaults: Callable[[Size], Defaults]
 
 
-BASELINES: dict[str, Definition] = {
-    "none": Definition(none, nothing),
-    "default": Definition(empty, usual),
-    "uniform": Definition(uniform, nothing),
-    "uniform-no-invert-solarize": Definition(partial(uniform, exclude=("Invert", "Solarize")), nothing),
+BASELINES: dict[str, Baseline] = {
+    "none": Baseline(none, nothing),
+    "default": Baseline(empty, usual),
+    "uniform": Baseline(uniform, nothing),
+    "uniform-no-invert-solarize": Baseline(partial(uniform, exclude=("Invert", "Solarize")), nothing),
     **{
-        f"trivialaugment-{ranges}{suffix}": Definition(partial(trivialaugment, wide=ranges == "wide"), defaults)
+        f"trivialaugment-{ranges}{suffix}": Baseline(partial(trivialaugment, wide=ranges == "wide"), defaults)
         for ranges in ("ra", "wide")
         for suffix, defaults in (("", usual), ("-cifar", cifar), ("-imagenet", imagenet))
     },
-    "randaugment": Definition(partial(randaugment, n_ops=RANDAUGMENT[0], level=RANDAUGMENT[1]), usual),
-    "uniformaugment": Definition(uniformaugment, usual),
-    "domainbed": Definition(domainbed, domainbed_crop),
-    "autoaugment": Definition(learned_by_autoaugment, usual),
+    "randaugment": Baseline(partial(randaugment, n_ops=RANDAUGMENT[0], level=RANDAUGMENT[1]), usual),
+    "uniformaugment": Baseline(uniformaugment, usual),
+    "domainbed": Baseline(domainbed, domainbed_crop),
+    "autoaugment": Baseline(learned_by_autoaugment, usual),
 }
 FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
 
@@ -200,7 +200,7 @@ def from_policy(
         flip = policy.flip if isinstance(policy, Policy) else data.flip
     part: Sampler = policy
     if isinstance(policy, DeepAA):  # which flips where it drew a flip
-        part, flip = policy if flip else Changed(policy, without_flips), False
+        part, flip = policy if flip else Variant(policy, without_flips), False
     return assemble(name, (part,), policy_defaults(policy, data.image_size), data, flip, uniform_magnitudes)
 
 
@@ -213,7 +213,7 @@ def assemble(
     name: str, parts: Parts, defaults: Defaults, data: Dataset, flip: bool, uniform_magnitudes: bool
 ) -> Method:
     if uniform_magnitudes:
-        parts = tuple(Changed(part, samplers.uniform_magnitudes) for part in parts)
+        parts = tuple(Variant(part, samplers.uniform_magnitudes) for part in parts)
     return Method(
         name=name,
         parts=parts + defaults.parts,
@@ -225,7 +225,7 @@ def assemble(
     )
 
 
-def define(name: str) -> Definition:
+def define(name: str) -> Baseline:
     if name in BASELINES:
         return BASELINES[name]
     if numbers := re.fullmatch(r"uniform-(\d{1,3})", name, re.ASCII):
