@@ -23,7 +23,9 @@ from torch import Tensor
 
 from slackaug import Policy, __version__, rng
 from slackaug.augment import pil
-from slackaug.augment.apply import Parameters, Stage, branch_free, draw, grouped, paint_for
+from slackaug.augment.apply import Parameters, branch_free, draw, grouped
+from slackaug.augment.functional import paint_for
+from slackaug.augment.space import Stage
 from slackaug.runs import provenance
 
 Job = list[tuple[Callable, tuple]]  # what Pillow does to one image

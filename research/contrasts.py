@@ -28,7 +28,8 @@ import torch
 from torch import Tensor
 
 from slackaug import rng
-from slackaug.augment.policy import MAX_COMPOSED, MU_MAX, MU_MIN, Policy, magnitude_mask
+from slackaug.augment.policy import MU_MAX, MU_MIN, Policy, magnitude_mask
+from slackaug.augment.policy_file import MAX_COMPOSED
 from slackaug.auto import composing
 from slackaug.auto.stages import Learner
 from slackaug.config import presets

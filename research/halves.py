@@ -22,9 +22,9 @@ import numpy as np
 from scipy import stats
 
 from positions import load
-from slackaug.augment.apply import get_space
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import DISCARDED
+from slackaug.augment.transforms import get_space
 from slackaug.judge.candidates import label
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

@@ -13,8 +13,8 @@ import json
 
 import torch
 
-from slackaug.engine.gpu import norm_kernel
-from slackaug.engine.gpu.weight_gradient_kernel import channel_sums, launch
+from slackaug.engine.gpu import norms
+from slackaug.engine.gpu.weight_gradients import by_kernel, sums_by_kernel
 
 SHAPES = [(1, 32, 32), (1, 64, 16), (1, 128, 8), (8, 32, 32), (8, 64, 16), (8, 128, 8),
           (1, 160, 32), (1, 320, 16), (1, 640, 8)]  # fmt: skip # groups, channels, pixels
@@ -53,46 +53,46 @@ def measure(n_groups: int, n_channels: int, size: int) -> dict[str, tuple[float,
     for _ in range(n_sets):
         x, grad = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(2))
         x, grad = (value.contiguous(memory_format=torch.channels_last) for value in (x, grad))
-        sets.append((x, grad, norm_kernel.forward(x, weight, bias, None, n_groups, EPS, True)[1]))
+        sets.append((x, grad, norms.by_kernel(x, weight, bias, None, n_groups, EPS, True)[1]))
     found = {
-        "norm forward": (lambda x, g, m: norm_kernel.forward(x, weight, bias, None, n_groups, EPS, True), 3),
-        "norm backward": (lambda x, g, m: norm_kernel.backward(g, x, m, weight, bias, None, EPS, True), 5),
+        "norm forward": (lambda x, g, m: norms.by_kernel(x, weight, bias, None, n_groups, EPS, True), 3),
+        "norm backward": (lambda x, g, m: norms.back_by_kernel(g, x, m, weight, bias, None, None, EPS, True), 5),
         "norm, shortcut joined, forward": (
-            lambda x, g, m: norm_kernel.forward(x, weight, bias, g, n_groups, EPS, True),
+            lambda x, g, m: norms.by_kernel(x, weight, bias, g, n_groups, EPS, True),
             4,
         ),
         "norm, shortcut joined, backward": (
-            lambda x, g, m: norm_kernel.backward_joined(g, x, x, m, weight, bias, EPS),
+            lambda x, g, m: norms.back_by_kernel(g, x, m, weight, bias, x, None, EPS, True),
             7,
         ),
-        "channel sums": (lambda x, g, m: channel_sums(g, n_groups), 1),
+        "channel sums": (lambda x, g, m: sums_by_kernel(g, n_groups), 1),
     }
     if n_channels <= 128:
-        found["weight gradients"] = (lambda x, g, m: launch(g, x, n_groups, 3, 1, 1), 2)
+        found["weight gradients"] = (lambda x, g, m: by_kernel(g, x, n_groups, 3, 1, 1), 2)
     return {name: (microseconds(call, sets), n) for name, (call, n) in found.items()}
 
 
 def divide(programs: int | None, pixels: int, channels: int, warps: int) -> None:
     """Let the kernels be divided so."""
-    norm_kernel.TILE_P, norm_kernel.MAX_TILE_C = pixels, channels
+    norms.TILE_P, norms.MAX_TILE_C = pixels, channels
     if programs is not None:
-        norm_kernel.n_programs = lambda n_tiles: programs
+        norms.n_programs = lambda n_tiles: programs
 
     def __init__(self, x, n_groups):
         GRID(self, x, n_groups)
         self.tiles["num_warps"] = warps
 
-    norm_kernel.Grid.__init__ = __init__
+    norms.Grid.__init__ = __init__
 
 
-GRID = norm_kernel.Grid.__init__
+GRID = norms.Grid.__init__
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", type=int, nargs="*", default=[None])
-    parser.add_argument("--pixels", type=int, nargs="*", default=[norm_kernel.TILE_P])
-    parser.add_argument("--channels", type=int, nargs="*", default=[norm_kernel.MAX_TILE_C])
+    parser.add_argument("--pixels", type=int, nargs="*", default=[norms.TILE_P])
+    parser.add_argument("--channels", type=int, nargs="*", default=[norms.MAX_TILE_C])
     parser.add_argument("--warps", type=int, nargs="*", default=[4])
     given = parser.parse_args()
     for division in itertools.product(given.programs, given.pixels, given.channels, given.warps):

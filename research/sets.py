@@ -104,7 +104,7 @@ def describe(study: Path) -> dict[str, Any]:
         "seconds a search": [policy.learned["seconds"] for policy in policies],
         "model_lr": [note["model_lr"] for note in notes(study, calibrate.FILE)],
         "positions of what was learned": [len(policy.pi) for policy in learned],
-        "positions of the results": [composing.number_of(policy) for policy in policies],
+        "positions of the results": [policy.n_composed for policy in policies],
         "kept": [policy.learned.get("kept") for policy in policies],
         "composing": notes(study, composing.FILE),
         "confirmation": notes(study, confirm.FILE),

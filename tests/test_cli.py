@@ -12,7 +12,7 @@ from PIL import Image
 
 import slackaug
 from slackaug import Policy, cli
-from slackaug.augment.apply import SPACES
+from slackaug.augment.transforms import SPACES
 
 
 class Done(NamedTuple):

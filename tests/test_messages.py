@@ -20,8 +20,8 @@ import slackaug
 import tiny
 from slackaug import foreign
 from slackaug.augment import transforms
-from slackaug.augment.apply import get_space
 from slackaug.augment.policy import Policy
+from slackaug.augment.transforms import get_space
 from slackaug.data import Split, cache, packages
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import Options

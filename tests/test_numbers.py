@@ -11,8 +11,8 @@ import torch
 import slackaug
 import tiny
 from slackaug import models
-from slackaug.augment.apply import get_space
 from slackaug.augment.policy import MU_FILE_MIN, MU_MAX, MU_MIN, Policy, SmoothedUniform
+from slackaug.augment.transforms import get_space
 from slackaug.engine import ways
 from slackaug.methods import budget
 

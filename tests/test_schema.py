@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackaug import schema
-from slackaug.augment.apply import SPACES, Space, augment
+from slackaug.augment.apply import augment
 from slackaug.augment.policy import Policy, PolicyError
-from slackaug.augment.transforms import custom
+from slackaug.augment.space import Space
+from slackaug.augment.transforms import SPACES, custom
 from slackaug.rng import generator
 
 DOCUMENT = Policy.uniform("cifar").to_dict()

@@ -13,8 +13,10 @@ from torch.distributions import Categorical, kl_divergence
 
 import oracles
 from slackaug import rng
-from slackaug.augment.apply import SPACES, Composites, Space
+from slackaug.augment.apply import Composites
 from slackaug.augment.policy import CIFAR_MEAN, IMAGENET_STD, Policy, PolicyError, SmoothedUniform
+from slackaug.augment.space import Space
+from slackaug.augment.transforms import SPACES
 from slackaug.rng import generator
 
 MU = st.floats(0.1, 1.0) | st.sampled_from([0.1, 1.0])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import oracles
 from slackaug import rng
-from slackaug.augment import functional, prepare
+from slackaug.augment import prepare, resize
 from slackaug.augment.prepare import AS_STORED, Preparation
 
 
@@ -132,7 +132,7 @@ def test_resize_crop_is_pillows(data, height, width, out_height, out_width):
         box_width, box_height = data.draw(st.integers(1, width)), data.draw(st.integers(1, height))
         left, top = data.draw(st.integers(0, width - box_width)), data.draw(st.integers(0, height - box_height))
         boxes.append([left, top, box_width, box_height])
-    out = functional.resize_crop(images, torch.tensor(boxes, dtype=torch.int32), out_height, out_width)
+    out = resize.resize_crop(images, torch.tensor(boxes, dtype=torch.int32), out_height, out_width)
     for image, box, result in zip(images, boxes, out, strict=True):
         assert torch.equal(result, resized(image, box, out_height, out_width))
 
@@ -142,7 +142,7 @@ def test_resize_crop_at_the_papers_sizes(stored, seen):
     images = pictures(6, stored, stored)
     boxes = [[0, 0, stored, stored], [3, 1, stored - 9, stored - 2], [10, 20, 70, 60], [0, 5, 100, 105], [9, 9, 96, 96]]
     boxes.append([stored - 80, stored - 90, 80, 90])
-    out = functional.resize_crop(images, torch.tensor(boxes, dtype=torch.int32), seen, seen)
+    out = resize.resize_crop(images, torch.tensor(boxes, dtype=torch.int32), seen, seen)
     for image, box, result in zip(images, boxes, out, strict=True):
         assert torch.equal(result, resized(image, box, seen, seen))
 
@@ -154,14 +154,14 @@ def test_pillow_agrees_in_one_call(box):
     image = pictures(1, 256, 256)
     part = oracles.to_pil(image[0]).crop((left, top, left + width, top + height))
     expected = oracles.to_pixels(part.resize((224, 224), Image.Resampling.BICUBIC))
-    out = functional.resize_crop(image, torch.tensor([box], dtype=torch.int32), 224, 224)[0]
+    out = resize.resize_crop(image, torch.tensor([box], dtype=torch.int32), 224, 224)[0]
     assert torch.equal(out, expected)
 
 
 def test_the_area_is_uniform_and_the_aspect_within_bounds(monkeypatch):
     """A false alarm in 1e-6 of all seeds; the seed is fixed."""
     boxes = []
-    monkeypatch.setattr(functional, "resize_crop", lambda images, box, *_: boxes.append(box) or images)
+    monkeypatch.setattr(resize, "resize_crop", lambda images, box, *_: boxes.append(box) or images)
     images = torch.zeros(4000, 1, 256, 256, dtype=torch.uint8)
     prepare.resize_crop((224, 224), 0.08, margin=True).train(images, generator())
     left, top, width, height = boxes[0].double().unbind(1)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from slackaug.augment.apply import SPACES
 from slackaug.augment.samplers import All, Some
+from slackaug.augment.transforms import SPACES
 
 SPACE = SPACES["cifar"]
 LEVELS = torch.tensor([0.25, 0.5, 1.0], dtype=torch.float64)

@@ -234,20 +234,20 @@ AS_THEY_ARE = {3: 1.0, 2: 0.9, 1: 0.8, 0: 0.7}
 
 
 def test_none_are_composed_by_identity_alone(images, generator):
-    phi = composing.untouched(Policy.uniform("cifar"))
-    assert composing.number_of(phi) == 0
+    phi = Policy.uniform("cifar").with_composed(0)
+    assert phi.n_composed == 0
     assert set(phi.sample(200, generator).op.flatten().tolist()) == {phi.space.index("Identity")}
     assert torch.equal(slackaug.SlackAugment(replace(phi, flip=False))(images), images)
     again = Policy.from_dict(phi.to_dict())
-    assert composing.number_of(again) == 0
+    assert again.n_composed == 0
     for number in (1, 2):
-        assert composing.number_of(Policy.uniform("cifar", n_composed=number)) == number
-    assert composing.number_of(Policy.uniform(Policy.uniform("cifar").space.exclude("Identity"))) == 3
+        assert Policy.uniform("cifar", n_composed=number).n_composed == number
+    assert Policy.uniform(Policy.uniform("cifar").space.exclude("Identity")).n_composed == 3
 
 
 def test_rounds_then_start_from_one(tiny_npz, monkeypatch):
     data = load(str(tiny_npz))
-    monkeypatch.setattr(Learner, "tempered_loss", lambda self: AS_THEY_ARE[composing.number_of(self.phi)])
+    monkeypatch.setattr(Learner, "tempered_loss", lambda self: AS_THEY_ARE[self.phi.n_composed])
     found, given = Learner(config_of(data), data), Learner(config_of(data, n_composed=1), data)
     for learner in (found, given):
         for _ in learn.work(learner):
@@ -261,7 +261,7 @@ def test_rounds_then_start_from_one(tiny_npz, monkeypatch):
 @pytest.mark.parametrize(("loss", "strength"), [(0.6, 1.0), (0.75, 0.0)])
 def test_a_policy_has_to_do_better_than_images_as_they_are(loss, strength, tiny_npz, tmp_path, monkeypatch, command):
     def found(learner: Learner) -> float:
-        return loss if learner.state is not None else AS_THEY_ARE[composing.number_of(learner.phi)]
+        return loss if learner.state is not None else AS_THEY_ARE[learner.phi.n_composed]
 
     monkeypatch.setattr(Learner, "tempered_loss", found)
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null", confirm="true"))
@@ -275,7 +275,7 @@ def test_a_policy_has_to_do_better_than_images_as_they_are(loss, strength, tiny_
     assert ("to leave images as they are is the result" in said) == (strength == 0)
     assert "collapsed" not in said
     result = Policy.load(tmp_path / "run" / "policy.json")
-    assert composing.number_of(result) == (1 if strength else 0)
+    assert result.n_composed == (1 if strength else 0)
     assert result.learned["kept"] == strength
     assert ("Images stay as they are" in run_page.policy_text(result)) == (strength == 0)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -313,7 +313,7 @@ def test_what_is_not_kept_gives_way_to_the_best_number(tiny_npz, tmp_path, monke
 @pytest.mark.parametrize("best", [1, 2])
 def test_trials_before_rounds_from_three_can_be_taken_up_again(best, tiny_npz, monkeypatch):
     losses = {3: 1.0, 2: 0.9, 1: 0.8 if best == 1 else 2.0, 0: 3.0}
-    monkeypatch.setattr(Learner, "tempered_loss", lambda self: losses[composing.number_of(self.phi)])
+    monkeypatch.setattr(Learner, "tempered_loss", lambda self: losses[self.phi.n_composed])
     data = load(str(tiny_npz))
     whole = Learner(config_of(data, confirm="true", fewest_composed=3), data)
     states = [copy.deepcopy(whole.get_state()) for _ in whole.pretrain()]
@@ -332,7 +332,7 @@ def test_trials_before_rounds_from_three_can_be_taken_up_again(best, tiny_npz, m
 
 def test_a_trial_without_any_can_be_taken_up_again(tiny_npz, monkeypatch):
     data = load(str(tiny_npz))
-    monkeypatch.setattr(Learner, "tempered_loss", lambda self: AS_THEY_ARE[composing.number_of(self.phi)])
+    monkeypatch.setattr(Learner, "tempered_loss", lambda self: AS_THEY_ARE[self.phi.n_composed])
     whole = Learner(config_of(data, confirm="true"), data)
     states = [copy.deepcopy(whole.get_state()) for _ in whole.pretrain()]
     again = Learner(config_of(data, confirm="true"), data)
@@ -359,7 +359,7 @@ def test_a_trial_that_diverges_is_no_error_unless_all_do(tiny_npz, tmp_path, mon
 
     def broken(numbers):
         def judge_broken(self):
-            if composing.number_of(self.phi) in numbers:
+            if self.phi.n_composed in numbers:
                 self.fit.theta.fill_(math.nan)
             judge(self)
 
@@ -382,7 +382,7 @@ def test_a_trial_that_diverges_is_no_error_unless_all_do(tiny_npz, tmp_path, mon
 
 @pytest.mark.parametrize(("flip", "says"), [(True, "with mirror flips"), (False, "without mirror flips")])
 def test_a_policy_that_leaves_images_as_they_are_is_shown_so(flip, says, tmp_path, command):
-    composing.untouched(Policy.uniform("cifar", flip=flip)).save(tmp_path / "policy.json")
+    Policy.uniform("cifar", flip=flip).with_composed(0).save(tmp_path / "policy.json")
     found = command("show", tmp_path / "policy.json")
     assert f"images stay as they are, {says}" in found.stdout
     assert "an image out of" not in found.stdout

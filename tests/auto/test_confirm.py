@@ -13,7 +13,7 @@ import torch
 import slackaug
 import tiny
 from slackaug.augment.policy import MU_START, Policy
-from slackaug.auto import composing, confirm, learn
+from slackaug.auto import confirm, learn
 from slackaug.auto.confirm import Confirmation, at_strength
 from slackaug.auto.stages import Learner
 from slackaug.config import parse, presets
@@ -52,7 +52,7 @@ def test_where_nothing_is_kept_the_result_is_that_of_the_best_pre_training(numbe
     found = Confirmation(1.0, {1.0: 1.1}, number, 3)
     assert found.next_strength() is None  # half of the way would lead to three, which did worse
     result = found.kept(phi)
-    assert composing.number_of(result) == number
+    assert result.n_composed == number
     assert (result.mu == MU_START).all()
     if number:
         torch.testing.assert_close(result.probabilities, Policy.uniform("cifar", n_composed=number).probabilities)

@@ -25,8 +25,8 @@ from test_published import DOCUMENTS, FILES
 import slackaug
 import tiny
 from slackaug import cli
-from slackaug.augment.apply import get_space
 from slackaug.augment.policy import Policy
+from slackaug.augment.transforms import get_space
 from slackaug.commands import evaluate as evaluation
 from slackaug.config import parse, presets
 from slackaug.data import DataError, load

@@ -33,7 +33,6 @@ from slackaug import cli, models
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import stability
 from slackaug.auto import confirm, learn
-from slackaug.auto.composing import untouched
 from slackaug.commands import search as api
 from slackaug.commands import study
 from slackaug.config import parse, presets
@@ -366,7 +365,7 @@ UNIFORM = Policy.uniform("cifar")
             [
                 replace(UNIFORM, learned={"kept": 0.5}),
                 replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
-                replace(untouched(UNIFORM), learned={"kept": 0.0}),
+                replace(UNIFORM.with_composed(0), learned={"kept": 0.0}),
                 replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
             ],
             "is the result in 1 of 4 searches, as whole trainings decided; in 1 half of the way to it, "

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from slackaug import rng
-from slackaug.augment import apply
+from slackaug.augment.transforms import get_space
 from slackaug.data import DATASETS, load, shapes
 
 
@@ -57,7 +57,7 @@ def test_an_inverted_colour_is_one_of_the_opposite_class():
 
 def applied(images, name, strength):
     """One transformation, in its positive direction."""
-    transform = apply.get_space("domainnet")[name]
+    transform = get_space("domainnet")[name]
     return transform.kernel(images, torch.full((len(images),), float(strength), dtype=torch.float64))
 
 

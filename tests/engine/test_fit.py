@@ -221,7 +221,7 @@ def test_images_are_prepared_before_they_are_augmented():
     assert torch.equal(logits, predict(ours.model, ours.normalise, centre))
 
 
-@pytest.mark.parametrize("name", baselines.METHODS)
+@pytest.mark.parametrize("name", baselines.BASELINES)
 def test_every_baseline_trains(name):
     source = data.build("made up", TRAIN, TRAIN, ["a", "b", "c", "d"])
     method = baselines.baseline(name, source, space="cifar", flip=True)

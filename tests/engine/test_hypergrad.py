@@ -14,8 +14,10 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 import oracles
-from slackaug.augment.apply import SPACES, Composites, Space, augment
+from slackaug.augment.apply import Composites, augment
 from slackaug.augment.policy import Policy
+from slackaug.augment.space import Space
+from slackaug.augment.transforms import SPACES
 from slackaug.engine import passes
 from slackaug.engine.chance import Drawn, scalar
 from slackaug.methods import budget, rules, slack

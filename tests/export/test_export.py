@@ -13,8 +13,7 @@ from PIL import Image
 import exported
 import slackaug
 from slackaug import Policy, export
-from slackaug.augment.apply import get_space
-from slackaug.augment.transforms import TRANSFORMS, custom
+from slackaug.augment.transforms import TRANSFORMS, custom, get_space
 from slackaug.export import ExportError, sources
 from slackaug.export.fidelity import FIDELITY, TESTED
 

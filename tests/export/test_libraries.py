@@ -13,8 +13,8 @@ import exported
 import slackaug
 from slackaug import Policy
 from slackaug.augment import pil
-from slackaug.augment.apply import Parameters, get_space, on_pil
-from slackaug.augment.transforms import TRANSFORMS
+from slackaug.augment.apply import Parameters, on_pil
+from slackaug.augment.transforms import TRANSFORMS, get_space
 from slackaug.export.fidelity import FIDELITY, TESTED
 
 pytestmark = pytest.mark.exports

@@ -14,7 +14,7 @@ import exported
 import slackaug
 from slackaug import Policy
 from slackaug.augment import pil
-from slackaug.augment.apply import get_space
+from slackaug.augment.transforms import get_space
 from slackaug.export.fidelity import FIDELITY
 
 pytestmark = pytest.mark.exports

@@ -17,13 +17,16 @@ from torch import Tensor
 
 from slackaug import rng
 from slackaug.augment import apply
-from slackaug.augment.apply import Composites, Space
+from slackaug.augment.apply import Composites
 from slackaug.augment.formats import autoaugment, forms, published
 from slackaug.augment.formats.forms import FAST_AA, PBA, DeepAA, PBASchedule, SubPolicies, deepaa_transform
 from slackaug.augment.policy import Policy
+from slackaug.augment.samplers import Method
+from slackaug.augment.space import Space
+from slackaug.augment.transforms import SPACES
 from slackaug.data import Dataset, Split, build
 from slackaug.judge import baselines
-from slackaug.judge.baselines import METHODS, Method, baseline, from_policy
+from slackaug.judge.baselines import BASELINES, baseline, from_policy
 from slackaug.schema import PolicyError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "peer_policies"
@@ -83,7 +86,7 @@ def assert_uniform(values: Tensor, low: float, high: float) -> None:
 
 
 @pytest.mark.parametrize("dataset", [SMALL, LARGE], ids=["32", "96"])
-@pytest.mark.parametrize("name", [*METHODS, "randaugment-3-5"])
+@pytest.mark.parametrize("name", [*BASELINES, "randaugment-3-5"])
 def test_contract(name, dataset):
     made = method(name, dataset)
     assert (made.name, made.flip, made.mean, made.std) == (name, True, dataset.mean, dataset.std)
@@ -102,7 +105,7 @@ def test_contract(name, dataset):
     assert torch.equal(out, apply.augment(images, tau, torch.Generator().manual_seed(1), flip=True, fill=made.fill))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", BASELINES)
 def test_no_flip_overrides_every_default(name):
     made = method(name, flip=False)
     assert not made.flip
@@ -117,12 +120,12 @@ def test_none_flips_only():
 def test_a_uniform_policy_is_where_a_search_starts():
     ours, theirs = drawn(method("uniform"), 50), drawn(Policy.uniform("cifar"), 50)
     assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
-    assert method("uniform", space="domainnet").space.names == apply.SPACES["domainnet"].names
+    assert method("uniform", space="domainnet").space.names == SPACES["domainnet"].names
     for number in (1, 2, 5):
         ours, theirs = drawn(method(f"uniform-{number}"), 50), drawn(Policy.uniform("cifar", n_composed=number), 50)
         assert ours.op.shape == (50, number)
         assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
-    rest = set(apply.SPACES["cifar"].names) - {"Invert", "Solarize"}
+    rest = set(SPACES["cifar"].names) - {"Invert", "Solarize"}
     assert set(method("uniform-no-invert-solarize").space.names) == rest
 
 
@@ -285,9 +288,9 @@ def test_autoaugment_draws_its_own_sub_policies(dataset, table):
     tau = drawn(made, 500)
     names = made.space.names
     ops = {tuple(names[i] for i in row) for row in tau.op[:, :2].tolist()}
-    lines = table.splitlines()
-    assert len(lines) == 25
-    assert ops == {tuple(entry.split()[0] for entry in line.split(",")) for line in lines}
+    rows = autoaugment.rows(table)
+    assert len(rows) == 25
+    assert ops == {(first[0], second[0]) for first, second in rows}
     own, added = set(names[: len(forms.AUTOAUGMENT.space)]), names[len(forms.AUTOAUGMENT.space) :]
     assert own == set(forms.AUTOAUGMENT.space.names)
     assert added == CIFAR_DEFAULTS if dataset is SMALL else set(added) == JITTER
@@ -394,11 +397,8 @@ def test_uniform_magnitudes_are_the_methods_own_only():
 def test_files(tmp_path):
     ours, theirs = tmp_path / "policy.json", tmp_path / "aa.json"
     Policy.uniform("imagenet", flip=False).save(ours)
-    theirs.write_text(
-        json.dumps(
-            {"kind": "subpolicies (op,prob,level in [0,1])", "source": "x", "subpolicies": [[["Rotate", 1, 0.5]]]}
-        )
-    )
+    document = {"kind": "subpolicies (op,prob,level in [0,1])", "source": "x", "subpolicies": [[["Rotate", 1, 0.5]]]}
+    theirs.write_text(json.dumps(document))
     assert not method(f"file:{ours}").flip  # never switched on behind the policy's back
     assert method(f"file:{theirs}").flip
     assert not method(f"file:{theirs}", flip=False).flip
@@ -427,11 +427,10 @@ def test_published_files(path, dataset):
     ("name", "message"),
     [
         ("trivialaugment-wyde", "unknown baseline 'trivialaugment-wyde'; did you mean 'trivialaugment-wide'"),
-        ("randaugment-2", "did you mean 'randaugment'"),
+        ("randaugment-2", "unknown baseline 'randaugment-2'; did you mean 'randaugment'"),
         ("uniform-0", "expected uniform-K with K from 1 to 16 transformations"),
         ("uniform-17", "expected uniform-K with K from 1 to 16 transformations"),
         ("uniform-2-9", "unknown baseline 'uniform-2-9'"),
-        ("randaugment-2", "unknown baseline 'randaugment-2'"),
         ("randaugment-0-9", "N from 1 to 16 transformations at level M from 0 to 30"),
         ("randaugment-2-31", "N from 1 to 16 transformations at level M from 0 to 30"),
         ("", "unknown baseline ''; known: none, default"),

@@ -17,8 +17,10 @@ from torch import Tensor, nn
 
 import oracles
 from slackaug import data, models, rng
-from slackaug.augment.apply import SPACES, Parameters, Space, draw
+from slackaug.augment.apply import Parameters, draw
 from slackaug.augment.policy import Policy
+from slackaug.augment.space import Space
+from slackaug.augment.transforms import SPACES
 from slackaug.data import Batches, Split
 from slackaug.engine.chance import Chance
 from slackaug.engine.passes import Passes

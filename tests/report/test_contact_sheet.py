@@ -9,8 +9,7 @@ import torch
 from PIL import Image, PngImagePlugin
 
 from slackaug import Policy
-from slackaug.augment.apply import get_space
-from slackaug.augment.transforms import custom
+from slackaug.augment.transforms import custom, get_space
 from slackaug.report import contact_sheet
 
 

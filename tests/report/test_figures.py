@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import made_up
-from slackaug.augment.apply import SPACES, get_space
 from slackaug.augment.formats import published
 from slackaug.augment.policy import Policy
-from slackaug.augment.transforms import custom
+from slackaug.augment.transforms import SPACES, custom, get_space
 from slackaug.commands import figure as figure_command
 from slackaug.report import bars, charts, course, figures, history, pictures, pies, plots, scene, strength, svg
 from slackaug.runs.folders import RunError

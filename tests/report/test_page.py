@@ -95,7 +95,7 @@ def test_it_says_what_holds_a_round_to_its_anchor(tmp_path):
         assert ("The rate of re-training, 0.2, was found by trial" in page.render(folder)) is expected
 
 
-@pytest.mark.parametrize("name", [*baselines.METHODS, "randaugment-3-14", "slack"])
+@pytest.mark.parametrize("name", [*baselines.BASELINES, "randaugment-3-14", "slack"])
 def test_every_baseline_is_said_in_words(name):
     assert outcome.meaning(name)
     assert not outcome.meaning(f"file:{name}.json")

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
 
 import contrasts
 import effects
-from slackaug.augment.apply import get_space
 from slackaug.augment.policy import Policy
+from slackaug.augment.transforms import get_space
 
 NAMES = get_space("cifar").names
 COSTS = dict.fromkeys(NAMES, 0.0) | {"Equalize": -0.4, "TranslateX": 0.3}

@@ -11,8 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
 
 import halves
-from slackaug.augment.apply import get_space
 from slackaug.augment.policy import Policy
+from slackaug.augment.transforms import get_space
 
 SPACE = get_space("cifar")
 

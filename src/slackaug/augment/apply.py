@@ -1,11 +1,10 @@
-"""Which transformations a policy chooses from, and how a drawn composite is applied.
+"""How a drawn composite is applied.
 
 Axes: B images, L positions, N transformations of a space. `draw` settles all that chance decides; `grouped` and
 `branch_free` then execute the same parameters to the same pixels, and `on_pil` does so for one PIL image.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -13,104 +12,9 @@ from PIL import Image
 from torch import Generator, Tensor
 
 from .. import rng
-from ..schema import unknown
 from . import functional, pil
-from .transforms import STAGES, TRANSFORMS, Stage, Transform
-
-
-@dataclass(frozen=True)
-class Space:
-    """An ordered set of transformations with unique names."""
-
-    name: str
-    transforms: tuple[Transform, ...]
-
-    def __post_init__(self) -> None:
-        twice = {name for name in self.names if self.names.count(name) > 1}
-        if twice:
-            raise ValueError(f"the space {self.name!r} lists {', '.join(sorted(twice))} more than once")
-        if not self.transforms:
-            raise ValueError(f"the space {self.name!r} has no transformations")
-
-    def __len__(self) -> int:
-        return len(self.transforms)
-
-    def __iter__(self) -> Iterator[Transform]:
-        return iter(self.transforms)
-
-    def __getitem__(self, name: str) -> Transform:
-        return self.transforms[self.index(name)]
-
-    def __repr__(self) -> str:
-        return f"Space({self.name!r}: {', '.join(self.names)})"
-
-    @property
-    def names(self) -> list[str]:
-        return [transform.name for transform in self.transforms]
-
-    @property
-    def has_magnitude(self) -> Tensor:
-        """(N,) bool: false where a transformation is parameter-free."""
-        return torch.tensor([transform.span is not None for transform in self.transforms])
-
-    def index(self, name: str) -> int:
-        if name not in self.names:
-            raise ValueError(unknown("transformation", name, self.names))
-        return self.names.index(name)
-
-    def changed(self, candidates: tuple[Transform, ...]) -> "Space":
-        return Space(self.name.removesuffix("*") + "*", candidates)
-
-    def exclude(self, *names: str) -> "Space":
-        for name in names:
-            self.index(name)
-        return self.changed(tuple(t for t in self.transforms if t.name not in names))
-
-    def rerange(self, **spans: tuple[float, float]) -> "Space":
-        """The same space with other strengths at magnitudes 0 and 1, e.g. `rerange(Rotate=(0, 30))`."""
-        for name, span in spans.items():
-            if self[name].span is None:
-                raise ValueError(f"{name} has no magnitude, so it cannot be given a range")
-            if not isinstance(span, tuple):
-                raise ValueError(f"{name}: expected a range of two strengths, such as (0, 30), got {span!r}")
-        changed = (replace(t, span=spans[t.name]) if t.name in spans else t for t in self.transforms)
-        return self.changed(tuple(changed))
-
-    def add(self, *added: Transform) -> "Space":
-        for transform in added:
-            if not isinstance(transform, Transform):
-                raise TypeError(f"expected transformations, such as custom('Fog', fog), got {transform!r}")
-        return self.changed(self.transforms + added)
-
-
-# --- the spaces of the paper ------------------------------------------------------------------------------------------
-
-
-def space(name: str, transformations: str) -> Space:
-    return Space(name, tuple(TRANSFORMS[t] for t in transformations.split()))
-
-
-# The order is that of the published files.
-SPACES = {
-    s.name: s
-    for s in (
-        space("cifar", "ShearX ShearY TranslateX TranslateY Rotate AutoContrast Invert Equalize Solarize Posterize "
-              "Contrast Color Brightness Sharpness Cutout RandomCrop Identity"),
-        space("imagenet", "ShearX ShearY TranslateX TranslateY Rotate AutoContrast Invert Equalize Solarize Posterize "
-              "Contrast Color Brightness Sharpness Hue Cutout RandomResizeCrop Identity"),
-        space("domainnet", "ShearX ShearY TranslateX TranslateY Rotate AutoContrast Invert Equalize Grayscale Solarize "
-              "Posterize Contrast Color Brightness Sharpness Hue Cutout RandomResizeCrop RandomCrop Identity"),
-    )
-}  # fmt: skip
-
-
-def get_space(name: str) -> Space:
-    if name not in SPACES:
-        raise ValueError(unknown("space", name, list(SPACES)))
-    return SPACES[name]
-
-
-# --- from a drawn composite to pixels ---------------------------------------------------------------------------------
+from .branch_free import act_at
+from .space import STAGES, Space, Stage
 
 
 class Composites(NamedTuple):
@@ -168,7 +72,7 @@ def augment(
 
 
 def execute(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
-    """In the way that suits where the images are."""
+    """Apply the parameters in the way that is fastest where the images are."""
     if images.ndim != 4 or images.dtype != torch.uint8 or images.shape[1] not in (1, 3):
         raise ValueError(f"expected images (B, 1 or 3, H, W) uint8, got {tuple(images.shape)} {images.dtype}")
     on_host = images.device.type == "cpu" or not is_branch_free(parameters.composites.space)
@@ -186,12 +90,6 @@ def check_lengths(images: Tensor, parameters: Parameters) -> None:
         raise ValueError(f"got {n} composites for {len(images)} images; Composites.repeat shares one among several")
 
 
-def paint_for(fill: tuple[int, ...], channels: int) -> tuple[int, ...]:
-    """The colour for images of that many channels: a grey image is painted with the colour's luma."""
-    red, green, blue = fill
-    return fill if channels == 3 else (functional.luma(red, green, blue),)
-
-
 def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
     """Execute by transformation: at each position, the images that drew the same one go through its kernel together."""
     check_lengths(images, parameters)
@@ -201,7 +99,7 @@ def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 
     for stage in STAGES:
         if stage is Stage.LAST:
             images = functional.hflip(images, flip)
-        extra = (paint_for(fill, images.shape[1]),) if stage is Stage.LAST else ()
+        extra = (functional.paint_for(fill, images.shape[1]),) if stage is Stage.LAST else ()
         acting = torch.tensor([t.stage is stage and not t.changes_nothing for t in space], device=op.device)
         for k in range(op.shape[1] if acting.any() else 0):
             drawn = torch.where(active[:, k] & acting[op[:, k]], op[:, k], -1)  # (B,)
@@ -219,19 +117,8 @@ def grouped(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 
     return images
 
 
-class Choice(NamedTuple):
-    """What one transformation would do at one position, and which images drew it."""
-
-    transform: Transform
-    drawn: Tensor  # (B,) bool
-    argument: Tensor  # (B,) or (B, 4)
-
-
 def branch_free(
-    images: Tensor,
-    parameters: Parameters,
-    fill: tuple[int, ...] = (0, 0, 0),
-    act: Callable[..., Tensor] | None = None,
+    images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0), act: Callable[..., Tensor] | None = None
 ) -> Tensor:
     """Execute with static shapes and no question to the host: compute every choice, keep those that were drawn.
 
@@ -239,7 +126,7 @@ def branch_free(
     """
     check_lengths(images, parameters)
     (op, magnitude, active, space), u, flip = parameters
-    paint = paint_for(fill, images.shape[1])
+    paint = functional.paint_for(fill, images.shape[1])
     for stage in STAGES:
         if stage is Stage.LAST:
             images = functional.hflip(images, flip)
@@ -249,55 +136,11 @@ def branch_free(
     return images
 
 
-def act_at(
-    images: Tensor,
-    stage: Stage,
-    space: Space,
-    op: Tensor,
-    magnitude: Tensor,
-    active: Tensor,
-    u: Tensor,
-    paint: tuple[int, ...],
-) -> Tensor:
-    """One position: op, magnitude and active are (B,), u is (B, 4)."""
-    choices = [
-        Choice(t, active & (op == n), t.argument(magnitude, u, *images.shape[2:]))
-        for n, t in enumerate(space)
-        if t.stage is stage and not t.changes_nothing
-    ]
-    if stage is Stage.POSITION:
-        return apply_position(images, choices)
-    return keep_drawn(images, images, choices, *((paint,) if stage is Stage.LAST else ()))
-
-
-def apply_position(images: Tensor, choices: list[Choice]) -> Tensor:
-    """One pass for all warps and tone curves, for only one of them is not the identity; then the other kernels."""
-    matrix = functional.shift_matrix(*torch.zeros(2, len(images), dtype=torch.float64, device=images.device))
-    table = functional.ramp(images).flatten(2)
-    others = []
-    for choice in choices:
-        transform, drawn, argument = choice
-        if transform.matrix is not None:
-            matrix = torch.where(drawn[:, None], transform.matrix(argument, *images.shape[2:]), matrix)
-        elif transform.table is not None:
-            table = torch.where(drawn[:, None, None], transform.table(images, argument), table)
-        else:
-            others.append(choice)
-    return keep_drawn(images, functional.lookup(functional.affine(images, matrix), table), others)
-
-
-def keep_drawn(images: Tensor, out: Tensor, choices: list[Choice], *extra: tuple[int, ...]) -> Tensor:
-    """Put the kernels' results for `images` into `out`, where they were drawn."""
-    for transform, drawn, argument in choices:
-        out = torch.where(functional.per_image(drawn), transform.on_batch(images, argument, *extra), out)
-    return out
-
-
 def on_pil(image: Image.Image, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Image.Image:
     """Execute the parameters of one image with Pillow."""
     (op, magnitude, active, space), u, flip = parameters
     image = image.copy()
-    extra = {Stage.LAST: (paint_for(fill, pil.MODES[image.mode]),)}
+    extra = {Stage.LAST: (functional.paint_for(fill, pil.MODES[image.mode]),)}
     for stage in STAGES:
         if stage is Stage.LAST and flip.item():
             image = pil.hflip(image)

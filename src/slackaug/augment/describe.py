@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .apply import Space
-from .transforms import Transform
+from .space import Space, Transform
 
 
 class Row(NamedTuple):

@@ -5,20 +5,19 @@ gives Pillow's pixels exactly; where Pillow's arithmetic decides a pixel (fixed 
 repeated here step by step. Nothing here draws random numbers, loops over images or waits for the device.
 
 A warp is described by its matrix and a tone curve by its table, so that many can be chosen from per image and still be
-applied in one pass (see `spaces`).
+applied in one pass (see `branch_free`).
 """
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-SMALL_SIDE = 3600  # below it, 16.16 fixed point fits into 32 bits for all strengths that `elementary` allows
-RESIZE_BITS = 22  # Pillow's resize keeps filter weights in fixed point with this many bits
-BICUBIC_REACH = 2  # source pixels to either side of the bicubic kernel, when an image is enlarged
+SMALL_SIDE = 3600  # below it, 16.16 fixed point fits into 32 bits for all strengths that `transforms` allows
 
 
 def per_image(value: Tensor) -> Tensor:
@@ -39,9 +38,8 @@ def as_float32(x: Tensor) -> Tensor:
     return x.float().view(torch.int32).view(torch.float32).double()
 
 
-def materialise(x: Tensor) -> Tensor:
-    """The same tensor; a compiler computes it once here, instead of again for every pixel that reads it."""
-    return x.as_strided(x.shape, x.stride())
+def identity(images: Tensor, value: Tensor) -> Tensor:
+    return images
 
 
 # --- warps: an affine map from output to input pixels, nearest neighbour, black outside -------------------------------
@@ -100,24 +98,15 @@ def affine(images: Tensor, matrix: Tensor) -> Tensor:
     return torch.where(inside.unsqueeze(1), moved, 0)
 
 
-def shear_x(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, shear_x_matrix(value, *images.shape[2:]))
+def warp(matrix: Callable[[Tensor, int, int], Tensor], images: Tensor, argument: Tensor) -> Tensor:
+    return affine(images, matrix(argument, *images.shape[2:]))
 
 
-def shear_y(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, shear_y_matrix(value, *images.shape[2:]))
-
-
-def translate_x(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, translate_x_matrix(value, *images.shape[2:]))
-
-
-def translate_y(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, translate_y_matrix(value, *images.shape[2:]))
-
-
-def rotate(images: Tensor, value: Tensor) -> Tensor:
-    return affine(images, rotate_matrix(value, *images.shape[2:]))
+shear_x = partial(warp, shear_x_matrix)
+shear_y = partial(warp, shear_y_matrix)
+translate_x = partial(warp, translate_x_matrix)
+translate_y = partial(warp, translate_y_matrix)
+rotate = partial(warp, rotate_matrix)
 
 
 # --- tone curves: the new value of a pixel depends on its old value alone ---------------------------------------------
@@ -126,6 +115,10 @@ def rotate(images: Tensor, value: Tensor) -> Tensor:
 def lookup(images: Tensor, table: Tensor) -> Tensor:
     """Replace every pixel by the entry of its image's table (B, C, 256)."""
     return table.gather(2, images.flatten(2).long()).view_as(images)
+
+
+def by_table(table: Callable[[Tensor, Tensor], Tensor], images: Tensor, value: Tensor) -> Tensor:
+    return lookup(images, table(images, value))
 
 
 def ramp(like: Tensor) -> Tensor:
@@ -198,8 +191,7 @@ def contrast_table(images: Tensor, value: Tensor) -> Tensor:
     return blend(mean_grey(images), ramp(images), 1 + value).flatten(2)
 
 
-def contrast(images: Tensor, value: Tensor) -> Tensor:
-    return lookup(images, contrast_table(images, value))
+contrast = partial(by_table, contrast_table)
 
 
 def autocontrast_table(images: Tensor, value: Tensor) -> Tensor:
@@ -219,8 +211,7 @@ def autocontrast_table(images: Tensor, value: Tensor) -> Tensor:
     return torch.where(flat, levels.to(torch.uint8), stretched)
 
 
-def autocontrast(images: Tensor, value: Tensor) -> Tensor:
-    return lookup(images, autocontrast_table(images, value))
+autocontrast = partial(by_table, autocontrast_table)
 
 
 def histogram(images: Tensor) -> Tensor:
@@ -241,8 +232,7 @@ def equalize_table(images: Tensor, value: Tensor) -> Tensor:
     return torch.where(step == 0, levels, spread.clamp(max=255)).to(torch.uint8)
 
 
-def equalize(images: Tensor, value: Tensor) -> Tensor:
-    return lookup(images, equalize_table(images, value))
+equalize = partial(by_table, equalize_table)
 
 
 # --- colour mixes and the 3 x 3 filter --------------------------------------------------------------------------------
@@ -270,69 +260,6 @@ def sharpness(images: Tensor, value: Tensor) -> Tensor:
     return blend(torch.where(interior, smooth, levels), images, 1 + value)
 
 
-def hue(images: Tensor, value: Tensor) -> Tensor:
-    """Turn the hue by `value` of the circle, through Pillow's 8-bit HSV."""
-    if images.shape[1] == 1:
-        return images.clone()
-    turn = torch.trunc(per_image(value) * 255).to(torch.int32)[:, 0]  # (B, 1, 1) levels of the circle's 256
-    angle, saturation, lightness = hsv(images)
-    return rgb((angle + turn) & 255, saturation, lightness)
-
-
-# Where a hue falls exactly on level k, and bit k is set here, Pillow's float32 arithmetic ends just below it.
-# Found by comparing all colours with Pillow, which tests/test_transforms.py does again.
-FALLS_BELOW = 0x2222223232222222AAAAA000001111100000000000000FFFFFFFE
-
-
-def hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Pillow's convert("HSV"), in integers: three (B, H, W) int32."""
-    red, green, blue = images.int().unbind(1)
-    high = torch.maximum(torch.maximum(red, green), blue)
-    chroma = high - torch.minimum(torch.minimum(red, green), blue)
-    sextant = chroma.clamp(min=1)  # the circle has 6 of them
-    turn = torch.where(
-        red == high, green - blue, torch.where(green == high, 2 * sextant + blue - red, 4 * sextant + red - green)
-    )
-    turn = torch.where(turn < 0, turn + 6 * sextant, turn)
-    angle = whole(85 * turn, 2 * sextant)  # 255 levels for 6 sextants
-    is_exact = angle * 2 * sextant == 85 * turn
-    return angle - (is_exact & falls_below(angle)).int(), whole(255 * chroma, high.clamp(min=1)), high
-
-
-def falls_below(level: Tensor) -> Tensor:
-    """Bit `level` of FALLS_BELOW."""
-    word = torch.zeros_like(level)
-    for i in range(7):
-        bits = FALLS_BELOW >> 32 * i & 0xFFFFFFFF
-        word = torch.where(level >> 5 == i, bits - (bits >> 31 << 32), word)  # as a signed integer of 32 bits
-    return (word >> (level & 31)) & 1 == 1
-
-
-def whole(a: Tensor, b: Tensor | int) -> Tensor:
-    """a // b for a >= 0."""
-    return torch.div(a, b, rounding_mode="trunc")
-
-
-def rgb(angle: Tensor, saturation: Tensor, lightness: Tensor) -> Tensor:
-    """Pillow's convert("RGB") from HSV, in integers: (B, 3, H, W) uint8."""
-    rest = 6 * angle % 255  # of a sextant, in 255ths
-
-    def fall(amount: Tensor) -> Tensor:
-        """The lightness less `amount` / 255^2 of itself, rounded: never half-way."""
-        return whole(2 * lightness * (65025 - amount) + 65025, 130050)
-
-    v, p, q, t = lightness, fall(saturation * 255), fall(saturation * rest), fall(saturation * (255 - rest))
-    sector = whole(6 * angle, 255) % 6
-
-    def channel(lag: int) -> Tensor:
-        """Through the six sectors, red is v q p p t v; green and blue lag by 4 and 2."""
-        i = (sector + lag) % 6
-        rising_or_falling = torch.where(i == 1, q, t)
-        return torch.where((i == 0) | (i == 5), v, torch.where((i == 2) | (i == 3), p, rising_or_falling))
-
-    return torch.stack([channel(lag) for lag in (0, 4, 2)], 1).to(torch.uint8)
-
-
 # --- crops and masks: boxes (B, 4) in pixels --------------------------------------------------------------------------
 
 
@@ -341,14 +268,38 @@ def hflip(images: Tensor, flipped: Tensor) -> Tensor:
     return torch.where(per_image(flipped), images.flip(3), images)
 
 
+def stack_box(left: Tensor, top: Tensor, width: Tensor, height: Tensor) -> Tensor:
+    return torch.stack((left, top, width, height), -1).to(torch.int32)  # 4 x (B,) -> (B, 4)
+
+
+def crop_window(strength: Tensor, u: Tensor, height: int, width: int) -> Tensor:
+    """What is left after zero-padding by `strength` of the size on every side and cropping back at random."""
+    left, top = (
+        torch.floor(u[:, axis] * (2 * pad + 1)) - pad
+        for axis, pad in enumerate(((strength * width).round(), (strength * height).round()))
+    )
+    return stack_box(left, top, torch.full_like(left, width), torch.full_like(top, height))
+
+
+def cutout_window(strength: Tensor, u: Tensor, height: int, width: int) -> Tensor:
+    """A square with sides of `strength` times the width, its centre uniform in the image."""
+    side = (strength * width).round()
+    half = (side / 2).floor()
+    return stack_box(torch.floor(u[:, 0] * width) - half, torch.floor(u[:, 1] * height) - half, side, side)
+
+
 def crop_matrix(box: Tensor, height: int, width: int) -> Tensor:
     """The window `box` (B, 4), of the image's size and partly outside it, as a warp."""
     return shift_matrix(box[:, 0].double(), box[:, 1].double())
 
 
-def random_crop(images: Tensor, box: Tensor) -> Tensor:
-    """Zero-pad and crop back to size: `box` (B, 4) is left, top, width, height of the window."""
-    return affine(images, crop_matrix(box, *images.shape[2:]))
+random_crop = partial(warp, crop_matrix)  # zero-pad and crop back to size
+
+
+def paint_for(fill: tuple[int, ...], channels: int) -> tuple[int, ...]:
+    """The colour for images of that many channels: a grey image is painted with the colour's luma."""
+    red, green, blue = fill
+    return fill if channels == 3 else (luma(red, green, blue),)
 
 
 def cutout(images: Tensor, box: Tensor, fill: tuple[int, ...]) -> Tensor:
@@ -369,58 +320,3 @@ def crop(images: Tensor, left: Tensor, top: Tensor, height: int, width: int) -> 
     source = torch.where(inside, y * images.shape[3] + x, 0).flatten(2).expand(-1, images.shape[1], -1)
     window = images.flatten(2).gather(2, source).view(*images.shape[:2], height, width)
     return torch.where(inside, window, 0)
-
-
-def count_taps(length: int, size: int) -> int:
-    """Source pixels under the bicubic kernel when at most `length` of them become `size`."""
-    return 2 * math.ceil(BICUBIC_REACH * max(length / size, 1)) + 1
-
-
-def bicubic_taps(start: Tensor, extent: Tensor, size: int, n_taps: int) -> tuple[Tensor, Tensor]:
-    """Where `size` output pixels read a stretch [start, start + extent): indices and fixed-point weights.
-
-    A stretch that shrinks is smoothed by a kernel wider in proportion; `n_taps` is enough for the widest.
-    """
-    extent = extent.view(-1, 1, 1)
-    scale = divide(extent, size)  # (B, 1, 1)
-    widening = scale.clamp(min=1)
-    reach = BICUBIC_REACH * widening
-    centre = (torch.arange(size, device=start.device).view(-1, 1) + 0.5) * scale  # (B, size, 1)
-    first = (centre - reach + 0.5).to(torch.int32).clamp(min=0)
-    past = torch.minimum((centre + reach + 0.5).to(torch.int32), extent)
-    tap = first + torch.arange(n_taps, dtype=torch.int32, device=start.device)  # (B, size, taps)
-    x = ((tap - centre + 0.5) * divide(1, widening)).abs()
-    near, far = (1.5 * x - 2.5) * x * x + 1, (((x - 5) * x + 8) * x - 4) * -0.5
-    weight = torch.where(x < 1, near, far) * ((x < BICUBIC_REACH) & (tap < past))
-    # Normalised by a sum from left to right, and rounded half away from zero, as Pillow does.
-    weight = weight / weight.cumsum(-1)[..., -1:]
-    fixed = torch.trunc(weight * 2**RESIZE_BITS + torch.copysign(torch.full_like(weight, 0.5), weight))
-    index = start.view(-1, 1, 1) + torch.minimum(tap, extent - 1)
-    return materialise(index), materialise(fixed.to(torch.int32))  # 2 x (B, size, taps)
-
-
-def resample(images: Tensor, dim: int, start: Tensor, extent: Tensor, size: int) -> Tensor:
-    """Bring [start, start + extent) of one axis to `size` pixels."""
-    n_taps = count_taps(images.shape[dim], size)
-    index, weight = bicubic_taps(start, extent, size, n_taps)
-    per_pixel, out = [len(images), 1, 1, 1], list(images.shape)
-    per_pixel[dim] = out[dim] = size
-    total = torch.full(out, 1 << (RESIZE_BITS - 1), dtype=torch.int32, device=images.device)
-    for tap in range(n_taps):
-        source = index[..., tap].view(per_pixel).expand(out).long()
-        total = total + images.gather(dim, source) * weight[..., tap].view(per_pixel)
-    return (total >> RESIZE_BITS).clamp(0, 255).to(torch.uint8)
-
-
-def resize_crop(images: Tensor, box: Tensor, height: int, width: int) -> Tensor:
-    """Bring `box` (B, 4; left, top, width, height; inside the image) to a size, by Pillow's bicubic.
-
-    The width first: so does every Pillow before 13, which takes the height first where that shrinks more.
-    """
-    left, top, box_width, box_height = box.unbind(1)
-    return resample(resample(images, 3, left, box_width, width), 2, top, box_height, height)
-
-
-def random_resize_crop(images: Tensor, box: Tensor) -> Tensor:
-    """Enlarge `box` to the whole image."""
-    return resize_crop(images, box, *images.shape[2:])

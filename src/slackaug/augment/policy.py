@@ -3,12 +3,10 @@
 Axes: K positions, N transformations, n draws. Everything here is float64.
 """
 
-import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,18 +14,17 @@ import torch
 from torch import Generator, Tensor
 
 from .. import rng, schema
-from .._version import __version__
-from ..schema import PolicyError, expect, unknown
-from .apply import SPACES, Composites, Space, get_space
-from .transforms import TRANSFORMS, Transform, custom
+from ..schema import PolicyError
+from . import policy_file
+from .apply import Composites
+from .policy_file import MAX_COMPOSED, MU_FILE_MIN, MU_START, RGB, read_rgb
+from .space import Space
+from .transforms import get_space
 
-SCHEMA_VERSION = 1
-MU_START = 0.75
 MU_MIN, MU_MAX = 0.1, 1.0  # mu is clamped to this after each update of a search
-MU_FILE_MIN = 1e-3  # what a file may hold: below it the density has no meaning
-MAX_COMPOSED = 16
+IDENTITY = "Identity"
+NEVER = -690.0  # a logit whose probability is zero to all purposes
 EDGE = 0.9032  # the integral of phi(z)^2 / Phi(z)
-RGB = tuple[float, float, float]
 CIFAR = CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET = IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -94,8 +91,7 @@ class Policy:
         """Where a search starts: all equally likely. Mean and std, unless given, are CIFAR's or ImageNet's."""
         space = get_space(space) if isinstance(space, str) else space
         default_mean, default_std = CIFAR if space.name in ("cifar", "cifar*") else IMAGENET
-        if not isinstance(n_composed, int) or not 1 <= n_composed <= MAX_COMPOSED:
-            raise PolicyError(f"n_composed: expected an integer from 1 to {MAX_COMPOSED}, got {n_composed!r}")
+        n_composed = schema.integer(n_composed, "n_composed", 1, MAX_COMPOSED)
         mean = read_rgb(list(mean or default_mean), "mean", 0, 1)
         return cls(
             space=space,
@@ -148,26 +144,28 @@ class Policy:
         """The same policy with every mu multiplied, up to the full range."""
         return replace(self, mu=(self.mu * strength).clamp(max=MU_MAX))
 
-    # --- plain dictionaries and files ---------------------------------------------------------------------------------
+    @property
+    def can_compose_none(self) -> bool:
+        """Whether leaving images as they are is a choice, and not the only one."""
+        return IDENTITY in self.space.names and len(self.space) > 1
+
+    @property
+    def n_composed(self) -> int:
+        """How many transformations it composes; none where it leaves images as they are, and had a choice."""
+        if self.can_compose_none and (self.probabilities[:, self.space.index(IDENTITY)] == 1).all():
+            return 0
+        return len(self.pi)
+
+    def with_composed(self, k: int) -> Self:
+        """The uniform policy with k transformations; with none, images stay as they are but for mirror flips."""
+        pi = self.pi.new_zeros(k, len(self.space))
+        if k == 0:
+            pi = self.pi.new_full((1, len(self.space)), NEVER)
+            pi[:, self.space.index(IDENTITY)] = 0
+        return replace(self, pi=pi, mu=torch.full_like(self.mu, MU_START))
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "library_version": __version__,
-            "space": self.space.name,
-            "transformations": self.space.names,
-            "pi": self.probabilities.tolist(),
-            "mu": [m if t.span else None for m, t in zip(self.mu.tolist(), self.space, strict=True)],
-            "ranges": {t.name: list(t.span) if t.span else None for t in self.space},
-            "signed": [t.name for t in self.space if t.signed],
-            "sigma": self.sigma,
-            "flip": self.flip,
-            "fill": list(self.fill),
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "dataset": self.dataset,
-            "learned": self.learned,
-        }
+        return policy_file.to_document(vars(self))
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], transforms: Mapping[str, Any] | None = None) -> Self:
@@ -175,35 +173,15 @@ class Policy:
 
         `transforms` supplies a user's own transformations by name: a batched kernel, or what `custom` returned.
         """
-        expect(isinstance(document, Mapping), "policy", "an object", document)
-        check_keys(document)
-        space = read_space(document, transforms or {})
-        dataset, learned = document.get("dataset"), document.get("learned", {})
-        expect(isinstance(learned, dict), "learned", "an object", learned)
-        return cls(
-            space=space,
-            pi=read_pi(document["pi"], len(space)),
-            mu=read_mu(document["mu"], space),
-            sigma=schema.number(document["sigma"], "sigma", 1e-3, 1),
-            flip=schema.boolean(document["flip"], "flip"),
-            fill=tuple(schema.sequence(document["fill"], "fill", partial(schema.integer, low=0, high=255), 3, 3)),
-            mean=read_rgb(document["mean"], "mean", 0, 1),
-            std=read_rgb(document["std"], "std", 1e-6, 10),
-            dataset=None if dataset is None else schema.string(dataset, "dataset"),
-            learned=learned,
-        )
+        return cls(**policy_file.to_fields(document, transforms or {}))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], transforms: Mapping[str, Any] | None = None) -> Self:
-        document = schema.read_json(path)
-        try:
-            return cls.from_dict(document, transforms)
-        except PolicyError as error:
-            raise PolicyError(f"{path}: {error}") from None
+        return cls(**policy_file.load(path, transforms or {}))
 
     def dumps(self) -> str:
         """The text of its file."""
-        return dumps(self.to_dict())
+        return policy_file.dumps(self.to_dict())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         Path(path).write_text(self.dumps(), encoding="utf-8")
@@ -213,106 +191,3 @@ class Policy:
 def magnitude_mask(space: Space, device: torch.device) -> Tensor:
     """`space.has_magnitude` on a device, copied there once: a captured step must not wait for the host."""
     return space.has_magnitude.to(device)
-
-
-REQUIRED_KEYS = (
-    "schema_version", "space", "transformations", "pi", "mu", "ranges", "sigma", "flip", "fill", "mean", "std"
-)  # fmt: skip
-OPTIONAL_KEYS = ("library_version", "signed", "dataset", "learned")
-
-
-def check_keys(document: Mapping[str, Any]) -> None:
-    """The version first, for another version may have other keys."""
-    if "schema_version" not in document:
-        other = {"format", "kind"} & document.keys()
-        hint = "it looks like a published policy, which slackaug.load reads" if other else "is it a slackaug policy?"
-        raise PolicyError(f"schema_version: missing; {hint}")
-    version = schema.integer(document["schema_version"], "schema_version", 1, 10**9)
-    if version > SCHEMA_VERSION:
-        raise PolicyError(
-            f"schema_version: the file has version {version}, this slackaug ({__version__}) reads up to "
-            f"{SCHEMA_VERSION}; update slackaug"
-        )
-    schema.check_keys(document, REQUIRED_KEYS, OPTIONAL_KEYS)
-
-
-def read_space(document: Mapping[str, Any], transforms: Mapping[str, Any]) -> Space:
-    names = schema.sequence(document["transformations"], "transformations", schema.string)
-    if len(names) != len(set(names)):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise PolicyError(f"transformations: lists {', '.join(twice)} more than once")
-    ranges = document["ranges"]
-    expect(isinstance(ranges, dict) and ranges.keys() == set(names), "ranges", "one entry per transformation", ranges)
-    signed = schema.sequence(document["signed"], "signed", schema.string, 0) if "signed" in document else None
-    candidates = []
-    for i, name in enumerate(names):
-        where = f"transformations[{i}]"
-        base = transforms.get(name) or TRANSFORMS.get(name)
-        if base is None:
-            known = [*TRANSFORMS, *transforms]
-            raise PolicyError(
-                f"{where}: {unknown('transformation', name, known)} (your own go into transforms={{...}})"
-            )
-        if not isinstance(base, Transform):
-            base = custom(name, base, span=(0, 1) if ranges[name] else None)
-        span = ranges[name]
-        if base.span is None:
-            expect(span is None, f"ranges[{name!r}]", "null, for it has no magnitude", span)
-        else:
-            start, end = schema.sequence(span, f"ranges[{name!r}]", schema.number, 2, 2)
-            span = (start, end)
-        try:
-            candidates.append(
-                replace(base, name=name, span=span, signed=base.signed if signed is None else name in signed)
-            )
-        except ValueError as error:
-            raise PolicyError(f"ranges[{name!r}]: {error}") from None
-    for name in signed or ():
-        expect(name in names, "signed", "names of transformations", name)
-    try:
-        space = Space(schema.string(document["space"], "space"), tuple(candidates))
-    except ValueError as error:
-        raise PolicyError(f"transformations: {error}") from None
-    ours = SPACES.get(space.name)
-    return ours if ours == space else space  # one object: what was compiled for it serves this policy, too
-
-
-def read_pi(value: object, n: int) -> Tensor:
-    """K rows of n probabilities, as logits."""
-
-    def row(value: object, where: str) -> list[float]:
-        probabilities = schema.sequence(value, where, partial(schema.number, low=0, high=1), n, n)
-        total = math.fsum(probabilities)
-        if abs(total - 1) > 1e-6:
-            raise PolicyError(f"{where}: the probabilities sum to {total:.6f}, expected 1")
-        return probabilities
-
-    pi = torch.tensor(schema.sequence(value, "pi", row, 1, MAX_COMPOSED), dtype=torch.float64)
-    return pi.clamp(min=1e-300).log()  # zero stays zero to all purposes, with a finite logit
-
-
-def read_mu(value: object, space: Space) -> Tensor:
-    bounds = schema.sequence(value, "mu", lambda entry, where: entry, len(space), len(space))
-    mu = []
-    for i, (bound, transform) in enumerate(zip(bounds, space, strict=True)):
-        where = f"mu[{i}] ({transform.name})"
-        if transform.span is None:
-            expect(bound is None, where, "null, for it has no magnitude", bound)
-        mu.append(MU_START if transform.span is None else schema.number(bound, where, MU_FILE_MIN, 1))
-    return torch.tensor(mu, dtype=torch.float64)
-
-
-def read_rgb(value: object, where: str, low: float, high: float) -> RGB:
-    red, green, blue = schema.sequence(value, where, partial(schema.number, low=low, high=high), 3, 3)
-    return red, green, blue
-
-
-def dumps(document: dict[str, Any]) -> str:
-    """JSON with one line per entry and, in `pi`, per position: to be read by people and by `diff`."""
-
-    def line(value: Any) -> str:
-        if isinstance(value, list) and value and isinstance(value[0], list):
-            return "[\n  " + ",\n  ".join(line(row) for row in value) + "\n ]"
-        return json.dumps(value, allow_nan=False)
-
-    return "{\n " + ",\n ".join(f"{json.dumps(key)}: {line(value)}" for key, value in document.items()) + "\n}\n"

@@ -10,8 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import rng
-from . import functional
-from .transforms import resize_window
+from . import functional, resize
 
 SMALL_IMAGE = 64  # pixels; up to it, images are shown as they are stored
 PADDING = 1 / 8
@@ -47,8 +46,8 @@ class Preparation:
         assert self.size is not None
         if self.least_area is not None:
             area = self.least_area + (1 - self.least_area) * u[:, 0]
-            box = resize_window(area, u[:, 1:], images.shape[2], images.shape[3])  # (B, 4)
-            return functional.resize_crop(images, box, *self.size)
+            box = resize.resize_window(area, u[:, 1:], images.shape[2], images.shape[3])  # (B, 4)
+            return resize.resize_crop(images, box, *self.size)
         top, left = (
             (u[:, axis] * (have - seen + 2 * pad + 1)).floor().long() - pad
             for axis, (have, seen) in enumerate(zip(images.shape[2:], self.size, strict=True))
@@ -79,5 +78,5 @@ def padded_window(size: Size) -> Preparation:
 
 
 def resize_crop(size: Size, least_area: float, *, margin: bool | None) -> Preparation:
-    """RandomResizeCrop; the area is uniform from `least_area` to 1, the aspect as in `elementary.resize_window`."""
+    """RandomResizeCrop; the area is uniform from `least_area` to 1, the aspect as in `resize.resize_window`."""
     return Preparation(size=size, least_area=least_area, margin=margin)

@@ -1,17 +1,23 @@
-"""What methods are made of: ways to draw transformations that know nothing of each other.
+"""What a network is trained with: a `Method`, and the ways to draw transformations that it is made of.
 
 Axes: n draws, L positions, M levels.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Protocol
 
 import torch
 from torch import Generator, Tensor
 
 from .. import rng
-from .apply import Composites, Space
+from .apply import Composites
 from .formats.forms import RAND_FLIP
+from .policy_file import RGB
+from .prepare import Preparation
+from .space import Space
 
 
 class Sampler(Protocol):
@@ -53,32 +59,57 @@ class All:
         return Composites(op, u_magnitude, u_acts < self.chance, self.space)
 
 
+Change = Callable[[Composites, Generator | None], Composites]
+
+
 @dataclass(frozen=True, eq=False)
-class UniformMagnitudes:
+class Variant:
+    """The draws of another sampler, changed."""
+
+    part: Sampler
+    change: Change
+
+    @property
+    def space(self) -> Space:
+        return self.part.space
+
+    def sample(self, n: int, generator: Generator | None, progress: float = 0.0) -> Composites:
+        return self.change(self.part.sample(n, generator, progress), generator)
+
+
+def uniform_magnitudes(tau: Composites, generator: Generator | None) -> Composites:
     """The paper's ablation: the same transformations, each at a magnitude uniform in its range."""
+    return tau._replace(magnitude=rng.uniform(tuple(tau.op.shape), generator).to(tau.op.device))
 
-    part: Sampler
 
-    @property
+def without_flips(tau: Composites, generator: Generator | None) -> Composites:
+    """The flips that are a transformation of their own do not act."""
+    is_flip = torch.tensor([transform is RAND_FLIP for transform in tau.space])
+    return tau._replace(active=tau.active & ~is_flip[tau.op])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Method:
+    """What a network is trained with. The statistics are those of the data: one protocol for all methods."""
+
+    name: str
+    parts: tuple[Sampler, ...]  # drawn independently, and acting in this order
+    flip: bool
+    fill: tuple[int, ...]
+    mean: RGB
+    std: RGB
+    preparation: Preparation
+
+    @cached_property
     def space(self) -> Space:
-        return self.part.space
+        """The transformations of all parts, one after the other."""
+        return Space(self.name, tuple(transform for part in self.parts for transform in part.space))
 
     def sample(self, n: int, generator: Generator | None, progress: float = 0.0) -> Composites:
-        tau = self.part.sample(n, generator, progress)
-        return tau._replace(magnitude=rng.uniform(tuple(tau.op.shape), generator).to(tau.op.device))
-
-
-@dataclass(frozen=True, eq=False)
-class WithoutFlips:
-    """The same draws, but the flips that are a transformation of their own do not act."""
-
-    part: Sampler
-
-    @property
-    def space(self) -> Space:
-        return self.part.space
-
-    def sample(self, n: int, generator: Generator | None, progress: float = 0.0) -> Composites:
-        tau = self.part.sample(n, generator, progress)
-        is_flip = torch.tensor([transform is RAND_FLIP for transform in self.space])
-        return tau._replace(active=tau.active & ~is_flip[tau.op])
+        """One composite an image, its positions those of the parts in turn."""
+        drawn = [part.sample(n, generator, progress) for part in self.parts]
+        first = accumulate((len(part.space) for part in self.parts), initial=0)  # each part's index into the space
+        op = torch.cat([tau.op + i for tau, i in zip(drawn, first, strict=False)], 1)  # (n, L)
+        magnitude = torch.cat([tau.magnitude for tau in drawn], 1)
+        active = torch.cat([tau.active for tau in drawn], 1)
+        return Composites(op, magnitude, active, self.space)

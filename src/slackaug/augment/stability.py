@@ -1,7 +1,7 @@
 """Do several searches find the same policy? How alike policies of one space are, and the one that stands for all.
 
 Axes: S policies, K positions, N transformations. The figures of the published policies, the stability to beat, are in
-tests/test_stability.py.
+tests/augment/test_stability.py.
 """
 
 import math
@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..auto.composing import number_of, uniform
-from .apply import Space
 from .policy import Policy
+from .space import Space
 
 DISCARDED = ("Invert", "Solarize")  # what every search discards: they alone make policies look alike
 CHANCE = 0.25  # rounds that agree less may have found nothing: on random labels they agree by -0.04 to 0.04
@@ -87,7 +86,7 @@ def consensus(policies: Sequence[Policy]) -> Policy:
     dropped = [policy for policy in policies if not is_kept(policy)]
     learned = learned_together(policies)
     if len(kept) < len(dropped):
-        return replace(uniform(dropped[0], median_low(map(number_of, dropped))), learned=learned)
+        return replace(dropped[0].with_composed(median_low(policy.n_composed for policy in dropped)), learned=learned)
     n_positions = median_low(len(policy.pi) for policy in kept)
     log_pi = torch.stack([in_positions(policy, n_positions) for policy in kept])  # (S, K, N)
     mu = torch.stack([policy.mu.detach() for policy in kept])  # (S, N)
@@ -96,12 +95,12 @@ def consensus(policies: Sequence[Policy]) -> Policy:
 
 def is_kept(policy: Policy) -> bool:
     """Whether it is more than what a search starts from; where no search has said so, it is."""
-    return number_of(policy) > 0 and policy.learned.get("kept") != 0
+    return policy.n_composed > 0 and policy.learned.get("kept") != 0
 
 
 def learned_together(policies: Sequence[Policy]) -> dict[str, Any]:
     learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model")}
-    as_they_are = sum(not number_of(policy) for policy in policies)
+    as_they_are = sum(not policy.n_composed for policy in policies)
     return learned | {"searches": len(policies)} | ({"images as they are": as_they_are} if as_they_are else {})
 
 

@@ -11,22 +11,17 @@ better than the best number does (`confirm`).
 """
 
 import math
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ..augment.apply import Space
-from ..augment.policy import MU_START, Policy
 from ..files import finite_or_null
 
 FILE = "composing.json"  # of a run
 PAPER = 3
 LADDER = (0, 1, 2, 3, 5, 8)  # numbers that are tried: the paper's first, then downwards, and upwards if that is worse
-IDENTITY = "Identity"
-NEVER = -690.0  # a logit whose probability is zero to all purposes
 N_USUAL = 4  # trials at most, for estimates of time
 N_HALVINGS = 40
 SCALES = (-5.0, 5.0)  # logarithms between which the best scale of logits is looked for
@@ -73,32 +68,6 @@ class Composing(NamedTuple):
             for number, loss in sorted(self.losses.items())
         ]
         return {"n_composed": self.best, "n_positions": self.n_positions, "trials": trials}
-
-
-def uniform(phi: Policy, number: int) -> Policy:
-    """The policy of pre-training with so many transformations; with none, images stay as they are."""
-    if not number:
-        return untouched(phi)
-    return replace(phi, pi=phi.pi.new_zeros(number, len(phi.space)), mu=torch.full_like(phi.mu, MU_START))
-
-
-def untouched(phi: Policy) -> Policy:
-    """The policy that leaves images as they are, but for mirror flips."""
-    pi = phi.pi.new_full((1, len(phi.space)), NEVER)
-    pi[:, phi.space.index(IDENTITY)] = 0
-    return replace(phi, pi=pi, mu=torch.full_like(phi.mu, MU_START))
-
-
-def number_of(phi: Policy) -> int:
-    """How many transformations it composes; none where it leaves images as they are, and had a choice."""
-    if has_none(phi.space) and (phi.probabilities[:, phi.space.index(IDENTITY)] == 1).all():
-        return 0
-    return len(phi.pi)
-
-
-def has_none(space: Space) -> bool:
-    """Whether none at all is another policy than one or more."""
-    return IDENTITY in space.names and len(space) > 1
 
 
 def tempered_loss(logits: Tensor, labels: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from ..runs import folders, provenance, tensorboard
 from ..runs.ensemble import ALONE, Ensemble, Parted
 from ..runs.folders import Run
 from ..runs.progress import Display, Reading, Standing
-from . import calibrate, composing
+from . import calibrate
 from .calibrate import Calibration
 from .composing import Composing
 from .learn import Ending
@@ -207,7 +207,7 @@ def concluded(session: Session, opened: Opened, ending: Ending, caught: list[int
         advice = "; slackaug study says whether other splits find the same" if agreement < CHANCE else ""
         session.say(agreement_text(agreement) + advice)
     share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
-    if share < LOW_ENTROPY and composing.number_of(policy):
+    if share < LOW_ENTROPY and policy.n_composed:
         advice = "a lower search.policy_lr or a higher search.kl_weight"
         if config.search.kl_budget is not None:
             advice = f"a lower search.kl_budget than {config.search.kl_budget:g}"

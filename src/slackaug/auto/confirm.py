@@ -11,9 +11,9 @@ had is the result.
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..augment.policy import MU_MAX, MU_MIN, MU_START, Policy
+from ..augment.policy import MU_MAX, MU_MIN, Policy
+from ..augment.policy_file import MU_START
 from ..files import finite_or_null
-from .composing import uniform
 
 FILE = "confirmation.json"  # of a run
 MARGIN = 0.02  # of the loss, by which it must be lower: of the size of what trainings differ by for their seed alone
@@ -55,7 +55,7 @@ class Confirmation(NamedTuple):
 
     def kept(self, phi: Policy) -> Policy:
         """What is left of a policy."""
-        return at_strength(phi) if self.is_kept else uniform(phi, self.n_composed)
+        return at_strength(phi) if self.is_kept else phi.with_composed(self.n_composed)
 
 
 def at_strength(phi: Policy, strength: float = 1.0) -> Policy:

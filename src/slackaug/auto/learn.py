@@ -18,7 +18,7 @@ from ..engine.fit import Diverged
 from ..methods import slack
 from ..runs.folders import POLICY, Run
 from ..runs.progress import Standing
-from . import composing, steps
+from . import steps
 from .stages import Problem, Search, Stage, take_one
 from .steps import Steps
 
@@ -198,7 +198,7 @@ def metrics(standing: Standing) -> dict[str, Any]:
         "train_loss": standing.train_loss.item(),
     }
     if not standing.round:
-        found["n_composed"] = composing.number_of(standing.phi)  # of which several may be tried
+        found["n_composed"] = standing.phi.n_composed  # of which several may be tried
     if standing.val_loss is not None:
         found["val_loss"] = standing.val_loss.item()
         found["entropy"] = standing.phi.entropy().tolist()

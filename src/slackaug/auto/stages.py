@@ -14,8 +14,8 @@ from torch import Generator, Tensor
 
 from .. import models, rng
 from ..augment import prepare
-from ..augment.apply import get_space
 from ..augment.policy import Policy
+from ..augment.transforms import get_space
 from ..config.presets import RunConfig
 from ..data import Dataset, Split, dividing
 from ..data.rows import repeated
@@ -169,7 +169,7 @@ class Pretrain:
 
     def __init__(self, problem: Problem):
         self.problem, self.phi, config = problem, problem.phi, problem.config
-        least = 0 if composing.has_none(self.phi.space) else 1
+        least = 0 if self.phi.can_compose_none else 1
         self.composing = Composing({}, least, config.fewest_composed) if config.n_composed is None else None
         self.first = problem.weights() if self.composing is not None or config.confirm else None
         self.fit = problem.make_fit(self.phi)
@@ -191,7 +191,7 @@ class Pretrain:
 
     def judge(self, before: Composing) -> Composing:
         """Compare this training with those before it; then to the next one, or back to where rounds start."""
-        number = composing.number_of(self.phi)
+        number = self.phi.n_composed
         found = before._replace(losses=before.losses | {number: self.problem.tempered_loss(self.fit)})
         if found.n_positions == number:
             self.theta_0 = self.problem.weights()
@@ -219,7 +219,7 @@ class Pretrain:
 
     def compose(self, number: int, start: Weights) -> None:
         """A uniform policy with so many transformations in a composite, and a network with these weights."""
-        self.phi = composing.uniform(self.phi, number)
+        self.phi = self.phi.with_composed(number)
         self.problem.model.load_state_dict(start)
 
     @property
@@ -232,7 +232,7 @@ class Pretrain:
         state: dict[str, Any] = {
             "is_done": self.is_done,
             "loss": self.loss,
-            "n_composed": composing.number_of(self.phi),
+            "n_composed": self.phi.n_composed,
         }
         state |= {} if self.first is None else {"first": self.first}
         state |= {} if self.theta_0 is None else {"theta_0": self.theta_0}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from ..augment.apply import SPACES
-from ..augment.policy import MAX_COMPOSED
+from ..augment.policy_file import MAX_COMPOSED
 from ..augment.prepare import SMALL_IMAGE
+from ..augment.transforms import SPACES
 from ..data import Dataset, load
 from ..data.options import Progress
 from ..engine.fit import FitConfig

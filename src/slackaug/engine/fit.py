@@ -15,8 +15,8 @@ from .. import rng
 from ..augment.apply import Composites, Parameters, draw, execute
 from ..augment.policy import Policy
 from ..augment.prepare import AS_STORED, Preparation
+from ..augment.samplers import Method
 from ..data import Batches, Split
-from ..judge.baselines import Method
 from .passes import Normalise, clip, flatten_, one_pass, trainable
 
 

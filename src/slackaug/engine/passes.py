@@ -15,8 +15,8 @@ from .. import rng
 from ..augment.apply import Composites, Parameters, execute
 from ..augment.policy import Policy
 from ..augment.prepare import AS_STORED, Preparation
+from ..augment.samplers import Method
 from ..data import Split
-from ..judge.baselines import Method
 from .chance import Drawn
 from .state import Step
 

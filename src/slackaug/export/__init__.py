@@ -8,7 +8,8 @@ from pathlib import Path
 from .. import schema
 from ..augment.formats.published import find_slack, policy_file
 from ..augment.policy import Policy
-from ..augment.transforms import TRANSFORMS, Transform
+from ..augment.space import Transform
+from ..augment.transforms import TRANSFORMS
 from ..files import write_atomically
 from . import fidelity, text
 from .fidelity import FIDELITY

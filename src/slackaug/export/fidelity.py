@@ -1,6 +1,6 @@
 """How near an exported file comes to this package's pixels, transformation by transformation.
 
-`tests/test_export_libraries.py` holds every line against the real library, on noise and on smooth images of several
+`tests/export/test_libraries.py` holds every line against the real library, on noise and on smooth images of several
 sizes, in colour and grey, at six magnitudes.
 """
 

@@ -5,6 +5,7 @@ Nothing is imported: modules are read as text, so a skeleton for a library can b
 
 import ast
 import builtins
+import re
 import sys
 from collections.abc import Collection, Mapping
 from functools import lru_cache
@@ -29,6 +30,7 @@ class Module(NamedTuple):
 
     defined: dict[str, Definition]
     own: dict[str, str]  # names that come from other modules of this package, and from which
+    modules: dict[str, str]  # imported modules of this package: their paths
     foreign: dict[str, tuple[str, str, str]]  # other imported names: (module or "", name, alias)
     docstring: str
 
@@ -39,17 +41,19 @@ def read(module: str) -> Module:
     path = PACKAGE / f"{module}.py"
     source = path.read_text(encoding="utf-8")
     tree = ast.parse(source, str(path))
-    found = Module({}, {}, {}, ast.get_docstring(tree) or "")
+    found = Module({}, {}, {}, {}, ast.get_docstring(tree) or "")
     for node in tree.body:
         if isinstance(node, ast.Import):
             found.foreign.update(
                 {alias.asname or alias.name: ("", alias.name, alias.asname or "") for alias in node.names}
             )
         elif isinstance(node, ast.ImportFrom) and node.level:
-            folder = Path(module).parents[node.level - 1]
-            found.own.update(
-                {alias.name: str(folder.joinpath(*(node.module or "").split("."))) for alias in node.names}
-            )
+            origin = Path(module).parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for alias in node.names:
+                if (PACKAGE / origin).is_dir():
+                    found.modules[alias.name] = str(origin / alias.name)
+                else:
+                    found.own[alias.name] = str(origin)
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 found.foreign[alias.asname or alias.name] = (node.module or "", alias.name, alias.asname or "")
@@ -86,6 +90,20 @@ def used(node: ast.AST) -> set[str]:
     if isinstance(node, ast.FunctionDef):
         local |= {leaf.id for leaf in names if isinstance(leaf.ctx, ast.Store)}
     return {leaf.id for leaf in names if isinstance(leaf.ctx, ast.Load)} - local - set(dir(builtins))
+
+
+def members(node: ast.AST, modules: Mapping[str, str]) -> set[tuple[str, str]]:
+    """What a definition takes from other modules of this package, as in `functional.rotate`."""
+    return {
+        (modules[leaf.value.id], leaf.attr)
+        for leaf in ast.walk(node)
+        if isinstance(leaf, ast.Attribute) and isinstance(leaf.value, ast.Name) and leaf.value.id in modules
+    }
+
+
+def without(modules: Collection[str], text: str) -> str:
+    """The text where all that it takes from them stands beside it."""
+    return re.sub(rf"\b({'|'.join(modules)})\.(?=\w)", "", text) if modules else text
 
 
 def table(definition: Definition, names: Collection[str]) -> tuple[str, list[ast.expr]]:
@@ -130,9 +148,12 @@ class Cutting:
         place = (module, definition.line)
         if place not in self.texts:
             assert self.origin.setdefault(name, place) == place, f"{name} is defined twice"
-            self.texts[place], parts = self.take(name, definition)
-            for other in sorted(set().union(*map(used, parts))):
+            text, parts = self.take(name, definition)
+            self.texts[place] = without(found.modules, text)
+            for other in sorted(set().union(*map(used, parts)) - found.modules.keys()):
                 self.need(module, other)
+            for origin, other in sorted(set().union(*(members(part, found.modules) for part in parts))):
+                self.need(origin, other)
         return None
 
     def take(self, name: str, definition: Definition) -> tuple[str, list[ast.AST]]:

@@ -5,7 +5,7 @@ import textwrap
 from .. import schema
 from .._version import __version__
 from ..augment import describe
-from ..augment.apply import paint_for
+from ..augment.functional import paint_for
 from ..augment.policy import Policy
 from . import fidelity
 from .fidelity import TESTED

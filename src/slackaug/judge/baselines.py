@@ -1,29 +1,28 @@
-"""Every method that a policy is compared with, by name: what it draws for each image, and what it adds by default.
+"""Every baseline that a policy is compared with, by name: what it draws for each image, and what it adds by default.
 
-A method is made of parts that act one after the other: its own, then its defaults (crop, colour jitter), the mirror
+Its method is made of parts that act one after the other: its own, then its defaults (crop, colour jitter), the mirror
 flip, and Cutout last. Axes: n draws, L positions, M levels. Departures from the methods' own code:
 docs/science/fidelity.md.
 """
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import accumulate
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Generator
 
-from ..augment import prepare
-from ..augment.apply import Composites, Space, get_space
+from ..augment import prepare, samplers
 from ..augment.formats import autoaugment, forms, published
 from ..augment.formats.forms import ENHANCERS, FAST_AA, WARPS, DeepAA
 from ..augment.formats.published import AnyPolicy
-from ..augment.policy import MAX_COMPOSED, RGB, Policy
+from ..augment.policy import Policy
+from ..augment.policy_file import MAX_COMPOSED
 from ..augment.prepare import SMALL_IMAGE, Preparation, Size
-from ..augment.samplers import All, Sampler, Some, UniformMagnitudes, WithoutFlips
-from ..augment.transforms import TRANSFORMS, Transform
+from ..augment.samplers import All, Method, Sampler, Some, Variant, without_flips
+from ..augment.space import Space, Transform
+from ..augment.transforms import TRANSFORMS, get_space
 from ..data import Dataset
 from ..schema import unknown
 
@@ -31,33 +30,6 @@ TOP_LEVEL = 30  # of TrivialAugment and RandAugment: 31 levels, from 0
 RANDAUGMENT = 2, 9  # N and M
 FILE = "file:"
 VERSION = 1  # of the definitions: raise it when one changes, and earlier results are not taken for its own
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Method:
-    """What a network is trained with. The statistics are those of the data: one protocol for all methods."""
-
-    name: str
-    parts: tuple[Sampler, ...]  # drawn independently, and acting in this order
-    flip: bool
-    fill: tuple[int, ...]
-    mean: RGB
-    std: RGB
-    preparation: Preparation
-
-    @cached_property
-    def space(self) -> Space:
-        """The transformations of all parts, one after the other."""
-        return Space(self.name, tuple(transform for part in self.parts for transform in part.space))
-
-    def sample(self, n: int, generator: Generator | None, progress: float = 0.0) -> Composites:
-        """One composite an image, its positions those of the parts in turn."""
-        drawn = [part.sample(n, generator, progress) for part in self.parts]
-        first = accumulate((len(part.space) for part in self.parts), initial=0)  # each part's index into the space
-        op = torch.cat([tau.op + i for tau, i in zip(drawn, first, strict=False)], 1)  # (n, L)
-        magnitude = torch.cat([tau.magnitude for tau in drawn], 1)
-        active = torch.cat([tau.active for tau in drawn], 1)
-        return Composites(op, magnitude, active, self.space)
 
 
 # --- defaults ---------------------------------------------------------------------------------------------------------
@@ -178,25 +150,25 @@ def domainbed(size: Size, space: Space) -> Parts:
     return (jitter(0.3, hue=0.3), All(space=Space("grey", (TRANSFORMS["Grayscale"],)), chance=0.1))
 
 
-class Definition(NamedTuple):
+class Baseline(NamedTuple):
     parts: Callable[[Size, Space], Parts]  # of the size of the images and SLACK's space
     defaults: Callable[[Size], Defaults]
 
 
-METHODS: dict[str, Definition] = {
-    "none": Definition(none, nothing),
-    "default": Definition(empty, usual),
-    "uniform": Definition(uniform, nothing),
-    "uniform-no-invert-solarize": Definition(partial(uniform, exclude=("Invert", "Solarize")), nothing),
+BASELINES: dict[str, Baseline] = {
+    "none": Baseline(none, nothing),
+    "default": Baseline(empty, usual),
+    "uniform": Baseline(uniform, nothing),
+    "uniform-no-invert-solarize": Baseline(partial(uniform, exclude=("Invert", "Solarize")), nothing),
     **{
-        f"trivialaugment-{ranges}{suffix}": Definition(partial(trivialaugment, wide=ranges == "wide"), defaults)
+        f"trivialaugment-{ranges}{suffix}": Baseline(partial(trivialaugment, wide=ranges == "wide"), defaults)
         for ranges in ("ra", "wide")
         for suffix, defaults in (("", usual), ("-cifar", cifar), ("-imagenet", imagenet))
     },
-    "randaugment": Definition(partial(randaugment, n_ops=RANDAUGMENT[0], level=RANDAUGMENT[1]), usual),
-    "uniformaugment": Definition(uniformaugment, usual),
-    "domainbed": Definition(domainbed, domainbed_crop),
-    "autoaugment": Definition(learned_by_autoaugment, usual),
+    "randaugment": Baseline(partial(randaugment, n_ops=RANDAUGMENT[0], level=RANDAUGMENT[1]), usual),
+    "uniformaugment": Baseline(uniformaugment, usual),
+    "domainbed": Baseline(domainbed, domainbed_crop),
+    "autoaugment": Baseline(learned_by_autoaugment, usual),
 }
 FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
 
@@ -205,7 +177,7 @@ FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
 
 
 def baseline(name: str, data: Dataset, *, space: str | Space, flip: bool, uniform_magnitudes: bool = False) -> Method:
-    """A method of METHODS, uniform-K, randaugment-N-M, or file:PATH with a policy in any format that is known.
+    """A method of BASELINES, uniform-K, randaugment-N-M, or file:PATH with a policy in any format that is known.
 
     `space` is SLACK's, for the uniform ones. `flip=False` switches off every mirror flip; True leaves a policy of SLACK
     as its file says.
@@ -224,15 +196,12 @@ def from_policy(
     policy: AnyPolicy, name: str, data: Dataset, *, flip: bool | None, uniform_magnitudes: bool = False
 ) -> Method:
     """A policy with the defaults of its method. `flip=None`: as SLACK's policy says, or else as the data allows."""
-    defaults = policy_defaults(policy, data.image_size)
-    if isinstance(policy, Policy):
-        flip = policy.flip if flip is None else flip
-        return assemble(name, (policy,), defaults, data, flip, uniform_magnitudes)
-    flip = data.flip if flip is None else flip
+    if flip is None:
+        flip = policy.flip if isinstance(policy, Policy) else data.flip
+    part: Sampler = policy
     if isinstance(policy, DeepAA):  # which flips where it drew a flip
-        part = policy if flip else WithoutFlips(policy)
-        return assemble(name, (part,), defaults, data, False, uniform_magnitudes)
-    return assemble(name, (policy,), defaults, data, flip, uniform_magnitudes)
+        part, flip = policy if flip else Variant(policy, without_flips), False
+    return assemble(name, (part,), policy_defaults(policy, data.image_size), data, flip, uniform_magnitudes)
 
 
 def policy_defaults(policy: AnyPolicy, size: Size) -> Defaults:
@@ -244,7 +213,7 @@ def assemble(
     name: str, parts: Parts, defaults: Defaults, data: Dataset, flip: bool, uniform_magnitudes: bool
 ) -> Method:
     if uniform_magnitudes:
-        parts = tuple(UniformMagnitudes(part) for part in parts)
+        parts = tuple(Variant(part, samplers.uniform_magnitudes) for part in parts)
     return Method(
         name=name,
         parts=parts + defaults.parts,
@@ -256,14 +225,14 @@ def assemble(
     )
 
 
-def define(name: str) -> Definition:
-    if name in METHODS:
-        return METHODS[name]
+def define(name: str) -> Baseline:
+    if name in BASELINES:
+        return BASELINES[name]
     if numbers := re.fullmatch(r"uniform-(\d{1,3})", name, re.ASCII):
         n_composed = int(numbers[1])
         if not 1 <= n_composed <= MAX_COMPOSED:
             raise ValueError(f"{name}: expected uniform-K with K from 1 to {MAX_COMPOSED} transformations")
-        return METHODS["uniform"]._replace(parts=partial(uniform, n_composed=n_composed))
+        return BASELINES["uniform"]._replace(parts=partial(uniform, n_composed=n_composed))
     if numbers := re.fullmatch(r"randaugment-(\d{1,3})-(\d{1,3})", name, re.ASCII):
         n_ops, level = int(numbers[1]), int(numbers[2])
         if not 1 <= n_ops <= MAX_COMPOSED or level > TOP_LEVEL:
@@ -271,8 +240,8 @@ def define(name: str) -> Definition:
                 f"{name}: expected randaugment-N-M with N from 1 to {MAX_COMPOSED} transformations at level M from 0 "
                 f"to {TOP_LEVEL}"
             )
-        return METHODS["randaugment"]._replace(parts=partial(randaugment, n_ops=n_ops, level=level))
-    raise ValueError(unknown("baseline", name, [*METHODS, *FORMS]))
+        return BASELINES["randaugment"]._replace(parts=partial(randaugment, n_ops=n_ops, level=level))
+    raise ValueError(unknown("baseline", name, [*BASELINES, *FORMS]))
 
 
 def margin(name: str, size: int) -> bool | None:

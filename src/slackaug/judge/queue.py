@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from .. import models, rng
-from ..augment.apply import get_space
 from ..augment.policy import Policy
+from ..augment.transforms import get_space
 from ..config import presets
 from ..data import Dataset, count_duplicates
 from ..engine import weights

@@ -21,9 +21,10 @@ from safetensors.torch import save as to_safetensors
 from torch import nn
 
 from .. import __version__, models, rng
-from ..augment.apply import get_space
 from ..augment.formats.forms import DeepAA, PBASchedule, SubPolicies
 from ..augment.policy import Policy
+from ..augment.samplers import Method
+from ..augment.transforms import get_space
 from ..auto.learn import timed
 from ..config import parse
 from ..config.presets import DataConfig
@@ -133,7 +134,7 @@ def data_digest(data: Dataset) -> str:
     return digest(repr((fingerprint(data.test), data.mean, data.std, data.flip)))
 
 
-def method_and_data(trial: Trial) -> tuple[baselines.Method, Dataset]:
+def method_and_data(trial: Trial) -> tuple[Method, Dataset]:
     """What to train with, and the images as this method wants them stored (the paper's table of pre-processing)."""
     data = trial.protocol.data
     found = dataset(data)
@@ -210,7 +211,7 @@ def network(trial: Trial, data: Dataset) -> nn.Module:
     return model
 
 
-def begin(trial: Trial, method: baselines.Method, data: Dataset, train: Split) -> Fit:
+def begin(trial: Trial, method: Method, data: Dataset, train: Split) -> Fit:
     return ways.make_fit(
         "evaluate",
         network(trial, data).to(trial.device),
@@ -222,7 +223,7 @@ def begin(trial: Trial, method: baselines.Method, data: Dataset, train: Split) -
     )
 
 
-def augmentation(trial: Trial, data: Dataset) -> baselines.Method:
+def augmentation(trial: Trial, data: Dataset) -> Method:
     protocol = trial.protocol
     flip = data.flip if protocol.flip is None else protocol.flip
     if isinstance(trial.augmentation, str):

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import torch
 
-from ..augment.policy import MU_START, Policy
+from ..augment.policy import Policy
+from ..augment.policy_file import MU_START
 from ..augment.stability import Stability, stability
 from .charts import empty, padded, ticks
 from .scene import SMALL, TEXT, WIDTH, Circle, Line, Rect, Scene, Shape, Table, Text, paragraph, shorten, text_width

@@ -20,7 +20,7 @@ from ..augment import describe
 from ..augment.apply import Composites, Parameters, draw, on_pil
 from ..augment.formats.published import find_slack
 from ..augment.policy import Policy
-from ..augment.transforms import Transform
+from ..augment.space import Transform
 from ..data.decode import opened, to_rgb
 from ..data.options import DataError
 from ..files import write_atomically

@@ -8,8 +8,9 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..augment.apply import get_space
-from ..augment.policy import MAX_COMPOSED, Policy
+from ..augment.policy import Policy
+from ..augment.policy_file import MAX_COMPOSED
+from ..augment.transforms import get_space
 from ..auto import calibrate, composing, confirm
 from ..config import parse, presets
 from ..files import read_note

@@ -4,7 +4,8 @@ import math
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..augment.policy import MU_START, Policy
+from ..augment.policy import Policy
+from ..augment.policy_file import MU_START
 from .scene import (
     LINE,
     SMALL,

@@ -12,7 +12,6 @@ from ..augment.formats.forms import PBASchedule
 from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
 from ..augment.stability import stability
-from ..auto import composing
 
 BAR = "▏▎▍▌▋▊▉█"
 
@@ -71,7 +70,7 @@ def policy_remarks(policy: Policy) -> str:
     highest = math.log(len(policy.space))
     entropy = policy.entropy().mean().item() / highest if highest > 0 else 1.0
     flips = "with" if policy.flip else "without"
-    if number := composing.number_of(policy):
+    if number := policy.n_composed:
         remarks = f"{describe.number_text(number)} an image out of {len(policy.space)}, {flips} mirror flips; "
         remarks += f"entropy {entropy:.1%} of uniform"
     else:

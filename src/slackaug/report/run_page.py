@@ -9,7 +9,6 @@ import torch
 
 from ..augment.policy import Policy
 from ..augment.stability import CHANCE, agreement_of_rounds, agreement_text
-from ..auto.composing import number_of
 from ..data import DataError
 from ..runs.progress import duration
 from . import figures, history, image_parts, samples
@@ -126,7 +125,7 @@ def has_own_positions(policy: Policy) -> bool:
 
 
 def policy_text(policy: Policy) -> str:
-    k, n = number_of(policy), len(policy.space)
+    k, n = policy.n_composed, len(policy.space)
     if not k:
         return f"Images stay as they are{', but for mirror flips' if policy.flip else ''}."
     how = "one transformation, drawn" if k == 1 else f"{k} transformations, drawn one after the other"

@@ -2,7 +2,7 @@
 
 from ..augment.describe import range_text
 from ..augment.policy import Policy
-from ..augment.transforms import Transform
+from ..augment.space import Transform
 
 FAMILIES = {
     "geometric": "ShearX ShearY TranslateX TranslateY Rotate",

@@ -16,7 +16,6 @@ from ..augment.policy import Policy
 PLAIN_SECONDS = 30.0
 LIVE_SECONDS = 0.2
 N_TOP = 3
-IDENTITY = "Identity"
 
 
 class Standing(NamedTuple):
@@ -42,7 +41,7 @@ def line(progress: Standing, elapsed: float) -> str:
     """Stage, round, step, time left, losses, entropy and the likeliest transformations with their bounds."""
     where = f"round {progress.round}, " if progress.round else ""
     if progress.stage == "pre-training":
-        where = f"{'none' if leaves_as_is(progress.phi) else len(progress.phi.pi)} composed, "
+        where = f"{progress.phi.n_composed or 'none'} composed, "
     left = elapsed * (1 - progress.done) / progress.done if progress.done > 0 else 0.0
     parts = [f"{progress.stage}, {where}step {progress.step} of {progress.n_steps}", f"{duration(left)} left"]
     parts.append(f"train loss {progress.train_loss.item():.3f}")
@@ -54,12 +53,6 @@ def line(progress: Standing, elapsed: float) -> str:
         top = mean.topk(min(N_TOP, len(mean))).indices.tolist()
         parts.append(", ".join(f"{phi.space.names[n]} {mean[n]:.3f} {bound(phi, n)}".rstrip() for n in top))
     return "; ".join(parts)
-
-
-def leaves_as_is(phi: Policy) -> bool:
-    """Whether a policy that has a choice leaves images as they are."""
-    names = phi.space.names
-    return len(names) > 1 and IDENTITY in names and bool((phi.probabilities[:, names.index(IDENTITY)] == 1).all())
 
 
 def bound(phi: Policy, n: int) -> str:

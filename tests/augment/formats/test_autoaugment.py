@@ -27,10 +27,6 @@ def as_table(policies: list) -> list:
     ]
 
 
-def our_table(text: str) -> list:
-    return as_table([[autoaugment.entry(*words.split()) for words in line.split(",")] for line in text.splitlines()])
-
-
 @pytest.mark.torchvision
 def test_autoaugment_has_torchvisions_tables():
     from torchvision.transforms import AutoAugment, AutoAugmentPolicy
@@ -39,7 +35,7 @@ def test_autoaugment_has_torchvisions_tables():
         (autoaugment.CIFAR10, AutoAugmentPolicy.CIFAR10),
         (autoaugment.IMAGENET, AutoAugmentPolicy.IMAGENET),
     ):
-        assert our_table(text) == as_table(AutoAugment(which).policies)
+        assert as_table(autoaugment.rows(text)) == as_table(AutoAugment(which).policies)
 
 
 @pytest.mark.data
@@ -47,7 +43,10 @@ def test_autoaugment_has_the_published_table():
     path = REFERENCE / "autoaugment_cifar10_paper25.json"
     if not path.exists():
         pytest.skip(f"the published policies are not under {REFERENCE}")
-    theirs, ours = as_table(json.loads(path.read_text())["subpolicies"]), our_table(autoaugment.CIFAR10)
+    theirs, ours = (
+        as_table(json.loads(path.read_text())["subpolicies"]),
+        as_table(autoaugment.rows(autoaugment.CIFAR10)),
+    )
     differing = [(a, b) for a, b in zip(ours, theirs, strict=True) if a != b]
     # A slip of that archive: the paper, TensorFlow's list and torchvision have Color at level 8.
     assert differing == [([("Brightness", 9, 6), ("Color", 2, 8)], [("Brightness", 9, 6), ("Color", 2, 6)])]

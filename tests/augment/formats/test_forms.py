@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from slackaug.augment import apply, describe
-from slackaug.augment.apply import Composites, Space
+from slackaug.augment.apply import Composites
 from slackaug.augment.formats.forms import (
     AUTOAUGMENT,
     AUTOAUGMENT_KAKAOBRAIN,
@@ -24,6 +24,7 @@ from slackaug.augment.formats.forms import (
     deepaa_transform,
     expected,
 )
+from slackaug.augment.space import Space
 from slackaug.augment.transforms import TRANSFORMS
 
 N_DRAWS = 20_000

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackaug.augment import apply
-from slackaug.augment.apply import SPACES, Composites
+from slackaug.augment.apply import Composites
 from slackaug.augment.formats.forms import DeepAA, PBASchedule, SubPolicies
 from slackaug.augment.formats.published import DEEPAA_KIND, PBA_KIND, SUBPOLICY_KINDS, from_document, load
 from slackaug.augment.policy import IMAGENET_MEAN, Policy
+from slackaug.augment.transforms import SPACES
 from slackaug.schema import PolicyError
 
 REFERENCE = Path(__file__).parents[4] / "shared" / "reference"

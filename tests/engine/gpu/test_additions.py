@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from interpreter import interpreted
-from slackaug.engine.gpu import triton_support
-from slackaug.engine.gpu.additions import add, by_kernel, is_suited
+from interpreter import Way, with_shapes
+from slackaug.engine.gpu import additions, triton_support
 
 CASES = [(2, 16, 8, 8), (3, 5, 3, 7), (1, 32, 32, 33)]
 
@@ -26,35 +25,19 @@ def expected(x, bias, plus):
     return total if plus is None else total + plus.double()
 
 
+KERNELS = [("cuda", torch.float32), ("cuda", torch.bfloat16), ("cpu", torch.float32)]
+
+
+@with_shapes([Way("cpu", torch.float32, 0.0, by_kernel=False), *(Way(*kernel, 0.0) for kernel in KERNELS)], CASES)
 @pytest.mark.parametrize("has_plus", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_as_it_is_written(shape, has_bias, has_plus):
-    x, bias, plus = case(shape, torch.float32)
-    assert not is_suited(x, bias)
+def test_additions(way, shape, has_bias, has_plus, monkeypatch):
+    way.take(additions, monkeypatch)
+    x, bias, plus = case(shape, way.dtype, way.device)
+    assert additions.is_suited(x, bias) is way.by_kernel
     given = x, bias if has_bias else None, plus if has_plus else None
-    torch.testing.assert_close(add(*given).double(), expected(*given), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("has_plus", [False, True])
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_the_kernel(shape, has_plus, dtype):
-    x, bias, plus = case(shape, dtype, "cuda")
-    assert is_suited(x, bias)
-    given = x, bias, plus if has_plus else None
-    torch.testing.assert_close(add(*given), expected(*given).to(dtype))  # rounded once
-
-
-@interpreted
-@pytest.mark.parametrize("has_plus", [False, True])
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_the_kernel_as_triton_interprets_it(shape, has_plus):
-    x, bias, plus = case(shape, torch.float32)
-    given = x, bias, plus if has_plus else None
-    found = by_kernel(*given)
-    torch.testing.assert_close(found.double(), expected(*given), rtol=1e-5, atol=1e-6)
+    found = additions.add(*given)
+    torch.testing.assert_close(found, expected(*given).to(way.dtype))  # rounded once by the kernel
     assert found.is_contiguous(memory_format=torch.channels_last)
 
 

@@ -11,6 +11,7 @@ from slackaug import models, rng
 from slackaug.augment import apply
 from slackaug.augment.policy import Policy
 from slackaug.augment.prepare import AS_STORED, window
+from slackaug.augment.space import Space
 from slackaug.data import Split
 from slackaug.data.rows import Rows
 from slackaug.engine.chance import Chance
@@ -181,7 +182,7 @@ def test_augmentation_stays_compiled_for_many_shapes(monkeypatch):
     """As a study has them, whose networks and searches have batches of their own."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     torch._dynamo.reset()
-    phi = Policy.uniform(apply.Space("test*", tuple(PHI.space[name] for name in ("Rotate", "Invert", "Cutout"))))
+    phi = Policy.uniform(Space("test*", tuple(PHI.space[name] for name in ("Rotate", "Invert", "Cutout"))))
     _, passes = make(partial(CapturedPasses, precision=torch.float32, compiled=True), phi=phi)
     with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
         for n in range(2, 14):

@@ -5,8 +5,9 @@ import torch
 from test_apply import FILL, noise, random_parameters
 
 from slackaug.augment import apply, prepare
-from slackaug.augment.apply import SPACES, Parameters
+from slackaug.augment.apply import Parameters
 from slackaug.augment.policy import Policy
+from slackaug.augment.transforms import SPACES
 from slackaug.rng import generator
 
 pytestmark = pytest.mark.gpu

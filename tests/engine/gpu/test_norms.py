@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import batch_norm
 
-from interpreter import interpreted
-from slackaug.engine.gpu.norms import Norm, NormBeside, NormJoined, is_suited, norm, norm_beside, norm_joined
+from interpreter import Way, with_shapes
+from slackaug.engine.gpu import norms
+from slackaug.engine.gpu.norms import norm, norm_beside
 
 EPS = 1e-5
 KINK = 1e-3  # so near to zero, rounding decides whether a ReLU lets a gradient through
@@ -16,6 +17,12 @@ CASES = [  # groups, images of each, channels, pixels
     (2, 2, 3, 5),
     (2, 2, 100, 3),
     (1, 40, 8, 20),
+]
+WAYS = [
+    Way("cpu", torch.float64, 1e-9, by_kernel=False),
+    Way("cuda", torch.float32, 1e-4),
+    Way("cuda", torch.bfloat16, 5e-3),
+    Way("cpu", torch.float32, 1e-4),
 ]
 
 
@@ -60,63 +67,26 @@ def assert_close(found, wanted, bound):
         assert error <= bound, f"{name}: {error:.2g}"
 
 
+@with_shapes(WAYS, CASES, [(8, 128, 32, 32), (1, 128, 128, 8)])
 @pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_as_it_is_written(shape, relu):
-    x, grad, weight, bias = case(*shape, torch.float64)
-    assert not is_suited(x, weight)
+def test_the_norm(way, shape, relu, monkeypatch):
+    way.take(norms, monkeypatch)
+    x, grad, weight, bias = case(*shape, way.dtype, way.device)
+    assert norms.is_suited(x, weight) is way.by_kernel
     found = measured(lambda x: norm(x, weight, bias, len(weight), EPS, relu), x, grad, weight, bias)
-    assert_close(found, expected(x, grad, weight, bias, relu), 1e-9)
+    assert_close(found, expected(x, grad, weight, bias, relu), way.bound)
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("shape", [*CASES, (8, 128, 32, 32), (1, 128, 128, 8)], ids=str)
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.bfloat16, 5e-3)], ids=str)
-def test_the_kernels(shape, relu, dtype, bound):
-    x, grad, weight, bias = case(*shape, dtype, "cuda")
-    assert is_suited(x, weight)
-    found = measured(lambda x: norm(x, weight, bias, len(weight), EPS, relu), x, grad, weight, bias)
-    assert_close(found, expected(x, grad, weight, bias, relu), bound)
-
-
-@interpreted
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_the_kernels_as_triton_interprets_them(shape, relu):
-    x, grad, weight, bias = case(*shape, torch.float32)
-    found = measured(lambda x: Norm.apply(x, weight, bias, EPS, relu), x, grad, weight, bias)
-    assert_close(found, expected(x, grad, weight, bias, relu), 1e-4)
-
-
-def gradient_beside(function, x, grad, weight, bias):
-    """Of x, where as much as `grad` comes back along the way around, too."""
-    x = x.detach().requires_grad_()
-    out, _, around = function(x)
-    return torch.autograd.grad((out * grad).sum() + (around * grad).sum(), x)[0]
-
-
-def assert_beside(function, x, grad, weight, bias, bound):
+@with_shapes(WAYS, [(2, 3, 160, 4)], [(2, 64, 160, 32)])
+def test_a_way_around(way, shape, monkeypatch):
+    """As much as `grad` comes back to x along the way around the norm, too."""
+    way.take(norms, monkeypatch)
+    x, grad, weight, bias = case(*shape, way.dtype, way.device)
     wanted = expected(x, grad, weight, bias, True)[2] + grad
-    assert (gradient_beside(function, x, grad, weight, bias) - wanted).norm() <= bound * wanted.norm()
-
-
-def test_a_way_around():
-    x, grad, weight, bias = case(2, 3, 160, 4, torch.float64)
-    assert_beside(lambda x: norm_beside(x, weight, bias, 2, EPS, True), x, grad, weight, bias, 1e-9)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.bfloat16, 5e-3)], ids=str)
-def test_a_way_around_by_the_kernels(dtype, bound):
-    x, grad, weight, bias = case(2, 64, 160, 32, dtype, "cuda")
-    assert_beside(lambda x: norm_beside(x, weight, bias, 2, EPS, True), x, grad, weight, bias, bound)
-
-
-@interpreted
-def test_a_way_around_as_triton_interprets_it():
-    x, grad, weight, bias = case(2, 3, 160, 4, torch.float32)
-    assert_beside(lambda x: NormBeside.apply(x, weight, bias, EPS, True), x, grad, weight, bias, 1e-4)
+    leaf = x.detach().requires_grad_()
+    out, _, around = norm_beside(leaf, weight, bias, 2, EPS, True)
+    (found,) = torch.autograd.grad((out * grad).sum() + (around * grad).sum(), leaf)
+    assert (found - wanted).norm() <= way.bound * wanted.norm()
 
 
 def shortcut_for(x, grad, weight, bias):
@@ -136,32 +106,14 @@ def expected_joined(x, grad, weight, bias, shortcut):
     return out, moments, *expected(x, masked, weight, bias, False)[2:], masked
 
 
-def assert_joined(function, x, grad, weight, bias, bound):
+@with_shapes(WAYS, CASES, [(32, 32, 64, 32), (1, 128, 512, 4)])
+def test_a_shortcut_that_joins(way, shape, monkeypatch):
+    way.take(norms, monkeypatch)
+    x, grad, weight, bias = case(*shape, way.dtype, way.device)
     shortcut = shortcut_for(x, grad, weight, bias).requires_grad_()
-    x = x.detach().requires_grad_()
-    out, moments = function(x, shortcut)
-    found = out.detach(), moments, *torch.autograd.grad(out, (x, weight, bias, shortcut), grad)
-    wanted = expected_joined(x.detach(), grad, weight, bias, shortcut.detach())
-    assert_close(found[:5], wanted[:5], bound)
-    assert (found[5] - wanted[5]).norm() <= bound * wanted[5].norm()
-
-
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_a_shortcut_that_joins(shape):
-    x, grad, weight, bias = case(*shape, torch.float64)
-    assert_joined(lambda x, s: norm_joined(x, weight, bias, s, len(weight), EPS), x, grad, weight, bias, 1e-9)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("shape", [*CASES, (32, 32, 64, 32), (1, 128, 512, 4)], ids=str)
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.bfloat16, 5e-3)], ids=str)
-def test_a_shortcut_that_joins_by_the_kernels(shape, dtype, bound):
-    x, grad, weight, bias = case(*shape, dtype, "cuda")
-    assert_joined(lambda x, s: norm_joined(x, weight, bias, s, len(weight), EPS), x, grad, weight, bias, bound)
-
-
-@interpreted
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_a_shortcut_that_joins_as_triton_interprets_it(shape):
-    x, grad, weight, bias = case(*shape, torch.float32)
-    assert_joined(lambda x, s: NormJoined.apply(x, weight, bias, s, EPS), x, grad, weight, bias, 1e-4)
+    leaf = x.detach().requires_grad_()
+    out, moments = norm(leaf, weight, bias, len(weight), EPS, True, shortcut)
+    found = out.detach(), moments, *torch.autograd.grad(out, (leaf, weight, bias, shortcut), grad)
+    wanted = expected_joined(x, grad, weight, bias, shortcut.detach())
+    assert_close(found[:5], wanted[:5], way.bound)
+    assert (found[5] - wanted[5]).norm() <= way.bound * wanted[5].norm()

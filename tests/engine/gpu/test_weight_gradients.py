@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch.nn.functional import conv2d
 
-from interpreter import interpreted
+from interpreter import Way, with_shapes
+from slackaug.engine.gpu import weight_gradients as module
 from slackaug.engine.gpu.triton_support import HAS_TRITON
-from slackaug.engine.gpu.weight_gradients import channel_sums, is_suited, weight_gradients
+from slackaug.engine.gpu.weight_gradients import channel_sums, weight_gradients
 
 CASES = [  # groups, images of each, channels in, channels out, pixels, kernel, stride
     (2, 3, 3, 16, 8, 3, 1),
@@ -45,40 +46,20 @@ def assert_close(found, wanted, bound):
         assert (a - b).norm() <= bound * b.norm()
 
 
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_a_call_for_each_group(shape):
-    arguments = case(*shape, torch.float64)
-    assert not is_suited(*arguments[:3], arguments[4])
-    assert_close(weight_gradients(*arguments), expected(*arguments), 1e-12)
+WRITTEN = Way("cpu", torch.float64, 1e-12, by_kernel=False)
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_one_kernel_for_all_groups(shape):
-    arguments = case(*shape, torch.bfloat16, "cuda")
-    assert is_suited(*arguments[:3], arguments[4])
-    assert_close(weight_gradients(*arguments), expected(*arguments), 1e-5)
-
-
-@interpreted
-@pytest.mark.parametrize("shape", CASES, ids=str)
-def test_the_kernel_as_triton_interprets_it(shape):
-    from slackaug.engine.gpu.weight_gradient_kernel import launch
-
-    grad, x, weight, n_groups, options = case(*shape, torch.float32)
-    flat = launch(grad, x, n_groups, weight.shape[2], options[0][0], options[1][0])
-    weights, biases = flat.split([weight.numel(), len(weight)], 1)
-    weights = weights.view(n_groups, len(weight), *weight.shape[2:], weight.shape[1]).movedim(-1, 2)
-    assert_close((weights, biases), expected(grad, x, weight, n_groups, options), 1e-6)
+@with_shapes([WRITTEN, Way("cuda", torch.bfloat16, 1e-5), Way("cpu", torch.float32, 1e-6)], CASES)
+def test_a_call_for_each_group_and_one_kernel_for_all(way, shape, monkeypatch):
+    way.take(module, monkeypatch)
+    arguments = case(*shape, way.dtype, way.device)
+    assert module.is_suited(*arguments[:3], arguments[4]) is way.by_kernel
+    assert_close(weight_gradients(*arguments), expected(*arguments), way.bound)
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [
-        ({"dtype": torch.float32}, "not bfloat16"),
-        ({"n_in": 160}, "many channels"),
-        ({"k": 5}, "a large kernel"),
-    ],
+    [({"dtype": torch.float32}, "not bfloat16"), ({"n_in": 160}, "many channels"), ({"k": 5}, "a large kernel")],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 @pytest.mark.gpu
@@ -86,7 +67,7 @@ def test_what_the_kernel_leaves_to_cudnn(change, why):
     options = {"n_groups": 2, "n_images": 3, "n_in": 16, "n_out": 16, "size": 8, "k": 3, "stride": 1}
     grad, x, weight, n_groups, rest = case(**({"dtype": torch.bfloat16, "device": "cuda"} | options | change))
     assert HAS_TRITON
-    assert not is_suited(grad, x, weight, rest)
+    assert not module.is_suited(grad, x, weight, rest)
     assert_close(weight_gradients(grad, x, weight, n_groups, rest), expected(grad, x, weight, n_groups, rest), 1e-2)
 
 
@@ -95,34 +76,17 @@ def test_what_the_kernel_leaves_to_cudnn(change, why):
 SUMS = [(1, 4, 32, 8), (3, 5, 16, 6), (2, 3, 160, 4), (2, 2, 3, 5), (2, 2, 100, 3), (1, 40, 8, 20)]  # A, B, C, pixels
 
 
-def sums_case(shape, dtype, device="cpu"):
+KERNELS = [("cuda", torch.float32), ("cuda", torch.bfloat16), ("cpu", torch.float32)]
+
+
+@with_shapes([WRITTEN, *(Way(*kernel, 1e-5) for kernel in KERNELS)], SUMS, [(8, 128, 32, 32), (1, 128, 160, 32)])
+def test_sums_of_channels(way, shape, monkeypatch):
+    way.take(module, monkeypatch)
     n_groups, n_images, n_channels, size = shape
     generator = torch.Generator().manual_seed(0)
     grad = 1 + torch.randn(n_groups * n_images, n_channels, size, size, generator=generator)
-    grad = grad.to(device, dtype).contiguous(memory_format=torch.channels_last)
-    return grad, grad.double().unflatten(0, (n_groups, -1)).sum((1, 3, 4))
-
-
-@pytest.mark.parametrize("shape", SUMS, ids=str)
-def test_sums_of_channels(shape):
-    grad, wanted = sums_case(shape, torch.float64)
-    assert torch.allclose(channel_sums(grad, shape[0]), wanted)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("shape", [*SUMS, (8, 128, 32, 32), (1, 128, 160, 32)], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_sums_of_channels_by_the_kernel(shape, dtype):
-    grad, wanted = sums_case(shape, dtype, "cuda")
-    found = channel_sums(grad, shape[0])
-    assert found.dtype is torch.float32
-    assert (found - wanted).norm() <= 1e-5 * wanted.norm()
-
-
-@interpreted
-@pytest.mark.parametrize("shape", SUMS, ids=str)
-def test_sums_of_channels_as_triton_interprets_them(shape):
-    from slackaug.engine.gpu.weight_gradient_kernel import channel_sums
-
-    grad, wanted = sums_case(shape, torch.float32)
-    assert (channel_sums(grad, shape[0]) - wanted).norm() <= 1e-5 * wanted.norm()
+    grad = grad.to(way.device, way.dtype).contiguous(memory_format=torch.channels_last)
+    wanted = grad.double().unflatten(0, (n_groups, -1)).sum((1, 3, 4))
+    found = channel_sums(grad, n_groups)
+    assert found.dtype is (torch.float32 if way.by_kernel else torch.float64)
+    assert (found - wanted).norm() <= way.bound * wanted.norm()

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from slackaug import data, models
-from slackaug.augment.apply import SPACES
+from slackaug.augment.transforms import SPACES
 from slackaug.config import parse, presets
 from slackaug.config.presets import RunConfig
 from slackaug.judge.studies import paper_tables

@@ -15,9 +15,15 @@ from torch import Generator, Tensor
 
 from ... import rng
 from .. import describe, functional, pil
-from ..apply import Composites, Space
+from ..apply import Composites
 from ..describe import Row
-from ..transforms import TRANSFORMS, Transform, stack_box
+from ..functional import stack_box
+
+# --- the ranges of each method ----------------------------------------------------------------------------------------
+from ..space import Space, Transform
+
+# --- the ranges of each method ----------------------------------------------------------------------------------------
+from ..transforms import TRANSFORMS
 
 # --- the ranges of each method ----------------------------------------------------------------------------------------
 

@@ -10,24 +10,19 @@ from torch import Tensor
 
 from ... import schema
 from ...schema import PolicyError, expect, unknown
-from ..apply import SPACES, Space
-from ..policy import CIFAR, IMAGENET, MAX_COMPOSED, MU_FILE_MIN, MU_START, Policy
-from ..transforms import TRANSFORMS, Transform
+from ..policy import CIFAR, IMAGENET, Policy
+from ..policy_file import MAX_COMPOSED, read_mu
+from ..space import Space, Transform
+from ..transforms import SPACES, TRANSFORMS
 
 SLACK_FORMAT = "slack-official-policy/1"
 # Where the file has the distance from no change, and we the strength itself.
 SLACK_NO_CHANGE = {"Solarize": 255, "Posterize": 8, "RandomResizeCrop": 1}
 SLACK_REQUIRED = ["format", "dataset", "num_ops", "transformations", "magnitude_ranges", "sigma", "logits", "mu"]
 SLACK_HISTORY = [
-    "source",
-    "licence",
-    "architecture",
-    "split",
-    "split_rule",
-    "search_steps",
-    "search_seconds",
+    "source", "licence", "architecture", "split", "split_rule", "search_steps", "search_seconds",
     "search_hyperparameters",
-]
+]  # fmt: skip
 
 
 def read_slack(document: Mapping[str, Any]) -> Policy:
@@ -45,7 +40,7 @@ def read_slack(document: Mapping[str, Any]) -> Policy:
     return Policy(
         space=space,
         pi=pi,
-        mu=read_slack_mu(document["mu"], space),
+        mu=read_mu(document["mu"], space, null_without=False),  # chance moved those without a magnitude
         sigma=schema.number(document["sigma"], "sigma", 1e-3, 1),
         fill=tuple(round(255 * channel) for channel in mean),
         mean=mean,
@@ -89,24 +84,10 @@ def read_slack_transform(transform: Transform, span: object) -> Transform:
     ends = schema.sequence(span, where, schema.number, 2, 2)
     if transform.name in SLACK_NO_CHANGE:
         ends = [round(SLACK_NO_CHANGE[transform.name] - end, 12) for end in ends]
-    return with_span(transform, (ends[0], ends[1]), where)
-
-
-def with_span(transform: Transform, span: tuple[float, float], where: str) -> Transform:
     try:
-        return replace(transform, span=span)
+        return replace(transform, span=(ends[0], ends[1]))
     except ValueError as error:
         raise PolicyError(f"{where}: {error}") from None
-
-
-def read_slack_mu(value: object, space: Space) -> Tensor:
-    """The bounds; those of parameter-free transformations moved at random in their search and mean nothing."""
-    bounds = schema.sequence(value, "mu", lambda entry, where: entry, len(space), len(space))
-    mu = [
-        MU_START if t.span is None else schema.number(bound, f"mu[{i}] ({t.name})", MU_FILE_MIN, 1)
-        for i, (bound, t) in enumerate(zip(bounds, space, strict=True))
-    ]
-    return torch.tensor(mu, dtype=torch.float64)
 
 
 def read_matrix(value: object, where: str, n_rows: int, n_columns: int, low: float, high: float) -> Tensor:

@@ -13,9 +13,9 @@ import torch
 
 from ... import schema
 from ...schema import PolicyError, check_keys, unknown
-from ..apply import SPACES, Space
 from ..policy import Policy
-from ..transforms import Transform
+from ..space import Space, Transform
+from ..transforms import SPACES
 from . import forms
 from .forms import DEEPAA_CROP, DEEPAA_NAMES, PBA, DeepAA, Levels, PBASchedule, SubPolicies, deepaa_transform
 from .official import SLACK_FORMAT, read_slack
@@ -100,7 +100,7 @@ probability = partial(schema.number, low=0, high=1)
 # --- sub-policies -----------------------------------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
+class SubPolicyEntry(NamedTuple):
     """One transformation of a sub-policy."""
 
     op: int
@@ -116,16 +116,16 @@ def read_subpolicies(document: Document, name: str) -> SubPolicies:
         levels = forms.AUTOAUGMENT_KAKAOBRAIN
     entry = partial(read_entry, levels=levels)
     subpolicy = partial(schema.sequence, item=entry, low=1, high=16)
-    entries: list[list[Entry]] = schema.sequence(document["subpolicies"], "subpolicies", subpolicy, 1, 10_000)
+    entries: list[list[SubPolicyEntry]] = schema.sequence(document["subpolicies"], "subpolicies", subpolicy, 1, 10_000)
     longest = max(map(len, entries))
-    padded = [row + [Entry(0, 0.0, 0.0)] * (longest - len(row)) for row in entries]
+    padded = [row + [SubPolicyEntry(0, 0.0, 0.0)] * (longest - len(row)) for row in entries]
     op, probabilities, magnitude = torch.tensor(padded, dtype=torch.float64).unbind(-1)  # (S, L, 3) -> 3 x (S, L)
     return SubPolicies(
         name=name, space=levels.space, op=op.long(), probability=probabilities, magnitude=magnitude, **origin
     )
 
 
-def read_entry(value: object, where: str, levels: Levels) -> Entry:
+def read_entry(value: object, where: str, levels: Levels) -> SubPolicyEntry:
     name, probability_, level = schema.sequence(value, where, lambda item, _: item, 3, 3)
     name = schema.string(name, f"{where}[0]")
     names = levels.space.names
@@ -134,9 +134,9 @@ def read_entry(value: object, where: str, levels: Levels) -> Entry:
     transform = levels.space[name]
     chance = probability(probability_, f"{where}[1]")
     if level is None and transform.span is None:
-        return Entry(names.index(name), chance, 0.0)
+        return SubPolicyEntry(names.index(name), chance, 0.0)
     number = schema.integer if levels.integral else schema.number
-    return Entry(
+    return SubPolicyEntry(
         names.index(name), chance, levels.magnitude(transform, number(level, f"{where}[2]", 0, levels.highest))
     )
 

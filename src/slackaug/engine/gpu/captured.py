@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ... import models
-from ...augment import apply
+from ...augment import apply, branch_free
 from ...augment.apply import Composites, Parameters
 from ...augment.prepare import Preparation
 from ...data import Split
@@ -80,10 +80,10 @@ class CompiledModel:
             x = normalise(few.images).contiguous(memory_format=torch.channels_last)
             if not grouped.keeps_apart(model, theta, x, few.labels[: len(x) // 2]):
                 self.grouped = None
-        self.loss, self.losses, self.act = self.loss_of, self.losses_of, apply.act_at
+        self.loss, self.losses, self.act = self.loss_of, self.losses_of, branch_free.act_at
         self.kinds = {} if self.grouped is None else dict(self.grouped.layers)  # what modules are in a pass
         if compiled:
-            self.act = torch.compile(apply.act_at, dynamic=False)
+            self.act = torch.compile(branch_free.act_at, dynamic=False)
             blocks = repeated_blocks(model)
             if blocks:
                 self.kinds |= {block: compiled_class(type(block)) for block in blocks}

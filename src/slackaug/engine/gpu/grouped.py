@@ -17,7 +17,7 @@ from torch.nn.functional import conv2d, cross_entropy
 from ... import models
 from ..passes import gradient, trainable, unchanged_buffers
 from .additions import add
-from .norms import norm, norm_beside, norm_joined, precise
+from .norms import norm, norm_beside, precise
 from .weight_gradients import MAX_CHANNELS, Options, weight_gradients
 
 Backward = Any  # autograd's context
@@ -106,7 +106,7 @@ class BatchNorm(nn.BatchNorm2d):
 
     def joined(self, x: Tensor, shortcut: Tensor) -> Tensor:
         """The ReLU of the output and the shortcut together."""
-        out, seen = norm_joined(x, self.weight, self.bias, shortcut, self.n_groups, self.eps)
+        out, seen = norm(x, self.weight, self.bias, self.n_groups, self.eps, True, shortcut)
         self.keep(seen, x, None)
         return out
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ...augment.functional import hflip
-from ...augment.transforms import crop_window, cutout_window, resize_window
+from ...augment.functional import crop_window, cutout_window, hflip
+from ...augment.resize import resize_window
 from .numbers import FLIP, POLICY, SIGMA
 
 

@@ -17,23 +17,9 @@ from albumentations.augmentations.geometric import functional as geometric
 from albumentations.augmentations.pixel import functional as pixel
 from PIL import Image
 
-from ...augment.pil import (
-    autocontrast,
-    color,
-    cutout,
-    equalize,
-    hue,
-    random_crop,
-    random_resize_crop,
-    rotate,
-    sharpness,
-    shear_x,
-    shear_y,
-    translate_x,
-    translate_y,
-)
+from ...augment import pil
 from .numbers import FILL, FILL_GREY, POLICY
-from .one import Step, argument, composite
+from .one import Application, argument, composite
 
 
 def by_pillow(function: Callable[..., Image.Image], pixels: np.ndarray, *arguments: Any) -> np.ndarray:
@@ -52,30 +38,30 @@ def grayscale(pixels: np.ndarray, value: float) -> np.ndarray:
 
 KERNELS: dict[str, Callable[..., np.ndarray]] = {
     "Identity": lambda pixels, value: pixels,
-    "ShearX": lambda pixels, value: by_pillow(shear_x, pixels, value),
-    "ShearY": lambda pixels, value: by_pillow(shear_y, pixels, value),
-    "TranslateX": lambda pixels, value: by_pillow(translate_x, pixels, value),
-    "TranslateY": lambda pixels, value: by_pillow(translate_y, pixels, value),
-    "Rotate": lambda pixels, value: by_pillow(rotate, pixels, value),
-    "AutoContrast": lambda pixels, value: by_pillow(autocontrast, pixels, value),
+    "ShearX": lambda pixels, value: by_pillow(pil.shear_x, pixels, value),
+    "ShearY": lambda pixels, value: by_pillow(pil.shear_y, pixels, value),
+    "TranslateX": lambda pixels, value: by_pillow(pil.translate_x, pixels, value),
+    "TranslateY": lambda pixels, value: by_pillow(pil.translate_y, pixels, value),
+    "Rotate": lambda pixels, value: by_pillow(pil.rotate, pixels, value),
+    "AutoContrast": lambda pixels, value: by_pillow(pil.autocontrast, pixels, value),
     "Invert": lambda pixels, value: pixel.invert(pixels),
-    "Equalize": lambda pixels, value: by_pillow(equalize, pixels, value),
+    "Equalize": lambda pixels, value: by_pillow(pil.equalize, pixels, value),
     "Grayscale": grayscale,
     "Solarize": lambda pixels, value: pixel.solarize(pixels, value / 255),
     "Posterize": lambda pixels, value: pixel.posterize(pixels, round(value)),
     "Contrast": lambda pixels, value: pixel.adjust_contrast_torchvision(pixels, 1 + value),
-    "Color": lambda pixels, value: by_pillow(color, pixels, value),
+    "Color": lambda pixels, value: by_pillow(pil.color, pixels, value),
     "Brightness": lambda pixels, value: pixel.adjust_brightness_torchvision(pixels, 1 + value),
-    "Sharpness": lambda pixels, value: by_pillow(sharpness, pixels, value),
-    "Hue": lambda pixels, value: by_pillow(hue, pixels, value),
+    "Sharpness": lambda pixels, value: by_pillow(pil.sharpness, pixels, value),
+    "Hue": lambda pixels, value: by_pillow(pil.hue, pixels, value),
     "Flip": lambda pixels, value: geometric.hflip(pixels),
-    "Cutout": lambda pixels, box: by_pillow(cutout, pixels, box, (FILL_GREY,) if is_grey(pixels) else FILL),
-    "RandomResizeCrop": lambda pixels, box: by_pillow(random_resize_crop, pixels, box),
-    "RandomCrop": lambda pixels, box: by_pillow(random_crop, pixels, box),
+    "Cutout": lambda pixels, box: by_pillow(pil.cutout, pixels, box, (FILL_GREY,) if is_grey(pixels) else FILL),
+    "RandomResizeCrop": lambda pixels, box: by_pillow(pil.random_resize_crop, pixels, box),
+    "RandomCrop": lambda pixels, box: by_pillow(pil.random_crop, pixels, box),
 }
 
 
-def apply(pixels: np.ndarray, step: Step) -> np.ndarray:
+def apply(pixels: np.ndarray, step: Application) -> np.ndarray:
     return KERNELS[step.name](pixels, argument(step, *pixels.shape[:2]))
 
 
@@ -111,7 +97,7 @@ class SlackAugment(A.ImageOnlyTransform):
         u = noise.random((k, 4)).tolist()
         return {"steps": composite(choice, size, normal, u, noise.random())}
 
-    def apply(self, img: np.ndarray, steps: list[Step], **params: Any) -> np.ndarray:
+    def apply(self, img: np.ndarray, steps: list[Application], **params: Any) -> np.ndarray:
         if img.dtype != np.uint8:
             raise TypeError(f"expected uint8, got {img.dtype}: augment before A.Normalize")
         pixels = np.ascontiguousarray(img)

@@ -14,18 +14,7 @@ from kornia import color as kc
 from kornia import enhance as ke
 from torch import Tensor, nn
 
-from ...augment.functional import (
-    autocontrast,
-    cutout,
-    hue,
-    random_crop,
-    random_resize_crop,
-    rotate,
-    shear_x,
-    shear_y,
-    translate_x,
-    translate_y,
-)
+from ...augment import functional, hue, resize
 from .batch import Kernel, apply, draw
 from .numbers import FILL, FILL_GREY, POLICY
 
@@ -68,12 +57,12 @@ def sharpness(images: Tensor, value: Tensor) -> Tensor:
 
 KERNELS: dict[str, Kernel] = {
     "Identity": lambda images, value: images,
-    "ShearX": shear_x,
-    "ShearY": shear_y,
-    "TranslateX": translate_x,
-    "TranslateY": translate_y,
-    "Rotate": rotate,
-    "AutoContrast": autocontrast,
+    "ShearX": functional.shear_x,
+    "ShearY": functional.shear_y,
+    "TranslateX": functional.translate_x,
+    "TranslateY": functional.translate_y,
+    "Rotate": functional.rotate,
+    "AutoContrast": functional.autocontrast,
     "Invert": lambda images, value: by_kornia(ke.invert, images, to=ROUNDED),
     "Equalize": lambda images, value: by_kornia(ke.equalize, images, to=ROUNDED),
     "Grayscale": grayscale,
@@ -83,10 +72,10 @@ KERNELS: dict[str, Kernel] = {
     "Color": saturation,
     "Brightness": brightness,
     "Sharpness": sharpness,
-    "Hue": hue,
-    "Cutout": lambda images, box: cutout(images, box, FILL if images.shape[1] == 3 else (FILL_GREY,)),
-    "RandomResizeCrop": random_resize_crop,
-    "RandomCrop": random_crop,
+    "Hue": hue.hue,
+    "Cutout": lambda images, box: functional.cutout(images, box, FILL if images.shape[1] == 3 else (FILL_GREY,)),
+    "RandomResizeCrop": resize.random_resize_crop,
+    "RandomCrop": functional.random_crop,
 }
 
 

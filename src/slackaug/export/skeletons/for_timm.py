@@ -11,9 +11,9 @@ from collections.abc import Callable
 from PIL import Image
 from timm.data import auto_augment as ops
 
-from ...augment.pil import cutout, grayscale, hflip, hue, random_crop, random_resize_crop
+from ...augment import pil
 from .numbers import FILL, FILL_GREY, POLICY
-from .one import Step, argument
+from .one import Application, argument
 from .one_by_torch import draw
 
 NEAREST = {"resample": Image.Resampling.NEAREST, "fillcolor": 0}
@@ -49,22 +49,22 @@ KERNELS: dict[str, Callable[..., Image.Image]] = {
     "AutoContrast": lambda image, value: ops.auto_contrast(image),
     "Invert": lambda image, value: ops.invert(image),
     "Equalize": lambda image, value: ops.equalize(image),
-    "Grayscale": grayscale,
+    "Grayscale": pil.grayscale,
     "Solarize": ops.solarize,
     "Posterize": lambda image, value: ops.posterize(image, round(value)),
     "Contrast": lambda image, value: ops.contrast(image, 1 + value),
     "Color": lambda image, value: ops.color(image, 1 + value),
     "Brightness": lambda image, value: ops.brightness(image, 1 + value),
     "Sharpness": lambda image, value: ops.sharpness(image, 1 + value),
-    "Hue": hue,
-    "Flip": lambda image, value: hflip(image),
-    "Cutout": lambda image, box: cutout(image, box, (FILL_GREY,) if image.mode == "L" else FILL),
-    "RandomResizeCrop": random_resize_crop,
-    "RandomCrop": random_crop,
+    "Hue": pil.hue,
+    "Flip": lambda image, value: pil.hflip(image),
+    "Cutout": lambda image, box: pil.cutout(image, box, (FILL_GREY,) if image.mode == "L" else FILL),
+    "RandomResizeCrop": pil.random_resize_crop,
+    "RandomCrop": pil.random_crop,
 }
 
 
-def apply(image: Image.Image, step: Step) -> Image.Image:
+def apply(image: Image.Image, step: Application) -> Image.Image:
     return KERNELS[step.name](image, argument(step, image.height, image.width))
 
 

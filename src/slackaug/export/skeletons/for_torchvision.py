@@ -18,9 +18,10 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
-from ...augment.pil import Box, contrast, cutout, hue, random_resize_crop, shear_x, shear_y
+from ...augment import pil
+from ...augment.pil import Box
 from .numbers import FILL, FILL_GREY, POLICY
-from .one import Step, argument
+from .one import Application, argument
 from .one_by_torch import draw
 
 ImageOrTensor = Any
@@ -52,7 +53,7 @@ def pad_and_crop(image: ImageOrTensor, box: Box) -> ImageOrTensor:
 
 def paint(image: ImageOrTensor, box: Box) -> ImageOrTensor:
     if isinstance(image, Image.Image):
-        return cutout(image, box, (FILL_GREY,) if image.mode == "L" else FILL)
+        return pil.cutout(image, box, (FILL_GREY,) if image.mode == "L" else FILL)
     left, top, width, height = box
     colour = torch.tensor((FILL_GREY,) if image.shape[0] == 1 else FILL, dtype=image.dtype, device=image.device)
     x, y = max(left, 0), max(top, 0)
@@ -61,8 +62,8 @@ def paint(image: ImageOrTensor, box: Box) -> ImageOrTensor:
 
 KERNELS: dict[str, Callable[..., ImageOrTensor]] = {
     "Identity": lambda image, value: image,
-    "ShearX": lambda image, value: by_pillow(shear_x, image, value),
-    "ShearY": lambda image, value: by_pillow(shear_y, image, value),
+    "ShearX": lambda image, value: by_pillow(pil.shear_x, image, value),
+    "ShearY": lambda image, value: by_pillow(pil.shear_y, image, value),
     "TranslateX": lambda image, value: shift(image, value * F.get_size(image)[1], 0.0),
     "TranslateY": lambda image, value: shift(image, 0.0, value * F.get_size(image)[0]),
     "Rotate": lambda image, value: by_pillow(rotate, image, value),
@@ -72,19 +73,19 @@ KERNELS: dict[str, Callable[..., ImageOrTensor]] = {
     "Grayscale": grayscale,
     "Solarize": F.solarize,
     "Posterize": lambda image, value: F.posterize(image, round(value)),
-    "Contrast": lambda image, value: by_pillow(contrast, image, value),
+    "Contrast": lambda image, value: by_pillow(pil.contrast, image, value),
     "Color": lambda image, value: F.adjust_saturation(image, 1 + value),
     "Brightness": lambda image, value: F.adjust_brightness(image, 1 + value),
     "Sharpness": lambda image, value: F.adjust_sharpness(image, 1 + value),
-    "Hue": lambda image, value: by_pillow(hue, image, value),
+    "Hue": lambda image, value: by_pillow(pil.hue, image, value),
     "Flip": lambda image, value: F.horizontal_flip(image),
     "Cutout": paint,
-    "RandomResizeCrop": lambda image, box: by_pillow(random_resize_crop, image, box),
+    "RandomResizeCrop": lambda image, box: by_pillow(pil.random_resize_crop, image, box),
     "RandomCrop": pad_and_crop,
 }
 
 
-def apply(image: ImageOrTensor, step: Step) -> ImageOrTensor:
+def apply(image: ImageOrTensor, step: Application) -> ImageOrTensor:
     return KERNELS[step.name](image, argument(step, *F.get_size(image)))
 
 
@@ -115,7 +116,7 @@ class SlackAugment(v2.Transform):
             out = torch.stack([self.augment(image, steps) for image, steps in pairs]) if len(inpt) else inpt.clone()
         return tv_tensors.wrap(out, like=inpt) if isinstance(inpt, tv_tensors.Image) else out
 
-    def augment(self, image: ImageOrTensor, steps: list[Step]) -> ImageOrTensor:
+    def augment(self, image: ImageOrTensor, steps: list[Application]) -> ImageOrTensor:
         for step in steps:
             image = apply(image, step)
         return image

@@ -3,10 +3,10 @@
 import torch
 
 from .numbers import POLICY
-from .one import Step, composite
+from .one import Application, composite
 
 
-def draw(n: int) -> list[list[Step]]:
+def draw(n: int) -> list[list[Application]]:
     """The steps for each of n images. DataLoader seeds the stream per worker and epoch."""
     k = len(next(iter(POLICY.values())).p)
     choice, size = torch.rand((2, n, k), dtype=torch.float64, generator=None).tolist()

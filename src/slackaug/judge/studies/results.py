@@ -15,7 +15,7 @@ from rich.text import Text
 from ... import __version__
 from ...augment.policy import Policy
 from ...augment.stability import Stability, stability
-from ...auto.composing import PAPER, number_of
+from ...auto.composing import PAPER
 from ...config import parse
 from ...runs import provenance
 from .. import intervals, results
@@ -78,7 +78,7 @@ def kept_text(policies: Sequence[Policy]) -> str | None:
     decided = [policy for policy in policies if isinstance(policy.learned.get("kept"), int | float)]
     if not decided:
         return None
-    numbers = Counter(number_of(policy) for policy in decided if not policy.learned["kept"])
+    numbers = Counter(policy.n_composed for policy in decided if not policy.learned["kept"])
     n_kept = len(decided) - numbers.total()
     text = f"what was learned is the result in {n_kept} of {len(decided)} searches, as whole trainings decided"
     n_half = sum(0 < policy.learned["kept"] < 1 for policy in decided)
