@@ -12,8 +12,11 @@ import pytest
 
 import tiny
 from slackaug.exits import Stopped, signals
-from slackaug.judge import backends
-from slackaug.judge.backends import BackendError, Crew, InTurn, Processes, Ray, get_backend
+from slackaug.judge.backends import get_backend
+from slackaug.judge.backends import ray as on_ray
+from slackaug.judge.backends.jobs import MAX_ATTEMPTS, BackendError
+from slackaug.judge.backends.local import InTurn, Processes, Team
+from slackaug.judge.backends.ray import Ray
 
 
 class Seen:
@@ -141,8 +144,8 @@ def test_a_signal_that_came_before_a_job_looked_is_seen_by_it(tmp_path):
 def orphaned(folder: Path, job) -> None:
     """A parent that is killed while its job works."""
     path = folder / "job"
-    crew = Crew([partial(job, path)], ["job"], Seen())
-    crew.start_waiting(1)
+    team = Team([partial(job, path)], ["job"], Seen())
+    team.start_waiting(1)
     while not path.exists():
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -188,7 +191,7 @@ def test_a_process_that_dies_is_started_again(tmp_path):
 
 
 def test_one_that_always_dies_is_given_up():
-    with pytest.raises(BackendError, match=rf"job: its process died {backends.MAX_ATTEMPTS} times \(exit code -9\)"):
+    with pytest.raises(BackendError, match=rf"job: its process died {MAX_ATTEMPTS} times \(exit code -9\)"):
         Processes(1).run([always_die], ["job"], Seen())
 
 
@@ -223,7 +226,7 @@ def test_wrong_options(options, message):
 
 
 def test_without_ray_it_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    monkeypatch.setattr(on_ray, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"--backend ray needs Ray: pip install 'slackaug\[ray\]'"):
         Ray(None, 0, 1)
 
@@ -233,12 +236,12 @@ def test_a_cluster_that_cannot_be_reached_is_found_out_at_once():
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]  # nobody listens
         with pytest.raises(BackendError, match=f"--address 127.0.0.1:{port}: no Ray cluster can be reached there"):
-            backends.check_reachable(f"127.0.0.1:{port}")
+            on_ray.check_reachable(f"127.0.0.1:{port}")
 
 
 def test_an_address_without_a_port_is_refused():
     with pytest.raises(ValueError, match=r"expected HOST:PORT of a Ray cluster, such as 10\.0\.0\.5:6379, or auto"):
-        backends.check_reachable("cluster")
+        on_ray.check_reachable("cluster")
 
 
 @pytest.fixture

@@ -15,13 +15,12 @@ from safetensors import safe_open
 import tiny
 from slackaug import models
 from slackaug.augment.policy import Policy
-from slackaug.auto.learn import Diverged
 from slackaug.config.presets import DataConfig
-from slackaug.engine.fit import FitConfig, predict
+from slackaug.engine.fit import Diverged, FitConfig, predict
 from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped
 from slackaug.judge import scoring, training
-from slackaug.judge.training import Protocol, Trial, digest, read_result, run
+from slackaug.judge.training import Protocol, Training, digest, read_result, run
 from slackaug.runs import provenance
 from slackaug.runs.checkpoints import Checkpoints
 from slackaug.runs.folders import RunError
@@ -34,7 +33,7 @@ def nothing(share: float) -> None:
     pass
 
 
-def make(data: Path, folder: Path, **changes) -> Trial:
+def make(data: Path, folder: Path, **changes) -> Training:
     source = DataConfig(source=str(data))
     dataset = training.dataset(source)
     protocol = Protocol(
@@ -45,10 +44,10 @@ def make(data: Path, folder: Path, **changes) -> Trial:
         fit=FitConfig(epochs=2, batch=4, lr=0.05),
     )
     given = {"name": "uniform", "augmentation": "uniform", "digest": digest("uniform"), "seed": 0} | changes
-    return Trial(protocol=protocol, folder=folder, **given)
+    return Training(protocol=protocol, folder=folder, **given)
 
 
-def result(one: Trial) -> dict:
+def result(one: Training) -> dict:
     """All that must not depend on interruptions."""
     found = read_result(one)
     assert found is not None
@@ -61,7 +60,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-def newest(one: Trial) -> dict:
+def newest(one: Training) -> dict:
     """The state of the newest checkpoint."""
     state, wrong = Checkpoints(one.checkpoint_folder).load()
     assert state is not None
@@ -83,7 +82,7 @@ def whole(tiny_npz, tmp_path_factory):
     return one
 
 
-def same(one: Trial, other: Trial) -> bool:
+def same(one: Training, other: Training) -> bool:
     """Bit for bit."""
     first, second = weights(one.models), weights(other.models)
     equal = first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
@@ -173,7 +172,7 @@ def test_stopped_and_taken_up_again_equals_uninterrupted(step, number, every_ste
     assert not one.checkpoint_folder.exists()
 
 
-def live_and_die(one: Trial, step: int) -> None:
+def live_and_die(one: Training, step: int) -> None:
     torch.set_num_threads(1)
     training.CHECKPOINT_SECONDS, training.REPORT_EVERY = -1.0, 1
     run(one, stop_at(step, signal.SIGKILL))

@@ -109,10 +109,10 @@ def test_a_study_has_a_page_that_follows_it(start_study, jobs):
 def test_a_study_that_was_stopped_has_a_page_that_says_how_to_go_on(start_study, tmp_path, monkeypatch):
     real = study_searches.search
 
-    def stop_in_the_second(one, report):
+    def stop_in_the_second(function, one, tell):
         if one.seed == 1:
             raise Stopped("stopped", signal.SIGTERM)
-        real(one, report)
+        real(function, one, tell)
 
     monkeypatch.setattr(study_searches, "search", stop_in_the_second)
     with pytest.raises(Stopped):

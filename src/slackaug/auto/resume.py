@@ -1,7 +1,6 @@
 """A run that was left is taken up again, from its newest checkpoint."""
 
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,11 @@ from typing import Any
 from ..augment.policy import Policy
 from ..config import layers
 from ..config.layers import is_foreign
-from ..config.presets import DataConfig, RunConfig
-from ..data import DataError, Dataset
+from ..config.presets import RunConfig
+from ..messages import duration
 from ..runs import folders
 from ..runs.ensemble import n_processes
 from ..runs.folders import POLICY, START_ANEW, Run, RunError, what_changed
-from ..runs.progress import duration
 from . import learn
 from .conduct import SearchResult, Work, conduct, holding, read_data, writing
 from .stages import Learner
@@ -36,7 +34,7 @@ def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
     with holding(work, stored, lambda: Run(work.folder)) as run:
         with work.ensemble.together(), writing(work, stored):
             dataset = read_data(work, stored.data)
-            check_data(dataset, work.data, stored.data)
+            layers.check_data(dataset, work.data, stored.data)
             has_state = work.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
             start = replace(stored, weights=None) if has_state else layers.known_weights(stored)
             learner = Learner(start, dataset, work.device, work.ensemble, work.engine)
@@ -44,14 +42,6 @@ def go_on(work: Work, model: str | None, weights: str | None) -> SearchResult:
         if run is not None and learner.is_finished and not (work.folder / POLICY).is_file():  # somebody removed it
             learn.save_result(run, learner, seconds)
         return conduct(work, run, learner, dataset, seconds)
-
-
-def check_data(dataset: Dataset, place: str, stored: DataConfig) -> None:
-    """What was read from `place` are the images of the run, wherever they lay."""
-    if dataset.fingerprint != stored.fingerprint:
-        if os.path.abspath(place) == stored.source:
-            raise DataError(f"{place}: has changed since this run began (another fingerprint); begin another")
-        raise DataError(f"{place}: is not the data of this run (another fingerprint than that of {stored.source})")
 
 
 def check_resumable(work: Work, stored: RunConfig, model: str | None) -> None:

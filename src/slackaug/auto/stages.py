@@ -17,7 +17,7 @@ from ..config.presets import RunConfig
 from ..data import Dataset, Split, splits
 from ..data.rows import repeated
 from ..engine import ways, weights
-from ..engine.fit import Fit, predict
+from ..engine.fit import Fit, predict, to_device
 from ..engine.passes import Plain, alone
 from ..methods import slack
 from ..methods.slack import SearchConfig
@@ -362,7 +362,3 @@ class Learner:
         assert self.engine is not None
         self.engine.set_state(saved["engine"])
         self.state = state._replace(theta_momentum=state.theta_momentum.to(self.engine.theta.device))
-
-
-def to_device(split: Split, device: str) -> Split:
-    return Split(split.images.to(device), split.labels.to(device))

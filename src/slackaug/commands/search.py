@@ -19,10 +19,10 @@ from ..config.presets import RunConfig
 from ..data import DataError, Dataset
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
+from ..messages import duration
 from ..methods.slack import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import Run, RunError
-from ..runs.progress import duration
 
 LEAST_BATCH, LEAST_COMPOSITES = 16, 2  # that a search makes do with by itself
 

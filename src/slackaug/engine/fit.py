@@ -21,6 +21,10 @@ from . import hypergrad
 from .passes import Normalise, one_pass
 
 
+class Diverged(RuntimeError):
+    """A loss is no longer a number."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitConfig:
     """The comments are the meanings in docs/reference/settings.md (`make settings`)."""
@@ -165,3 +169,7 @@ def predict(
     """The logits (B, C) for images without augmentation, with the running statistics of batch-norm."""
     model.eval()
     return torch.cat([model(normalise(preparation.test(images))) for images in data.images.split(batch)])
+
+
+def to_device(split: Split, device: str) -> Split:
+    return Split(split.images.to(device), split.labels.to(device))

@@ -9,7 +9,7 @@ from .. import schema
 from ..judge.intervals import Interval, paired, verdict
 from ..judge.results import IMBALANCED, percent, points
 from ..judge.studies.paper_tables import Figure
-from ..runs.progress import duration
+from ..messages import duration
 from ..schema import PolicyError, expect
 
 TONES = ("better", "worse")
@@ -77,9 +77,7 @@ def of_results(document: Mapping[str, Any]) -> Outcome:
         )
         cells = [f"{speed:,.0f}", duration(seconds)]
         if by_class:
-            balanced = entry["balanced_accuracy"]
-            there = None if balanced is None else read_interval(balanced, f"{where}.balanced_accuracy")
-            cells.insert(0, percent(there))
+            cells.insert(0, percent(read_interval(entry["balanced_accuracy"], f"{where}.balanced_accuracy")))
         rows.append(read_row(entry, where, cells))
     reference = document["reference"]
     reference = None if reference is None else schema.string(reference, "reference")

@@ -11,7 +11,7 @@ from ..augment.policy import Policy
 from ..augment.stability import CHANCE, agreement_of_rounds, agreement_text
 from ..auto.composing import number_of
 from ..data import DataError
-from ..runs.progress import duration
+from ..messages import duration
 from . import figures, history, image_parts, samples
 from .history import History
 from .outcome import Outcome

@@ -12,16 +12,11 @@ from rich.text import Text
 from ..augment import describe
 from ..auto import composing
 from ..auto.stages import Progress
+from ..messages import duration
 
 PLAIN_SECONDS = 30.0
 LIVE_SECONDS = 0.2
 N_TOP = 3
-
-
-def duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def line(progress: Progress, elapsed: float) -> str:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...auto import resume
-from ...auto.stages import start_policy
 from ...config import layers, parse
 from ...config.presets import BLANK, DataConfig, RunConfig
 from ...data import DataError, Dataset
@@ -23,7 +21,6 @@ from ..training import Protocol
 from . import recipes as study_recipes
 from .paper_tables import FIGURES, N_IMAGES, UNIFORM_AGAIN, Figure, published_row
 
-LEARNED = "slack"
 DECIDED = {
     "data": "the data is given by --data",
     "seed": "the searches' seeds are 0, 1, ...",
@@ -47,6 +44,7 @@ class Study:
     magnitudes: str = "own"  # of these
     paper: tuple[str, ...] = ()  # data set and network, where the paper has figures for them
     row: str | None = None  # of the learned policy there
+    learned: str = "auto"  # what was run to learn policies, as their row is called
 
     def __post_init__(self) -> None:
         if self.n_search < 0 or self.n_eval < 1:
@@ -61,11 +59,15 @@ class Study:
         """Of the evaluations of search s."""
         return range(s * self.n_eval, (s + 1) * self.n_eval)
 
-    def figures(self, name: str) -> list[Figure]:
-        """What the paper prints for a row of ours; for `uniform` it has two tables that disagree."""
+    def search_name(self, s: int) -> str:
+        """What the policy of search s is called."""
+        return f"{self.learned}, search {s}"
+
+    def figures(self, name: str) -> dict[str, Figure]:
+        """What the paper prints for a row of ours, by its name there; for `uniform` two tables disagree."""
         known = FIGURES.get((self.paper[0], self.paper[1]), {}) if self.paper else {}
-        rows = [self.row] if name == LEARNED else [name, UNIFORM_AGAIN] if name == "uniform" else [name]
-        return [known[row] for row in rows if row in known]
+        rows = [self.row] if name == self.learned else [name, UNIFORM_AGAIN] if name == "uniform" else [name]
+        return {row: known[row] for row in rows if row in known}
 
     def protocol(self) -> Protocol:
         weights = self.search.weights if self.model == self.search.model else None
@@ -97,6 +99,14 @@ def unlike_the_paper(config: study_recipes.StudyConfig, dataset: Dataset, search
     return None if epochs == own else f"trainings of {epochs} epochs, where it has {own}"
 
 
+def learned_name(config: study_recipes.StudyConfig, own: RunConfig, search: RunConfig) -> str:
+    """Algorithm 1 as the paper runs it, one of the paper's variants of it, or ours for new data."""
+    if search.preset != "paper":
+        return "auto"
+    as_own = replace(search, data=own.data, model=own.model, evaluate=own.evaluate) == own
+    return f"slack ({config.variant})" if as_own else f"slack ({config.variant}, changed)"
+
+
 def configure(
     recipe: str,
     place: str | None,
@@ -122,7 +132,6 @@ def configure(
     layers.refuse_without_effect(search, assigned)
     search = replace(search, data=where)
     is_as_in_the_paper = unlike_the_paper(config, dataset, search) is None
-    start_policy(search, dataset)  # an unknown transformation in `exclude` is found here, not later
     chosen = Study(
         recipe=recipe,
         data=where,
@@ -132,10 +141,12 @@ def configure(
         n_search=config.n_search,
         n_eval=config.n_eval,
         baselines=config.baselines,
-        magnitudes="both" if len(config.magnitudes) > 1 else "own",
+        magnitudes=config.magnitudes,
         paper=(config.paper or ()) if is_as_in_the_paper else (),
         row=config.row if is_as_in_the_paper else None,
+        learned=learned_name(config, config.run_config(dataset, model), search),
     )
+    chosen.protocol().used_space()  # an unknown transformation in `exclude` is found here, not later
     chosen = parse.update(chosen, given)
     chosen = replace(chosen, policies=tuple(map(wherever_given, chosen.policies)))
     if not (chosen.n_search or chosen.baselines or chosen.policies):
@@ -188,5 +199,5 @@ def found_again(stored: Study, place: str | None, reading: Reading) -> Study:
         if place is not None:
             raise
         raise DataError(f"{error}; if the images have moved, --data names their new place") from None
-    resume.check_data(dataset, where.source, stored.data)
+    layers.check_data(dataset, where.source, stored.data)
     return replace(stored, data=where, search=replace(stored.search, data=where))

@@ -9,10 +9,9 @@ from ...config.presets import DOMAINNET, PRESETS, VARIANTS, RunConfig
 from ...data import Dataset
 from ...data.layouts import WITH_MARGIN
 from ...schema import unknown
+from ..candidates import MAGNITUDES
 from . import paper_tables
-from .paper_tables import FIGURES, TRANSFER, UNIFORM_AGAIN, Column, Figure, published_row
-
-MAGNITUDES = ("original", "uniform")
+from .paper_tables import FIGURES, TRANSFER, Column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +27,10 @@ class StudyConfig:
     n_eval: int = 4
     baselines: tuple[str, ...] = ("uniform", "trivialaugment-wide")  # the verdict compares with the first
     policies: tuple[str, ...] = ()  # published policies, whose files the user must supply
-    magnitudes: tuple[str, ...] = ("original",)  # how the magnitudes of these are drawn
+    magnitudes: str = "own"  # how the magnitudes of these are drawn: their own, uniform, or both
     paper: Column | None = None  # the data set and network under which the paper has figures
     row: str | None = None  # what the paper calls the learned policy there; null: it has no figure for it
+    variant: str = "paper"  # how a search of the preset `paper` differs from Algorithm 1 as published
 
     def __post_init__(self) -> None:
         if isinstance(self.search, str) and self.search not in PRESETS:
@@ -39,9 +39,8 @@ class StudyConfig:
             raise ValueError(f"expected n_search >= 0 and n_eval >= 1, got {self.n_search} and {self.n_eval}")
         if not (self.n_search or self.baselines or self.policies):
             raise ValueError("a study needs something to train with: n_search >= 1, baselines or policies")
-        for magnitudes in self.magnitudes:
-            if magnitudes not in MAGNITUDES:
-                raise ValueError(unknown("magnitudes", magnitudes, list(MAGNITUDES)))
+        if self.magnitudes not in MAGNITUDES:
+            raise ValueError(unknown("magnitudes", self.magnitudes, list(MAGNITUDES)))
         if self.paper is None:
             if self.row is not None:
                 raise ValueError(f"row: {self.row!r} needs `paper`, the data set and network it stands under")
@@ -54,18 +53,6 @@ class StudyConfig:
     def run_config(self, data: Dataset, model: str | None = None) -> RunConfig:
         """The settings of its searches on this data; `model` replaces the network that a preset has for the search."""
         return presets.preset(self.search, data, model) if isinstance(self.search, str) else self.search
-
-    def evaluated(self) -> list[str]:
-        """Names of all that is trained, beside the learned policies: baselines, then published policies."""
-        published = [published_row(policy, magnitudes) for policy in self.policies for magnitudes in self.magnitudes]
-        return [*self.baselines, *published]
-
-    def figures(self) -> dict[str, Figure]:
-        """What the paper prints for this study, by row."""
-        if self.paper is None:
-            return {}
-        rows = [self.row, *self.evaluated(), UNIFORM_AGAIN if "uniform" in self.baselines else None]
-        return {row: FIGURES[self.paper][row] for row in rows if row in FIGURES[self.paper]}
 
 
 # --- your own data ----------------------------------------------------------------------------------------------------
@@ -131,13 +118,14 @@ def variant(name: str, dataset: str, model: str) -> StudyConfig:
     base = cifar(dataset, model)
     assert isinstance(base.search, RunConfig)
     row = name if name in FIGURES[dataset, model] else None  # of unrolled without KL the paper has a picture only
-    return replace(base, search=VARIANTS[name](base.search), baselines=("uniform",), row=row)
+    return replace(base, search=VARIANTS[name](base.search), baselines=("uniform",), row=row, variant=name)
 
 
 def transfer(dataset: str, model: str, searched: str) -> StudyConfig:
     """Search with one network as ever, then evaluate with another, by the other's settings."""
     search = replace(CIFAR_SEARCHES[dataset](searched), evaluate=CIFAR_SEARCHES[dataset](model).evaluate)
-    return replace(cifar(dataset, model), search=search, model=model, baselines=("uniform",), row=TRANSFER)
+    base, name = replace(cifar(dataset, model), baselines=("uniform",)), f"from {searched}"
+    return replace(base, search=search, model=model, row=TRANSFER, variant=name)
 
 
 def published_magnitudes(dataset: str, model: str) -> StudyConfig:
@@ -148,7 +136,7 @@ def published_magnitudes(dataset: str, model: str) -> StudyConfig:
         n_search=0,
         baselines=("uniform",),
         policies=("fast-aa", "dada", "deepaa"),
-        magnitudes=MAGNITUDES,
+        magnitudes="both",
     )
 
 

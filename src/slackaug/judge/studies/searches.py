@@ -3,27 +3,26 @@
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from ... import messages
 from ...augment.policy import Policy
 from ...augment.stability import agreement_text
-from ...auto import calibrate, confirm
-from ...commands import search as api
 from ...config import layers
 from ...config.presets import DataConfig
 from ...exits import Stopped, signals
 from ...files import read_note
 from ...runs import folders
-from ...runs.progress import Jobs, duration
-from ..backends import POLL_SECONDS, STOPPED
-from ..queue import Work, run_jobs
-from ..training import Report
+from ..backends.jobs import POLL_SECONDS, STOPPED, Tell
+from ..queue import Comparison, run_jobs
 from .plan import Study
+
+SearchFunction = Callable[..., object]  # `slackaug.search`, given by the command: how policies are made is not ours
 
 
 class Search(NamedTuple):
@@ -63,14 +62,14 @@ def searches(study: Study, folder: Path, device: str, threads: int | None, *, is
     ]
 
 
-def search(one: Search, report: Report) -> None:
+def search(function: SearchFunction, one: Search, tell: Tell) -> None:
     """Begin or go on with a search; a finished one is left alone."""
     one.folder.parent.mkdir(parents=True, exist_ok=True)
     folders.refuse_links(one.folder.parent, one.log.name)
     if one.n_ranks > 1:
         search_ensemble(one)
         return
-    options: dict[str, Any] = {"model": one.model, "device": one.device, "threads": one.threads, "watch": report}
+    options: dict[str, Any] = {"model": one.model, "device": one.device, "threads": one.threads, "watch": tell}
     if (one.folder / "config.yaml").is_file():
         options["resume"] = True
     else:
@@ -79,7 +78,7 @@ def search(one: Search, report: Report) -> None:
         options |= {"group_by": one.data.group_by, "cache": one.data.cache}
     with one.log.open("a", encoding="utf-8") as log:
         try:
-            api.search(one.data.source, one.folder, **options, console=Console(file=log, width=200))
+            function(one.data.source, one.folder, **options, console=Console(file=log, width=200))
         except Stopped as error:  # whose message says how to go on with this search alone
             raise Stopped(STOPPED, error.signal_number) from None
 
@@ -110,24 +109,29 @@ def search_ensemble(one: Search) -> None:
         raise RuntimeError(f"the ensemble ended with exit code {process.returncode}; see {one.log}")
 
 
-def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
+def search_all(wanted: Sequence[Search], work: Comparison, function: SearchFunction) -> list[Policy]:
     """The learned policies."""
     if not wanted:
         return []
     names = [f"search {one.seed}" for one in wanted]
 
     def done(index: int) -> str:
-        policy = Policy.load(wanted[index].folder / folders.POLICY)
-        entropy = policy.entropy().mean().item()
-        seconds = policy.learned.get("seconds")  # not in a policy that somebody put there
-        took = f"{duration(seconds)}, " if isinstance(seconds, int | float) else ""
-        agreement = folders.agreement(wanted[index].folder)
-        agrees = "" if agreement is None else f", {agreement_text(agreement)}"
-        found = f"{names[index]}: {took}entropy {entropy:.3f}{agrees}"
-        notes = [read_note(wanted[index].folder / name) for name in (calibrate.FILE, confirm.FILE)]
-        remarks = [note["remark"] for note in notes if isinstance(note.get("remark"), str) and note.get("kept") != 1]
-        return "; ".join([found, *remarks])  # few would look for them in the log of a search
+        folder = wanted[index].folder
+        policy, agreement = Policy.load(folder / folders.POLICY), folders.agreement(folder)
+        seconds = policy.learned.get("seconds")
+        return messages.search_done(
+            names[index],
+            seconds if isinstance(seconds, int | float) else None,  # not in a policy that somebody put there
+            policy.entropy().mean().item(),
+            None if agreement is None else agreement_text(agreement),
+            remarks(folder),
+        )
 
-    with Jobs(work.console, names, done, work.follow) as shown:
-        run_jobs(work, [partial(search, one) for one in wanted], names, shown)
+    run_jobs(work, [partial(search, function, one) for one in wanted], names, done)
     return [Policy.load(one.folder / folders.POLICY) for one in wanted]
+
+
+def remarks(folder: Path) -> list[str]:
+    """What the notes of a search say that it did otherwise than planned: few would look for that in its log."""
+    notes = [read_note(path) for path in sorted(folder.glob("*.json"))]
+    return [note["remark"] for note in notes if isinstance(note.get("remark"), str) and note.get("kept") != 1]
