@@ -43,12 +43,11 @@ from slackaug.engine.fit import FitConfig
 from slackaug.exits import Stopped
 from slackaug.judge import queue, training
 from slackaug.judge.backends import get_backend
-from slackaug.judge.studies import paper_tables
+from slackaug.judge.studies import paper_tables, search_jobs
 from slackaug.judge.studies import plan as study_plan
 from slackaug.judge.studies import results as study_results
-from slackaug.judge.studies import searches as study_searches
 from slackaug.judge.studies.recipes import STUDIES
-from slackaug.judge.studies.searches import Search, search_ensemble
+from slackaug.judge.studies.search_jobs import Search, search_ensemble
 from slackaug.runs import folders
 
 FIT = {"evaluate.epochs": 1, "evaluate.batch": 4, "evaluate.lr": 0.05}
@@ -576,7 +575,7 @@ def live_and_die(arguments: list[str], log: str, moment: tuple, number: int) -> 
         return run
 
     training.run = dying(training.run, lambda one: f"{one.name} {one.seed}")
-    study_searches.search = dying(study_searches.search, lambda one: f"search {one.seed}")
+    search_jobs.search = dying(search_jobs.search, lambda one: f"search {one.seed}")
     sys.argv = ["slackaug", *arguments]
     cli.main()
 
@@ -657,7 +656,7 @@ def ensemble(tmp_path, **changes) -> Search:
 
 def test_an_ensemble_is_started_by_torchrun_and_resumed(monkeypatch, tmp_path):
     monkeypatch.setattr(Process, "started", [])
-    monkeypatch.setattr(study_searches.subprocess, "Popen", Process)
+    monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
     one = ensemble(tmp_path, model="own:net")
     torchrun = [
         sys.executable,
@@ -671,18 +670,18 @@ def test_an_ensemble_is_started_by_torchrun_and_resumed(monkeypatch, tmp_path):
     ]
     search = [*torchrun, "search", "my data", "-o", str(one.folder), "--device", "cuda"]
     own = ["--model", "own:net", "--threads", "2"]
-    study_searches.search(api.search, one, lambda share: None)
+    search_jobs.search(api.search, one, lambda share: None)
     parse = ["--config", str(one.config), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
     assert Process.started == [[*search, *parse, *own]]
     one.folder.mkdir()
     (one.folder / "config.yaml").write_text("")
-    study_searches.search(api.search, one, lambda share: None)
+    search_jobs.search(api.search, one, lambda share: None)
     assert Process.started[1] == [*search, "--resume", *own]
 
 
 def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_path):
     monkeypatch.setattr(Process, "started", [])
-    monkeypatch.setattr(study_searches.subprocess, "Popen", Process)
+    monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
     search_ensemble(ensemble(tmp_path, model="own:net"))
     (started,) = Process.started
     found = {}
@@ -698,7 +697,7 @@ def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_pa
 
 
 def test_an_ensemble_that_fails_says_where_to_look(monkeypatch, tmp_path):
-    monkeypatch.setattr(study_searches.subprocess, "Popen", partial(Process, returncode=1))
+    monkeypatch.setattr(search_jobs.subprocess, "Popen", partial(Process, returncode=1))
     one = ensemble(tmp_path)
     with pytest.raises(RuntimeError, match=rf"ended with exit code 1; see {one.log}"):
         search_ensemble(one)
@@ -717,8 +716,8 @@ def test_an_ensemble_is_stopped_with_the_study(monkeypatch, tmp_path):
         def terminate(self):
             Waiting.n_terminated += 1
 
-    monkeypatch.setattr(study_searches, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(study_searches.subprocess, "Popen", Waiting)
+    monkeypatch.setattr(search_jobs, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(search_jobs.subprocess, "Popen", Waiting)
     with pytest.raises(Stopped) as stopped:
         search_ensemble(ensemble(tmp_path))
     assert (stopped.value.signal_number, Waiting.n_terminated) == (signal.SIGTERM, 1)

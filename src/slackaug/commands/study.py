@@ -26,7 +26,7 @@ from ..judge.studies import recipes as study_recipes
 from ..judge.studies import results as study_results
 from ..judge.studies.plan import Study, configure, fixed_candidates, found_again, read_study, unlike_the_paper
 from ..judge.studies.results import StudyResults
-from ..judge.studies.searches import search_all, searches
+from ..judge.studies.search_jobs import search_all, searches
 from ..machine import default_device, machine
 from ..report import live
 from ..runs import folders
