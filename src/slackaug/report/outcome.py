@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,7 +121,7 @@ def of_study(document: Mapping[str, Any]) -> Outcome:
             cells.append("; ".join(str(figure) for figure in read_figures(entry["paper"], f"{where}.paper")))
         rows.append(read_row(entry, where, cells))
     headers = ["over all evaluations, as the paper counts", *(["the paper"] if has_paper else [])]
-    others = schema.sequence(document.get("others", []), "others", schema.string, 0)
+    others = schema.sequence(document.get("others", []), "others", partial(schema.string, most=LONGEST), 0)
     final = outcome(document, rows[0].name, headers, rows)
     kept = document.get("kept")
     expect(kept is None or (isinstance(kept, str) and len(kept) <= LONGEST), "kept", "a sentence, or null", kept)
@@ -128,7 +129,7 @@ def of_study(document: Mapping[str, Any]) -> Outcome:
 
 
 def outcome(document: Mapping[str, Any], reference: str | None, headers: list[str], rows: list[Row]) -> Outcome:
-    sentence = schema.string(document["verdict"], "verdict")
+    sentence = schema.string(document["verdict"], "verdict", LONGEST)
     n_duplicates = schema.integer(document.get("duplicates", 0), "duplicates", 0, 10**12)
     return Outcome(sentence, tone(sentence, rows), reference, headers, rows, n_duplicates)
 
