@@ -37,7 +37,7 @@ from slackaug.auto.composing import untouched
 from slackaug.commands import search as api
 from slackaug.commands import study
 from slackaug.config import parse, presets
-from slackaug.config.presets import DataConfig
+from slackaug.config.presets import DataConfig, RunConfig
 from slackaug.data import load
 from slackaug.engine.fit import FitConfig
 from slackaug.exits import Stopped
@@ -647,36 +647,28 @@ class Process:
         return self.returncode
 
 
-def ensemble(tmp_path, **changes) -> Search:
+def ensemble(tmp_path, model="small") -> Search:
     data = DataConfig(source="my data", size=9, margin=True, skip_bad=True)
-    one = Search(data, tmp_path / "search.yaml", 4, None, 3, tmp_path / "searches" / "3", "cuda", 2, is_measured=False)
+    config = RunConfig(preset="quick", model=model, space="cifar", n_ranks=4)
+    one = Search(study_plan.Study(data=data, search=config), 3, tmp_path, "cuda", 2, is_measured=False)
     one.folder.parent.mkdir()
-    return one._replace(**changes)
+    return one
 
 
 def test_an_ensemble_is_started_by_torchrun_and_resumed(monkeypatch, tmp_path):
     monkeypatch.setattr(Process, "started", [])
     monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
     one = ensemble(tmp_path, model="own:net")
-    torchrun = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "4",
-        "-m",
-        "slackaug",
-    ]
-    search = [*torchrun, "search", "my data", "-o", str(one.folder), "--device", "cuda"]
-    own = ["--model", "own:net", "--threads", "2"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+    torchrun += ["-m", "slackaug", "search", "my data", "-o", str(one.folder)]
+    torchrun += ["--device", "cuda", "--threads", "2", "--model", "own:net"]
     search_jobs.search(api.search, one, lambda share: None)
-    parse = ["--config", str(one.config), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
-    assert Process.started == [[*search, *parse, *own]]
+    own = ["--config", str(tmp_path / "search.yaml"), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
+    assert Process.started == [[*torchrun, *own]]
     one.folder.mkdir()
     (one.folder / "config.yaml").write_text("")
     search_jobs.search(api.search, one, lambda share: None)
-    assert Process.started[1] == [*search, "--resume", *own]
+    assert Process.started[1] == [*torchrun, "--resume"]
 
 
 def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from slackaug.engine.fit import FitConfig
 from slackaug.judge.studies import paper_tables
 from slackaug.judge.studies.paper_tables import FIGURES, Column, Figure, published_row
 from slackaug.judge.studies.plan import Study, learned_name
-from slackaug.judge.studies.recipes import STUDIES, StudyConfig, study
+from slackaug.judge.studies.recipes import STUDIES, Recipe, study
 from slackaug.methods.slack import SearchConfig
 
 # Every baseline that has a name of its own
@@ -37,7 +37,7 @@ DIGITS = data.load("digits")
 every = pytest.mark.parametrize("name", STUDIES)
 
 
-def figures(config: StudyConfig) -> dict[str, Figure]:
+def figures(config: Recipe) -> dict[str, Figure]:
     """What the paper prints for this study, by row."""
     published = [published_row(policy) for policy in config.policies]
     both = [name + suffix for name in published for suffix in ("", ", uniform magnitudes")]
@@ -72,6 +72,9 @@ def test_names_what_exists(name):
     assert run.space in SPACES
     assert {run.model, config.model or run.model} <= models.MODELS.keys()
     assert not config.data or data.sources.find(config.data)
+    assert config.n_search or config.baselines or config.policies
+    assert config.n_eval > 0
+    assert config.paper is None or config.paper in FIGURES
     if config.row:
         assert config.row in figures(config)
         assert config.n_search > 0
@@ -156,24 +159,6 @@ def test_can_be_written_and_read_back(name):
 def test_a_preset_is_chosen_for_the_data():
     assert study("digits").run_config(DIGITS) == presets.quick(DIGITS)
     assert study("paper").run_config(DIGITS, "wrn-16-1").model == "wrn-16-1"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"search": "quik"}, "unknown preset 'quik'; did you mean 'quick'"),
-        ({"n_search": -1}, "n_search >= 0 and n_eval >= 1, got -1 and 4"),
-        ({"n_eval": 0}, "n_search >= 0 and n_eval >= 1, got 4 and 0"),
-        ({"n_search": 0, "baselines": ()}, "a study needs something to train with"),
-        ({"magnitudes": "unifrom"}, "unknown magnitudes 'unifrom'; did you mean 'uniform'"),
-        ({"paper": ("cifar10", "wrn-40-4")}, "unknown data set and network of the paper 'cifar10 wrn-40-4'"),
-        ({"paper": ("cifar10", "wrn-40-2"), "row": "slak"}, "unknown row 'slak'; did you mean 'slack'"),
-        ({"row": "slack"}, "row: 'slack' needs `paper`"),
-    ],
-)
-def test_refuses(changes, message):
-    with pytest.raises(ValueError, match=message):
-        StudyConfig(**{"search": "quick"} | changes)
 
 
 def test_an_unknown_study_is_refused():

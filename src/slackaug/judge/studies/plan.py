@@ -88,7 +88,7 @@ class Study:
         return next((model for model in (self.search.model, self.model) if layers.is_foreign(model)), None)
 
 
-def unlike_the_paper(config: study_recipes.StudyConfig, dataset: Dataset, search: RunConfig) -> str | None:
+def unlike_the_paper(config: study_recipes.Recipe, dataset: Dataset, search: RunConfig) -> str | None:
     """Why the figures of the recipe's row say nothing about this data and these trainings."""
     if config.paper is None:
         return None
@@ -99,7 +99,7 @@ def unlike_the_paper(config: study_recipes.StudyConfig, dataset: Dataset, search
     return None if epochs == own else f"trainings of {epochs} epochs, where it has {own}"
 
 
-def learned_name(config: study_recipes.StudyConfig, own: RunConfig, search: RunConfig) -> str:
+def learned_name(config: study_recipes.Recipe, own: RunConfig, search: RunConfig) -> str:
     """Algorithm 1 as the paper runs it, one of the paper's variants of it, or ours for new data."""
     if search.preset != "paper":
         return "auto"
@@ -160,7 +160,7 @@ def wherever_given(policy: str) -> str:
     return f"{name}={os.path.abspath(path)}" if path else policy
 
 
-def check_policies(config: study_recipes.StudyConfig, policies: Sequence[str]) -> None:
+def check_policies(config: study_recipes.Recipe, policies: Sequence[str]) -> None:
     """Those that the recipe needs are there."""
     names = [text.partition("=")[0] for text in policies]
     missing = [name for name in config.policies if name not in names]

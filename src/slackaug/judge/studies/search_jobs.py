@@ -14,7 +14,6 @@ from ... import messages
 from ...augment.policy import Policy
 from ...augment.stability import agreement_text
 from ...config import layers
-from ...config.presets import DataConfig
 from ...exits import Stopped, signals
 from ...files import read_note
 from ...runs import folders
@@ -28,73 +27,61 @@ SearchFunction = Callable[..., object]  # `slackaug.search`, given by the comman
 class Search(NamedTuple):
     """One search of a study, in plain values."""
 
-    data: DataConfig
-    config: Path  # the file of its settings
-    n_ranks: int
-    model: str | None  # where it is a user's own code, which a file may not name
+    study: Study
     seed: int
-    folder: Path
+    study_folder: Path
     device: str
     threads: int | None
     is_measured: bool  # by the study, on the machine where it runs
+
+    @property
+    def folder(self) -> Path:
+        return self.study_folder / "searches" / str(self.seed)
 
     @property
     def log(self) -> Path:
         """What the search would have said on a terminal."""
         return self.folder.with_suffix(".log")
 
+    def options(self) -> dict[str, Any]:
+        """Of `slackaug search`, in Python and on the command line: to begin, or to go on."""
+        data, search = self.study.data, self.study.search
+        model = search.model if layers.is_foreign(search.model) else None  # which a file may not name
+        found: dict[str, Any] = {"device": self.device, "threads": self.threads, "model": model}
+        if (self.folder / "config.yaml").is_file():
+            return found | {"resume": True}
+        found |= {"config": self.study_folder / folders.SEARCHES, "seed": self.seed, "size": data.size}
+        found |= {"margin": data.margin, "skip_bad": data.skip_bad, "group_by": data.group_by, "cache": data.cache}
+        return found
+
 
 def searches(study: Study, folder: Path, device: str, threads: int | None, *, is_measured: bool) -> list[Search]:
-    model = study.search.model if layers.is_foreign(study.search.model) else None
-    return [
-        Search(
-            data=study.data,
-            config=folder / folders.SEARCHES,
-            n_ranks=study.search.n_ranks,
-            model=model,
-            seed=s,
-            folder=folder / "searches" / str(s),
-            device=device,
-            threads=threads,
-            is_measured=is_measured,
-        )
-        for s in range(study.n_search)
-    ]
+    return [Search(study, s, folder, device, threads, is_measured) for s in range(study.n_search)]
 
 
 def search(function: SearchFunction, one: Search, tell: Tell) -> None:
     """Begin or go on with a search; a finished one is left alone."""
     one.folder.parent.mkdir(parents=True, exist_ok=True)
     folders.refuse_links(one.folder.parent, one.log.name)
-    if one.n_ranks > 1:
+    if one.study.search.n_ranks > 1:
         search_ensemble(one)
         return
-    options: dict[str, Any] = {"model": one.model, "device": one.device, "threads": one.threads, "watch": tell}
-    if (one.folder / "config.yaml").is_file():
-        options["resume"] = True
-    else:
-        options |= {"config": one.config, "seed": one.seed, "estimate": not one.is_measured}
-        options |= {"size": one.data.size, "margin": one.data.margin, "skip_bad": one.data.skip_bad}
-        options |= {"group_by": one.data.group_by, "cache": one.data.cache}
     with one.log.open("a", encoding="utf-8") as log:
+        shown = {"watch": tell, "estimate": not one.is_measured, "console": Console(file=log, width=200)}
         try:
-            function(one.data.source, one.folder, **options, console=Console(file=log, width=200))
+            function(one.study.data.source, one.folder, **one.options(), **shown)
         except Stopped as error:  # whose message says how to go on with this search alone
             raise Stopped(STOPPED, error.signal_number) from None
 
 
 def search_ensemble(one: Search) -> None:
     """The same by torchrun, with a process for each model."""
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(one.n_ranks)]
-    words += ["-m", "slackaug", "search", one.data.source, "-o", str(one.folder), "--device", one.device]
-    if (one.folder / "config.yaml").is_file():
-        words.append("--resume")
-    else:
-        words += ["--config", str(one.config), "--seed", str(one.seed)]
-        words += [word for option in one.data.options() for word in option]
-        words += ["--cache", one.data.cache] if one.data.cache else []
-    words += ["--model", one.model] if one.model else []
-    words += ["--threads", str(one.threads)] if one.threads else []
+    n_ranks = str(one.study.search.n_ranks)
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", n_ranks]
+    words += ["-m", "slackaug", "search", one.study.data.source, "-o", str(one.folder)]
+    for name, value in one.options().items():
+        if value is not None and value is not False:
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     with one.log.open("a", encoding="utf-8") as log, signals() as caught:
         process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
         is_told = False
