@@ -23,6 +23,7 @@ from .transforms import TRANSFORMS, Transform, custom
 
 SCHEMA_VERSION = 1
 MU_START = 0.75
+IDENTITY = "Identity"
 MU_MIN, MU_MAX = 0.1, 1.0  # mu is clamped to this after each update of a search
 MU_FILE_MIN = 1e-3  # what a file may hold: below it the density has no meaning
 MAX_COMPOSED = 16
@@ -147,6 +148,18 @@ class Policy:
     def strengthened(self, strength: float) -> Self:
         """The same policy with every mu multiplied, up to the full range."""
         return replace(self, mu=(self.mu * strength).clamp(max=MU_MAX))
+
+    @property
+    def can_compose_none(self) -> bool:
+        """Whether leaving images as they are is a choice, and not the only one."""
+        return IDENTITY in self.space.names and len(self.space) > 1
+
+    @property
+    def n_composed(self) -> int:
+        """How many transformations it composes; none where it leaves images as they are, and had a choice."""
+        if self.can_compose_none and (self.probabilities[:, self.space.index(IDENTITY)] == 1).all():
+            return 0
+        return len(self.pi)
 
     # --- plain dictionaries and files ---------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from rich.text import Text
 from ... import __version__, messages
 from ...augment.policy import Policy
 from ...augment.stability import Stability, stability
-from ...auto.composing import number_of
 from ...config import parse
 from ...runs import folders
 from .. import intervals, results
@@ -75,7 +74,7 @@ def kept_text(policies: Sequence[Policy]) -> str | None:
     kept = [policy.learned["kept"] for policy in policies if isinstance(policy.learned.get("kept"), int | float)]
     if not kept:
         return None
-    numbers = Counter(number_of(policy) for policy in policies if policy.learned.get("kept") == 0)
+    numbers = Counter(policy.n_composed for policy in policies if policy.learned.get("kept") == 0)
     instead = {f"uniform-{number}" if number else "none": n for number, n in sorted(numbers.items())}
     return messages.kept(sum(map(bool, kept)), len(kept), instead)
 
