@@ -14,7 +14,7 @@ import tiny
 from slackaug.exits import Stopped, signals
 from slackaug.judge.backends import get_backend
 from slackaug.judge.backends import ray as on_ray
-from slackaug.judge.backends.jobs import MAX_ATTEMPTS, BackendError
+from slackaug.judge.backends.jobs import MAX_ATTEMPTS, BackendError, Tally
 from slackaug.judge.backends.local import InTurn, Processes, Team
 from slackaug.judge.backends.ray import Ray
 
@@ -144,7 +144,7 @@ def test_a_signal_that_came_before_a_job_looked_is_seen_by_it(tmp_path):
 def orphaned(folder: Path, job) -> None:
     """A parent that is killed while its job works."""
     path = folder / "job"
-    team = Team([partial(job, path)], ["job"], Seen())
+    team = Team([partial(job, path)], Tally(["job"], Seen()))
     team.start_waiting(1)
     while not path.exists():
         time.sleep(0.01)

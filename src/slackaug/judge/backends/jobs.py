@@ -4,10 +4,11 @@ A job is a function of `tell`, to which it says what share of it is done; it lea
 what an earlier attempt has left. So a job that died is simply started again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
-from ...exits import Stopped
+from ...exits import Stopped, signals
 
 MAX_ATTEMPTS = 3  # of a job whose process died; one that raised an error is not tried again
 POLL_SECONDS = 0.2
@@ -39,10 +40,36 @@ class Backend(Protocol):
         """Do all jobs. One that fails does not keep the others from being done; the error comes at the end."""
 
 
-def raise_failures(failures: dict[str, str], n: int) -> None:
-    if failures:
-        texts = "\n".join(f"  {name}: {reason}" for name, reason in failures.items())
-        raise BackendError(f"{len(failures)} of {n} failed, the others are saved:\n{texts}")
+class Tally:
+    """How far jobs are, and which have failed."""
+
+    def __init__(self, names: Sequence[str], watcher: Watcher):
+        self.names, self.watcher = names, watcher
+        self.shares = [0.0] * len(names)
+        self.failures: dict[str, str] = {}
+
+    def share(self, index: int, share: float) -> None:
+        self.shares[index] = share
+        self.watcher.progress(self.shares)
+
+    def end(self, index: int, reason: str | None) -> None:
+        """A job is done, or has failed for a reason."""
+        self.shares[index] = 1.0
+        if reason is None:
+            self.watcher.done(index)
+        else:
+            self.failures[self.names[index]] = reason
+
+    @contextmanager
+    def until_stopped(self) -> Iterator[list[int]]:
+        """The signals that come; what has failed, and that the work was stopped, is raised at its end."""
+        with signals() as caught:
+            yield caught
+        if caught:
+            raise Stopped(STOPPED, caught[0])
+        if self.failures:
+            texts = "\n".join(f"  {name}: {reason}" for name, reason in self.failures.items())
+            raise BackendError(f"{len(self.failures)} of {len(self.names)} failed, the others are saved:\n{texts}")
 
 
 def attempt(job: Job, tell: Tell) -> tuple[str, Any]:

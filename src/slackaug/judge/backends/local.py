@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from ... import messages
-from ...exits import Stopped, signals
-from .jobs import MAX_ATTEMPTS, POLL_SECONDS, STOPPED, BackendError, Job, Watcher, attempt, outcome, raise_failures
+from ...exits import Stopped
+from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, Watcher, attempt, outcome
 
 
 class InTurn:
@@ -22,27 +23,20 @@ class InTurn:
     is_elsewhere = False
 
     def run(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
-        shares = [0.0] * len(jobs)
-        failures: dict[str, str] = {}
-        with signals() as caught:  # a job sees them, too, and acts where it can be left
-            for index, (job, name) in enumerate(zip(jobs, names, strict=True)):
-
-                def tell(share: float, index: int = index) -> None:
-                    shares[index] = share
-                    watcher.progress(shares)
-
+        tally = Tally(names, watcher)
+        with tally.until_stopped() as caught:  # a job sees the signals, too, and acts where it can be left
+            for index, job in enumerate(jobs):
+                reason = None
                 try:
-                    job(tell)
+                    job(partial(tally.share, index))
                 except (Stopped, BackendError):
                     raise
                 except RuntimeError as error:  # ValueError and OSError: the input or the disk, which all jobs share
-                    failures[name] = str(error)
-                else:
-                    watcher.done(index)
-                tell(1.0)
+                    reason = str(error)
+                tally.end(index, reason)
+                watcher.progress(tally.shares)
                 if caught:
-                    raise Stopped(STOPPED, caught[0])
-        raise_failures(failures, len(jobs))
+                    break
 
 
 class Processes:
@@ -56,18 +50,15 @@ class Processes:
         self.n = n
 
     def run(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
-        team = Team(jobs, names, watcher)
-        with signals() as caught:
+        team = Team(jobs, Tally(names, watcher))
+        with team.tally.until_stopped() as caught:
             try:
-                while team.is_busy and not caught:
+                while (team.waiting or team.running) and not caught:
                     team.start_waiting(self.n)
                     team.look()
                     time.sleep(POLL_SECONDS)
             finally:
                 team.stop()
-        if caught:
-            raise Stopped(STOPPED, caught[0])
-        raise_failures(team.failures, len(jobs))
 
 
 class Running(NamedTuple):
@@ -78,19 +69,13 @@ class Running(NamedTuple):
 class Team:
     """The processes of some jobs."""
 
-    def __init__(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher):
-        self.jobs, self.names, self.watcher = jobs, names, watcher
+    def __init__(self, jobs: Sequence[Job], tally: Tally):
+        self.jobs, self.tally = jobs, tally
         self.context = multiprocessing.get_context("forkserver")  # imports torch once; safe beside CUDA and threads
         self.context.set_forkserver_preload(["slackaug.judge.training"])
         self.waiting = list(range(len(jobs)))
         self.running: dict[int, Running] = {}
         self.attempts = [0] * len(jobs)
-        self.shares = [0.0] * len(jobs)
-        self.failures: dict[str, str] = {}
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(self.waiting or self.running)
 
     def start_waiting(self, limit: int) -> None:
         while self.waiting and len(self.running) < limit:
@@ -103,7 +88,7 @@ class Team:
             self.running[index] = Running(process, receiver)
 
     def look(self) -> None:
-        """See how far all are, and who has ended."""
+        """See how far all are, and which have ended."""
         for index, (process, pipe) in list(self.running.items()):
             is_alive = process.is_alive()  # asked first: what a process said before it ended is read now
             while index in self.running and pipe.poll():
@@ -113,28 +98,23 @@ class Team:
                     break
             if index in self.running and not is_alive:
                 self.bury(index)
-        self.watcher.progress(self.shares)
+        self.tally.watcher.progress(self.tally.shares)
 
     def hear(self, index: int, kind: str, content: Any) -> None:
         if kind == "share":
-            self.shares[index] = content
+            self.tally.shares[index] = content
             return
         self.end(index)
-        self.shares[index] = 1.0
-        if outcome(kind, content) is None:
-            self.watcher.done(index)
-        else:
-            self.failures[self.names[index]] = content
+        self.tally.end(index, outcome(kind, content))
 
     def bury(self, index: int) -> None:
         """A process that died without a word is started again, a few times."""
         code = self.end(index)
         if self.attempts[index] < MAX_ATTEMPTS:
-            self.watcher.remark(messages.died(self.names[index], code))
+            self.tally.watcher.remark(messages.died(self.tally.names[index], code))
             self.waiting.insert(0, index)
-            return
-        self.failures[self.names[index]] = f"its process died {MAX_ATTEMPTS} times (exit code {code})"
-        self.shares[index] = 1.0
+        else:
+            self.tally.end(index, f"its process died {MAX_ATTEMPTS} times (exit code {code})")
 
     def end(self, index: int) -> int | None:
         process, pipe = self.running.pop(index)
@@ -152,7 +132,7 @@ class Team:
 
 
 def do(job: Job, sender: Connection, path: list[str]) -> None:
-    """In the job's own process."""
+    """What happens in the process of a job."""
     sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
     threading.Thread(target=end_with_the_parent, daemon=True).start()

@@ -8,8 +8,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
-from ...exits import Stopped, signals
-from .jobs import MAX_ATTEMPTS, POLL_SECONDS, STOPPED, BackendError, Job, Watcher, attempt, outcome, raise_failures
+from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, Watcher, attempt, outcome
 
 CONNECT_SECONDS = 5.0
 SAVE_SECONDS = 20.0  # that tasks of Ray get to save themselves
@@ -62,28 +61,18 @@ class Ray:
         task = ray.remote(num_cpus=self.n_cpus, num_gpus=self.n_gpus, max_retries=MAX_ATTEMPTS - 1)(do_on_ray)
         pending = {task.options(name=name).remote(job, index, board, os.getcwd()): index
                    for index, (job, name) in enumerate(zip(jobs, names, strict=True))}  # fmt: skip
-        shares = [0.0] * len(jobs)
-        failures: dict[str, str] = {}
-        with signals() as caught:
+        tally = Tally(names, watcher)
+        with tally.until_stopped() as caught:
             try:
                 while pending and not caught:
                     finished, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
                     for reference in finished:
-                        index = pending.pop(reference)
-                        shares[index] = 1.0
-                        reason = self.outcome(reference)
-                        if reason is None:
-                            watcher.done(index)
-                        else:
-                            failures[names[index]] = reason
+                        tally.end(pending.pop(reference), self.outcome(reference))
                     for index, share in ray.get(board.get.remote()).items():
-                        shares[index] = max(shares[index], share)
-                    watcher.progress(shares)
+                        tally.shares[index] = max(tally.shares[index], share)
+                    watcher.progress(tally.shares)
             finally:
                 self.stop(list(pending))
-        if caught:
-            raise Stopped(STOPPED, caught[0])
-        raise_failures(failures, len(jobs))
 
     def outcome(self, reference: Any) -> str | None:
         try:
