@@ -251,7 +251,7 @@ def test_the_golden_texts_of_verdicts():
         "searches)."
     )
     assert messages.kept(1, 4, {"none": 1, "uniform-2": 2}) == (
-        "whole trainings kept what was learned in 1 of 4 searches, and took no transformations in 1 and 2 random "
+        "whole trainings kept the learned policy in 1 of 4 searches, and took no transformations in 1 and 2 random "
         "transformations in 2"
     )
 

@@ -129,7 +129,7 @@ def entropy(nats: float, share: float | None) -> str:
 
 def kept(n_kept: int, n_searches: int, others: Mapping[str, int]) -> str:
     """What whole trainings decided; `others`, how many searches end with which baseline instead."""
-    text = f"whole trainings kept what was learned in {n_kept} of {counted(n_searches, 'search')}"
+    text = f"whole trainings kept the learned policy in {n_kept} of {counted(n_searches, 'search')}"
     instead = listed([f"{augmentation(name)} in {n}" for name, n in others.items()])
     return f"{text}, and took {instead}" if instead else text
 

@@ -113,17 +113,8 @@ def test_a_process_works_in_the_folder_of_the_command(tmp_path, monkeypatch):
     assert (tmp_path / "x").read_text() == str(tmp_path)
 
 
-def stopped_after_its_last_step(report) -> None:
+def stopped_after_its_last_step(path: Path, report) -> None:
     signal.raise_signal(signal.SIGTERM)
-
-
-def test_a_signal_that_no_job_saw_ends_the_work_after_it(tmp_path):
-    seen = Seen()
-    with pytest.raises(Stopped) as stopped:
-        InTurn().run([stopped_after_its_last_step, partial(write, tmp_path / "x")], ["a", "b"], seen)
-    assert stopped.value.signal_number == signal.SIGTERM
-    assert seen.finished == [0]
-    assert not (tmp_path / "x").exists()
 
 
 def stopped_while_it_reads_the_data(path: Path, report) -> None:
@@ -134,11 +125,14 @@ def stopped_while_it_reads_the_data(path: Path, report) -> None:
         path.write_text("")
 
 
-def test_a_signal_that_came_before_a_job_looked_is_seen_by_it(tmp_path):
+@pytest.mark.parametrize(("job", "done"), [(stopped_after_its_last_step, [0]), (stopped_while_it_reads_the_data, [])])
+def test_a_signal_ends_the_work_whether_a_job_saw_it_or_not(job, done, tmp_path):
+    seen = Seen()
     with pytest.raises(Stopped) as stopped:
-        InTurn().run([partial(stopped_while_it_reads_the_data, tmp_path / "x")], ["a"], Seen())
+        InTurn().run([partial(job, tmp_path / "x"), partial(write, tmp_path / "y")], ["a", "b"], seen)
     assert stopped.value.signal_number == signal.SIGTERM
-    assert not (tmp_path / "x").exists()
+    assert seen.finished == done
+    assert not list(tmp_path.iterdir())
 
 
 def orphaned(folder: Path, job) -> None:
@@ -246,7 +240,7 @@ def test_an_address_without_a_port_is_refused():
 
 @pytest.fixture
 def ray(monkeypatch):
-    """Of one CPU, whose workers know this file."""
+    """A cluster of one CPU, whose workers know this file."""
     import ray
 
     known = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]

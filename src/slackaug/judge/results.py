@@ -44,7 +44,6 @@ class PolicyRow(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Of one training."""
         return mean([found["seconds"] for found in self.trials])
 
     @property
@@ -62,7 +61,7 @@ class Results(NamedTuple):
 
     @property
     def imbalance(self) -> float | None:
-        """Of the test set, as the trainings found it."""
+        """How much larger the largest class of the test set is than the smallest."""
         return max((one["imbalance"] for row in self.rows for one in row.trials), default=None)
 
 
@@ -164,7 +163,7 @@ def points(difference: Interval | None) -> str:
 
 
 def percent(share: Interval) -> str:
-    """In short, for a second column of the kind."""
+    """A share with its interval, shorter than str() of it."""
     around = "" if share.half_width is None else f" ± {100 * share.half_width:.2f}"
     return f"{100 * share.mean:.2f}{around} %"
 

@@ -91,7 +91,7 @@ class Training:
 
     @property
     def key(self) -> str:
-        """Of all that decides the result."""
+        """A digest of all that decides the result."""
         protocol = parse.to_dict(self.protocol)
         for where in ("source", "cache"):
             del protocol["data"][where]  # the same images may lie elsewhere; their fingerprint stays
@@ -122,7 +122,7 @@ class Training:
 
 @lru_cache(maxsize=2)
 def load_once(data: DataConfig, reading: Reading) -> Dataset:
-    """For all trainings of a process."""
+    """The data is read once for all trainings of a process."""
     return data.read(reading)
 
 

@@ -12,7 +12,7 @@ TRANSFER = "slack from wrn-40-2"  # searched with another network than evaluated
 
 
 class Figure(NamedTuple):
-    """In per cent, as printed."""
+    """An accuracy in per cent, as printed."""
 
     accuracy: float
     half_width: float | None = None

@@ -1,7 +1,7 @@
 """All that decides a study: what is searched, what is trained, and what the paper says about it.
 
 Axes: S searches, E evaluations of each. Every (search, evaluation) has a seed of its own, and each baseline is trained
-with all of these seeds, so that the differences of different searches are independent (intervals.py).
+with all of these seeds, so the differences of different searches are independent (intervals.py).
 """
 
 import os
@@ -52,11 +52,11 @@ class Study:
 
     @property
     def n_seeds(self) -> int:
-        """Of each baseline."""
+        """How many seeds each baseline is trained with."""
         return max(self.n_search, 1) * self.n_eval
 
     def seeds(self, s: int) -> range:
-        """Of the evaluations of search s."""
+        """The seeds with which search s is evaluated."""
         return range(s * self.n_eval, (s + 1) * self.n_eval)
 
     def search_name(self, s: int) -> str:

@@ -37,10 +37,10 @@ class StudyRow(NamedTuple):
 class StudyResults(NamedTuple):
     rows: list[StudyRow]
     verdict: str
-    learned: str | None = None  # the row of what was learned, named after what was run; None: nothing was searched
-    stability: Stability | None = None  # of what was learned, whether it was kept or not; None likewise
+    learned: str | None = None  # the row of the learned policies, named after what was run; None: nothing was searched
+    stability: Stability | None = None  # of the learned policies, whether they were kept or not; None likewise
     others: tuple[str, ...] = ()  # verdicts against all baselines but the first
-    kept: str | None = None  # in how many searches what was learned is the result; None where none has tried that
+    kept: str | None = None  # how many searches kept the learned policy; None where none has asked
 
 
 def summarise(
@@ -70,7 +70,7 @@ def summarise(
 
 
 def kept_text(policies: Sequence[Policy]) -> str | None:
-    """In how many searches a whole training kept what was learned, and which baseline the others end with."""
+    """In how many searches a whole training kept the learned policy, and which baseline the others end with."""
     kept = [policy.learned["kept"] for policy in policies if isinstance(policy.learned.get("kept"), int | float)]
     if not kept:
         return None
