@@ -91,11 +91,11 @@ def describe(study: Path) -> dict[str, Any]:
     )
     mean = sum(policy.probabilities.mean(0) for policy in learned) / len(learned)
     ratio = {name: round(len(mean) * p.item(), 2) for name, p in zip(learned[0].space.names, mean, strict=True)}
-    found = accuracies(study)
+    found, own = accuracies(study), document["learned"]
     differences = {}
     for name, by_seed in found.items():
-        if name != "slack":
-            each = [found["slack"][seed] - by_seed[seed] for seed in sorted(found["slack"])]
+        if name != own:
+            each = [found[own][seed] - by_seed[seed] for seed in sorted(found[own])]
             differences[name] = {**interval(each)._asdict(), "p": p_value(each), "each": each}
     return {
         "set": study.name,

@@ -152,7 +152,7 @@ def command(words: list[str], log: str, path: str) -> None:
         note("loaded", self.folder, position(found[0]))
         return found
 
-    def keep_and_note(one: training.Trial, *rest: Any) -> None:
+    def keep_and_note(one: training.Training, *rest: Any) -> None:
         keep(one, *rest)
         note("done", one.checkpoint_folder, one.result_file)
 

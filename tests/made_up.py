@@ -109,7 +109,7 @@ def evaluation(folder: Path, names: tuple[str, ...] = ("uniform", *HOSTILE, LONG
     return folder
 
 
-def row_dict(row: results.Row) -> dict[str, Any]:
+def row_dict(row: results.PolicyRow) -> dict[str, Any]:
     return {"name": row.name, "accuracy": row.accuracy._asdict(), "difference": results.as_dict(row.difference)}
 
 

@@ -1,4 +1,5 @@
-"""The core is read in one order and imported in that order; it does no I/O, and nothing draws from a global stream."""
+"""Each folder is a room, and an import goes only to a room further down. The core is read in one order and imported in
+that order; it does no I/O, and nothing draws from a global stream."""
 
 import ast
 import sys
@@ -10,9 +11,13 @@ import pytest
 import slackaug
 
 PACKAGE = Path(slackaug.__file__).parent
+LOOSE = {"cli", "models", "rng", "schema", "messages", "torchvision", "exits", "files", "foreign", "machine"}
+ROOMS = ({"cli", "__main__", "torchvision"}, {"commands"}, {"auto"}, {"report"}, {"judge"}, {"config"}, {"methods"},
+         {"engine"}, {"runs"}, {"export"}, {"data"}, {"augment"},
+         LOOSE - {"cli", "torchvision"} | {"_version"})  # fmt: skip
+FRONT_DOOR = "slackaug"  # its __init__ offers what users call, wherever it lies
 CORE = ("rng", "schema", "augment.functional", "augment.pil", "augment.transforms", "augment.apply", "augment.policy",
         "engine.hypergrad", "methods.budget", "methods.slack")  # fmt: skip
-CONSTANTS = {"_version"}  # may be imported from anywhere
 CORE_MAY_USE = {"torch", "numpy", "PIL"}  # and of the standard library all but:
 NOT_IN_THE_CORE = {"argparse", "builtins", "io", "logging", "multiprocessing", "random", "secrets", "shutil", "socket",
                    "subprocess", "sys", "tempfile", "threading", "time", "urllib"}  # fmt: skip
@@ -52,7 +57,7 @@ def dotted(node: ast.expr) -> str:
 
 
 def imports(tree: ast.Module, package: str = "slackaug") -> Iterator[str]:
-    """Absolute names, of a module in `package`."""
+    """Absolute names of all that a module in `package` imports, also inside functions and for types alone."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -60,6 +65,35 @@ def imports(tree: ast.Module, package: str = "slackaug") -> Iterator[str]:
             origin = package.rsplit(".", node.level - 1)[0] if node.level else ""
             base = ".".join(part for part in (origin, node.module or "") if part)
             yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def module_of(name: str) -> str | None:
+    """The module of ours that an imported name is, or stands in."""
+    return next((module for module in (name, name.rpartition(".")[0]) if module in MODULES), None)
+
+
+def names_imported(module: str) -> set[str]:
+    path = MODULES[module]
+    return set(imports(parse(path), module if path.name == "__init__.py" else module.rpartition(".")[0]))
+
+
+def imported(module: str) -> set[str]:
+    """The modules of ours that a module imports."""
+    return {found for name in names_imported(module) if (found := module_of(name))} - {module}
+
+
+def height(module: str) -> int:
+    """Of the room, as a place in ROOMS: what is higher may use what is lower."""
+    room = module.removeprefix("slackaug.").partition(".")[0]
+    return next(i for i, rooms in enumerate(ROOMS) if room in rooms)
 
 
 def calls(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
@@ -73,12 +107,79 @@ def calls(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
         yield from calls(node, here)
 
 
+# --- the rooms --------------------------------------------------------------------------------------------------------
+
+
+def test_an_import_goes_only_to_a_room_further_down():
+    inside = MODULES.keys() - {FRONT_DOOR}
+    wrong = {f"{module} imports {other}" for module in inside for other in imported(module) - {FRONT_DOOR}
+             if height(other) < height(module)}  # fmt: skip
+    assert sorted(wrong) == []
+
+
+def test_nothing_but_the_version_is_taken_from_the_front_door():
+    found = {(module, name) for module in MODULES.keys() - {FRONT_DOOR} for name in names_imported(module)
+             if module_of(name) == FRONT_DOOR and name != "slackaug.__version__"}  # fmt: skip
+    assert found == set()
+
+
+def test_no_modules_import_each_other():
+    """No cycle, however long, in a room or across rooms."""
+    inside = {module: imported(module) - {FRONT_DOOR} for module in MODULES.keys() - {FRONT_DOOR}}
+    assert cycle(inside) is None
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str] | None:
+    """Modules that lead back to the first of them, where there are such."""
+    finished: set[str] = set()
+
+    def visit(module: str, path: list[str]) -> list[str] | None:
+        if module in path:
+            return [*path[path.index(module) :], module]
+        if module in finished:
+            return None
+        found = next(filter(None, (visit(other, [*path, module]) for other in sorted(graph[module]))), None)
+        finished.add(module)
+        return found
+
+    return next(filter(None, (visit(module, []) for module in sorted(graph))), None)
+
+
+def test_few_modules_lie_loose_at_the_top():
+    assert {path.stem for path in PACKAGE.glob("*.py")} <= LOOSE | {"__init__", "__main__", "_version"}
+    assert len(LOOSE) <= 10
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def own_modules() -> list[str]:
+    """All but twins: parts of what is exported, and `torchvision.SlackAugment`."""
+    return [module for module in MODULES if "skeletons" not in module and module != "slackaug.torchvision"]
+
+
+def test_no_class_name_is_used_for_two_things():
+    found: dict[str, list[str]] = {}
+    for module in own_modules():
+        for node in ast.walk(parse(MODULES[module])):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module)
+    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+
+
+def test_no_two_modules_have_confusable_names():
+    """Such as engine and engines: nobody remembers which is which."""
+    names = {part for module in own_modules() for part in module.split(".")}
+    assert sorted(name for name in names if f"{name}s" in names or f"{name}es" in names) == []
+
+
+# --- the core ---------------------------------------------------------------------------------------------------------
+
+
 @core
 def test_core_imports_only_backwards(module):
-    earlier = {*CORE[: CORE.index(module)], *CONSTANTS}
-    package = f"slackaug.{module}".rpartition(".")[0]
-    own = {name.removeprefix("slackaug.") for name in imports(parse(source(module)), package) if "slackaug." in name}
-    assert {name for name in own if name not in earlier and name.rpartition(".")[0] not in earlier} == set()
+    earlier = {f"slackaug.{name}" for name in CORE[: CORE.index(module)]}
+    assert imported(f"slackaug.{module}") - {"slackaug._version"} <= earlier
 
 
 @core
@@ -143,6 +244,9 @@ def test_no_wildcard_and_no_bare_except(path):
 
 
 def test_the_checks_can_fail():
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
+    assert height("slackaug.judge.results") < height("slackaug.config.parse") < height("slackaug.rng")
     bad = ast.parse("import random\nfrom .cli import main\ndef f():\n  print(1)\n  p.open('x')\n  torch.rand(3)")
     assert {"random", "slackaug.cli.main"} == set(imports(bad))
     assert [(inside, dotted(call.func)) for inside, call in calls(bad)] == [

@@ -116,8 +116,8 @@ def boolean(value: object, where: str) -> bool:
     return bool(value)
 
 
-def string(value: object, where: str) -> str:
-    expect(isinstance(value, str) and 0 < len(value) <= 200, where, "a text of 1 to 200 characters", value)
+def string(value: object, where: str, most: int = 200) -> str:
+    expect(isinstance(value, str) and 0 < len(value) <= most, where, f"a text of 1 to {most} characters", value)
     return str(value)
 
 

@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -251,26 +250,3 @@ def test_a_model_that_ends_its_pretraining_as_nan_is_found_there(command, tiny_n
     assert done.returncode == 1
     assert "(pre-training, step" in done.stderr
     assert "there was no checkpoint yet" in done.stderr
-
-
-def test_steps_of_a_gpu_are_timed_together_and_those_of_a_cpu_alone(monkeypatch):
-    now, waits = [0.0], []
-
-    def wait(seconds):
-        now[0] += seconds
-        waits.append(seconds)
-
-    def step():
-        now[0] += 0.003
-
-    monkeypatch.setattr(learn, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: wait(0.001))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert learn.timed(step) == pytest.approx(0.003)
-    assert not waits
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert learn.timed(step) == pytest.approx(0.003 + 0.001 / 20)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: wait(2.0))  # a slow step: few of them
-    waits.clear()
-    assert learn.timed(step) == pytest.approx(2.003)
-    assert len(waits) == 3

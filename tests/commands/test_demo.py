@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from slackaug import messages
 from slackaug.commands import demo
 from slackaug.config import presets
 from slackaug.runs.folders import RunError
 
-NOT_DIFFERENT = "not distinguishable from"
 pytestmark = pytest.mark.usefixtures("quick_search")
 
 
@@ -30,8 +30,9 @@ def test_it_ends_with_a_verdict_and_where_the_files_are(shortened, tmp_path, cap
         demo.run(str(tmp_path / "demo"), Console(width=200))
     out = capsys.readouterr().out
     learned = tmp_path / "demo"
-    for baseline in demo.BASELINES:
-        sentences = [f"{learned} is {word} {baseline}: " for word in ("better than", "worse than", NOT_DIFFERENT)]
+    for baseline in map(messages.augmentation, demo.BASELINES):
+        words = ("is better than", "is worse than", messages.ALIKE)
+        sentences = [f"{learned} {word} {baseline} (" for word in words]
         assert sum(out.count(sentence) for sentence in sentences) == 2
     assert f"all results are in {learned / 'eval' / 'results.json'}" in out
     assert f"the policy is {tmp_path / 'demo' / 'policy.json'}" in out

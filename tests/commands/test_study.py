@@ -29,25 +29,24 @@ from test_published import subpolicies
 
 import slackaug
 import tiny
-from slackaug import cli, models
+from slackaug import cli, messages, models
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import stability
 from slackaug.auto import confirm, learn
 from slackaug.commands import search as api
 from slackaug.commands import study
 from slackaug.config import parse, presets
-from slackaug.config.presets import DataConfig
+from slackaug.config.presets import DataConfig, RunConfig
 from slackaug.data import load
 from slackaug.engine.fit import FitConfig
 from slackaug.exits import Stopped
 from slackaug.judge import queue, training
 from slackaug.judge.backends import get_backend
-from slackaug.judge.studies import paper_tables
+from slackaug.judge.studies import paper_tables, search_jobs
 from slackaug.judge.studies import plan as study_plan
 from slackaug.judge.studies import results as study_results
-from slackaug.judge.studies import searches as study_searches
 from slackaug.judge.studies.recipes import STUDIES
-from slackaug.judge.studies.searches import Search, search_ensemble
+from slackaug.judge.studies.search_jobs import Search, search_ensemble
 from slackaug.runs import folders
 
 FIT = {"evaluate.epochs": 1, "evaluate.batch": 4, "evaluate.lr": 0.05}
@@ -114,7 +113,7 @@ def accuracies(out: Path) -> dict[str, dict[int, float]]:
 def test_baselines_have_all_seeds_and_each_policy_its_own(done):
     found = {name: list(seeds) for name, seeds in accuracies(done).items()}
     every = [0, 1, 2, 3]
-    assert found == {"uniform": every, "none": every, "slack, search 0": [0, 1], "slack, search 1": [2, 3]}
+    assert found == {"uniform": every, "none": every, "auto, search 0": [0, 1], "auto, search 1": [2, 3]}
 
 
 def test_the_searches_differ_by_their_split(done):
@@ -126,7 +125,7 @@ def test_the_searches_differ_by_their_split(done):
 def test_intervals_and_differences_by_hand(done):
     rows = {row["name"]: row for row in json.loads((done / "study.json").read_text())["rows"]}
     found = accuracies(done)
-    learned = [list(found[f"slack, search {s}"].values()) for s in range(2)]
+    learned = [list(found[f"auto, search {s}"].values()) for s in range(2)]
     base = [[found["uniform"][seed] for seed in seeds] for seeds in ([0, 1], [2, 3])]
 
     def check(interval, values, unit):
@@ -136,10 +135,10 @@ def test_intervals_and_differences_by_hand(done):
         width = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5
         assert interval["half_width"] == pytest.approx(width, abs=1e-12)
 
-    check(rows["slack"]["accuracy"], [statistics.mean(row) for row in learned], "search")
-    check(rows["slack"]["over_evaluations"], [value for row in learned for value in row], "evaluation")
+    check(rows["auto"]["accuracy"], [statistics.mean(row) for row in learned], "search")
+    check(rows["auto"]["over_evaluations"], [value for row in learned for value in row], "evaluation")
     differences = [statistics.mean(a) - statistics.mean(b) for a, b in zip(learned, base, strict=True)]
-    check(rows["slack"]["difference"], differences, "search")
+    check(rows["auto"]["difference"], differences, "search")
     check(rows["uniform"]["accuracy"], list(found["uniform"].values()), "seed")
     paired = [found["none"][seed] - found["uniform"][seed] for seed in range(4)]
     check(rows["none"]["difference"], paired, "seed")
@@ -205,7 +204,7 @@ def test_it_says_where_trainings_are_much_longer_than_those_of_the_preset(times,
     longer = replace(search, evaluate=replace(search.evaluate, epochs=times * search.evaluate.epochs))
     chosen, said = study_plan.Study(recipe="quick", search=longer), Console(file=io.StringIO(), width=300)
     here = get_backend("local", address=None, n_jobs=1, device="cpu", threads=1)
-    work = queue.Work(chosen.protocol(), tmp_path, None, "cpu", 1, here, said)
+    work = queue.Comparison(chosen.protocol(), tmp_path, None, "cpu", 1, here, said)
     study.announce(work, dataset, chosen, is_new=False)
     expected = "a policy of these searches was learned by the preset quick, whose trainings would have"
     assert (expected in said.file.getvalue()) is (times == 3)
@@ -241,14 +240,15 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     assert (
         f"stability over 2 searches (mean pairwise correlation): pi {document['stability']['pi']:.2f}" in found.stdout
     )
-    over = next(line for line in lines if line.startswith("slack over all evaluations, as the paper counts: "))
+    over = next(line for line in lines if line.startswith("auto over all evaluations, as the paper counts: "))
     assert over.endswith("(4 evaluations)")
     said = [document["verdict"], *document["others"], f"all results are in {tmp_path / 'study' / 'study.json'}"]
     said[-1:-1] = [f"one policy for all 2 searches is {tmp_path / 'study' / 'policy.json'}"]
     assert lines[-4:] == said
-    assert document["verdict"].startswith("SLACK is")
-    assert " than uniform: " in said[0] or " from uniform: " in said[0]
-    assert " than none: " in said[1] or " from none: " in said[1]
+    assert (document["learned"], document["rows"][-1]["name"]) == ("auto", "auto")
+    for text, baseline in zip(said, ("3 random transformations", "no transformations"), strict=False):
+        assert text.startswith("auto ")
+        assert baseline in text
     assert document["study"]["n_search"] == 2
     assert outcome(tmp_path / "study") == outcome(done)
 
@@ -293,22 +293,24 @@ def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_pa
     assert found.returncode == 0, found.stderr
     rows = {row["name"]: row for row in json.loads((tmp_path / "study" / "study.json").read_text())["rows"]}
     assert [figure["accuracy"] for figure in rows["uniform"]["paper"]] == [96.12, 96.22]
-    assert rows["slack"]["paper"] == [{"accuracy": 96.29, "half_width": 0.08}]
+    assert rows["auto"]["paper"] == [{"accuracy": 96.29, "half_width": 0.08}]
     assert rows["none"]["paper"] == []
     text = found.stdout
     assert "96.12 ± 0.08 %" in text
     assert "96.29 ± 0.08 %" in text
-    for name, figure in (("uniform", 96.12), ("uniform", 96.22), ("slack", 96.29)):
+    for name, figure in (("uniform", 96.12), ("uniform", 96.22), ("auto", 96.29)):
         assert f"{100 * rows[name]['accuracy']['mean'] - figure:+.2f}" in text
 
 
 def test_the_table_fits_80_columns():
-    study = study_plan.Study(paper=("cifar10", "wrn-40-2"), row="slack")
+    study = study_plan.Study(paper=("cifar10", "wrn-40-2"), row="slack", learned="slack (paper)")
     interval = study_results.Interval(0.9612, 0.0008, 16, "search")
-    names = ["uniform", "trivialaugment-wide-imagenet", "slack"]
-    rows = [study_results.Row(name, interval, interval, interval, study.figures(name)) for name in names]
+    names = ["uniform", "trivialaugment-wide-imagenet", "slack (paper)"]
+    rows = [
+        study_results.StudyRow(name, interval, interval, interval, [*study.figures(name).values()]) for name in names
+    ]
     console = Console(width=80, file=open(os.devnull, "w"), record=True)  # noqa: SIM115
-    console.print(study_results.table(study, study_results.StudyResults(rows, "", None)))
+    console.print(study_results.table(study, study_results.StudyResults(rows, "")))
     text = console.export_text()
     assert "…" not in text
     assert text.count("96.12 ± 0.08 %") == 4  # of each row, and the paper's
@@ -330,7 +332,7 @@ def test_one_search_has_no_interval(tiny_npz, tmp_path):
         "digits", tmp_path / "study", data=tiny_npz, n_search=1, n_eval=1, baselines=["uniform"], set=assignments(),
         console=Console(quiet=True),
     )  # fmt: skip
-    assert "with fewer than two no interval can be given" in found.verdict
+    assert "1 search" in found.verdict
     assert found.rows[-1].accuracy.half_width is None
     assert study_results.remarks(found)[0].startswith("one search says nothing about stability; entropy 2.")
 
@@ -342,7 +344,7 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
         "digits", out, data=tiny_npz, n_eval=1, baselines=["uniform"], set=[*assignments(), "confirm=true"],
         console=Console(quiet=True),
     )  # fmt: skip
-    expected = "what was learned is the result in 0 of 2 searches, as whole trainings decided; in 2 it is uniform"
+    expected = messages.kept(0, 2, {"uniform-3": 2})
     assert found.kept == json.loads((out / "study.json").read_text())["kept"] == expected
     assert study_results.remarks(found)[-1] == expected
     results = [Policy.load(out / "searches" / str(s) / "policy.json") for s in range(2)]
@@ -350,40 +352,31 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
     assert stability(results).pi is None
     assert found.stability == stability(learned)
     assert found.stability.pi is not None
-    assert f"In the row slack, {expected}." in (out / "report.html").read_text()
+    assert expected in (out / "report.html").read_text()
 
 
 UNIFORM = Policy.uniform("cifar")
 
 
-@pytest.mark.parametrize(
-    ("policies", "expected"),
-    [
-        ([UNIFORM], None),
-        ([replace(UNIFORM, learned={"kept": 1.0})], "is the result in 1 of 1 searches, as whole trainings decided"),
-        (
-            [
-                replace(UNIFORM, learned={"kept": 0.5}),
-                replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
-                replace(UNIFORM.with_composed(0), learned={"kept": 0.0}),
-                replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
-            ],
-            "is the result in 1 of 4 searches, as whole trainings decided; in 1 half of the way to it, "
-            "in 1 it is none, in 2 it is uniform-1",
-        ),
-    ],
-)
-def test_what_is_said_of_what_was_kept(policies, expected):
-    found = study_results.kept_text(policies)
-    assert found == (None if expected is None else f"what was learned {expected}")
+def test_what_is_said_of_what_was_kept():
+    def ended(policy, kept):
+        return replace(policy, learned={"kept": kept})
+
+    one = Policy.uniform("cifar", n_composed=1)
+    assert study_results.kept_text([UNIFORM]) is None  # none has tried that
+    assert study_results.kept_text([ended(UNIFORM, 1.0)]) == messages.kept(1, 1, {})
+    found = study_results.kept_text(
+        [ended(UNIFORM, 1.0), ended(one, 0.0), ended(UNIFORM.with_composed(0), 0.0), ended(one, 0)]
+    )
+    assert found == messages.kept(1, 4, {"none": 1, "uniform-1": 2})
 
 
 def test_no_baseline(tiny_npz, tmp_path):
     found = slackaug.study(
         "digits", tmp_path / "study", data=tiny_npz, baselines=[], set=assignments(), console=Console(quiet=True)
     )
-    assert [row.name for row in found.rows] == ["slack"]
-    assert found.verdict == "No baseline, so there is no verdict."
+    assert [row.name for row in found.rows] == ["auto"]
+    assert found.verdict == messages.NO_BASELINE
 
 
 def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, monkeypatch):
@@ -568,18 +561,20 @@ def live_and_die(arguments: list[str], log: str, moment: tuple, number: int) -> 
     training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
 
     def dying(job, name):
-        def run(one, report) -> None:
+        def run(*arguments) -> None:
+            *given, one, report = arguments
+
             def report_or_die(share: float) -> None:
                 if (name(one), round(share, 2)) == moment:
                     os.kill(os.getpid(), number)
                 report(share)
 
-            job(one, report_or_die)
+            job(*given, one, report_or_die)
 
         return run
 
     training.run = dying(training.run, lambda one: f"{one.name} {one.seed}")
-    study_searches.search = dying(study_searches.search, lambda one: f"search {one.seed}")
+    search_jobs.search = dying(search_jobs.search, lambda one: f"search {one.seed}")
     sys.argv = ["slackaug", *arguments]
     cli.main()
 
@@ -589,7 +584,7 @@ def live_and_die(arguments: list[str], log: str, moment: tuple, number: int) -> 
     [
         (("search 1", 0.49), signal.SIGKILL, -9),
         (("search 1", 0.49), signal.SIGINT, 130),
-        (("slack, search 0 1", 0.5), signal.SIGTERM, 143),
+        (("auto, search 0 1", 0.5), signal.SIGTERM, 143),
     ],
 )
 def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command, tiny_npz, done, tmp_path):
@@ -609,7 +604,7 @@ def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command,
 
 
 def test_how_to_go_on_names_the_new_place_of_the_data(tiny_npz, done, tmp_path):
-    out, log, moment = tmp_path / "study", tmp_path / "log", ("slack, search 0 0", 0.5)
+    out, log, moment = tmp_path / "study", tmp_path / "log", ("auto, search 0 0", 0.5)
     shutil.copytree(done, out, ignore=shutil.ignore_patterns("trials", "study.json"))
     arguments = resume(out, "--data", tiny_npz, "--threads", 1)
     process = tiny.FORK.Process(target=live_and_die, args=(arguments, str(log), moment, signal.SIGTERM), daemon=True)
@@ -651,41 +646,33 @@ class Process:
         return self.returncode
 
 
-def ensemble(tmp_path, **changes) -> Search:
+def ensemble(tmp_path, model="small") -> Search:
     data = DataConfig(source="my data", size=9, margin=True, skip_bad=True)
-    one = Search(data, tmp_path / "search.yaml", 4, None, 3, tmp_path / "searches" / "3", "cuda", 2, is_measured=False)
+    config = RunConfig(preset="quick", model=model, space="cifar", n_ranks=4)
+    one = Search(study_plan.Study(data=data, search=config), 3, tmp_path, "cuda", 2, is_measured=False)
     one.folder.parent.mkdir()
-    return one._replace(**changes)
+    return one
 
 
 def test_an_ensemble_is_started_by_torchrun_and_resumed(monkeypatch, tmp_path):
     monkeypatch.setattr(Process, "started", [])
-    monkeypatch.setattr(study_searches.subprocess, "Popen", Process)
+    monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
     one = ensemble(tmp_path, model="own:net")
-    torchrun = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "4",
-        "-m",
-        "slackaug",
-    ]
-    search = [*torchrun, "search", "my data", "-o", str(one.folder), "--device", "cuda"]
-    own = ["--model", "own:net", "--threads", "2"]
-    study_searches.search(one, lambda share: None)
-    parse = ["--config", str(one.config), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
-    assert Process.started == [[*search, *parse, *own]]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+    torchrun += ["-m", "slackaug", "search", "my data", "-o", str(one.folder)]
+    torchrun += ["--device", "cuda", "--threads", "2", "--model", "own:net"]
+    search_jobs.search(api.search, one, lambda share: None)
+    own = ["--config", str(tmp_path / "search.yaml"), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
+    assert Process.started == [[*torchrun, *own]]
     one.folder.mkdir()
     (one.folder / "config.yaml").write_text("")
-    study_searches.search(one, lambda share: None)
-    assert Process.started[1] == [*search, "--resume", *own]
+    search_jobs.search(api.search, one, lambda share: None)
+    assert Process.started[1] == [*torchrun, "--resume"]
 
 
 def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_path):
     monkeypatch.setattr(Process, "started", [])
-    monkeypatch.setattr(study_searches.subprocess, "Popen", Process)
+    monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
     search_ensemble(ensemble(tmp_path, model="own:net"))
     (started,) = Process.started
     found = {}
@@ -701,7 +688,7 @@ def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_pa
 
 
 def test_an_ensemble_that_fails_says_where_to_look(monkeypatch, tmp_path):
-    monkeypatch.setattr(study_searches.subprocess, "Popen", partial(Process, returncode=1))
+    monkeypatch.setattr(search_jobs.subprocess, "Popen", partial(Process, returncode=1))
     one = ensemble(tmp_path)
     with pytest.raises(RuntimeError, match=rf"ended with exit code 1; see {one.log}"):
         search_ensemble(one)
@@ -720,8 +707,8 @@ def test_an_ensemble_is_stopped_with_the_study(monkeypatch, tmp_path):
         def terminate(self):
             Waiting.n_terminated += 1
 
-    monkeypatch.setattr(study_searches, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(study_searches.subprocess, "Popen", Waiting)
+    monkeypatch.setattr(search_jobs, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(search_jobs.subprocess, "Popen", Waiting)
     with pytest.raises(Stopped) as stopped:
         search_ensemble(ensemble(tmp_path))
     assert (stopped.value.signal_number, Waiting.n_terminated) == (signal.SIGTERM, 1)
@@ -748,7 +735,7 @@ def digits(tmp_path_factory):
 
 def test_a_study_of_the_digits(digits):
     document = json.loads((digits / "study.json").read_text())
-    assert [row["name"] for row in document["rows"]] == ["uniform", "slack"]
+    assert [row["name"] for row in document["rows"]] == ["uniform", "auto"]
     assert document["rows"][1]["accuracy"]["n"] == 2
     assert document["rows"][1]["over_evaluations"]["n"] == 4
     assert all(row["accuracy"]["mean"] > 0.15 for row in document["rows"])  # better than chance, after one epoch
@@ -795,7 +782,7 @@ def test_on_ray_the_numbers_are_equal(digits, marker, tmp_path):
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("title", ["ray::search 1", "ray::slack, search 0, seed 1"])
+@pytest.mark.parametrize("title", ["ray::search 1", "ray::auto, search 0, seed 1"])
 def test_a_killed_worker_changes_nothing(title, digits, marker, tmp_path):
     """Killed as by the system, while it works."""
     process = start(study_on_ray(tmp_path / "study"), marker, tmp_path / "log")

@@ -5,11 +5,11 @@ import logging
 import pytest
 import torch
 
-from slackaug.auto.stages import to_device
 from slackaug.data import Split
 from slackaug.data import rows as module
 from slackaug.data.dataset import fingerprint, histogram, moments
 from slackaug.data.rows import Rows, chunks
+from slackaug.engine.fit import to_device
 
 STORE = torch.randint(0, 256, (20, 3, 5, 4), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 ORDER = torch.tensor([7, 3, 19, 0, 3, 12])

@@ -12,8 +12,11 @@ import pytest
 
 import tiny
 from slackaug.exits import Stopped, signals
-from slackaug.judge import backends
-from slackaug.judge.backends import BackendError, Crew, InTurn, Processes, Ray, get_backend
+from slackaug.judge.backends import get_backend
+from slackaug.judge.backends import ray as on_ray
+from slackaug.judge.backends.jobs import MAX_ATTEMPTS, BackendError, Tally
+from slackaug.judge.backends.local import InTurn, Processes, Team
+from slackaug.judge.backends.ray import Ray
 
 
 class Seen:
@@ -110,17 +113,8 @@ def test_a_process_works_in_the_folder_of_the_command(tmp_path, monkeypatch):
     assert (tmp_path / "x").read_text() == str(tmp_path)
 
 
-def stopped_after_its_last_step(report) -> None:
+def stopped_after_its_last_step(path: Path, report) -> None:
     signal.raise_signal(signal.SIGTERM)
-
-
-def test_a_signal_that_no_job_saw_ends_the_work_after_it(tmp_path):
-    seen = Seen()
-    with pytest.raises(Stopped) as stopped:
-        InTurn().run([stopped_after_its_last_step, partial(write, tmp_path / "x")], ["a", "b"], seen)
-    assert stopped.value.signal_number == signal.SIGTERM
-    assert seen.finished == [0]
-    assert not (tmp_path / "x").exists()
 
 
 def stopped_while_it_reads_the_data(path: Path, report) -> None:
@@ -131,18 +125,21 @@ def stopped_while_it_reads_the_data(path: Path, report) -> None:
         path.write_text("")
 
 
-def test_a_signal_that_came_before_a_job_looked_is_seen_by_it(tmp_path):
+@pytest.mark.parametrize(("job", "done"), [(stopped_after_its_last_step, [0]), (stopped_while_it_reads_the_data, [])])
+def test_a_signal_ends_the_work_whether_a_job_saw_it_or_not(job, done, tmp_path):
+    seen = Seen()
     with pytest.raises(Stopped) as stopped:
-        InTurn().run([partial(stopped_while_it_reads_the_data, tmp_path / "x")], ["a"], Seen())
+        InTurn().run([partial(job, tmp_path / "x"), partial(write, tmp_path / "y")], ["a", "b"], seen)
     assert stopped.value.signal_number == signal.SIGTERM
-    assert not (tmp_path / "x").exists()
+    assert seen.finished == done
+    assert not list(tmp_path.iterdir())
 
 
 def orphaned(folder: Path, job) -> None:
     """A parent that is killed while its job works."""
     path = folder / "job"
-    crew = Crew([partial(job, path)], ["job"], Seen())
-    crew.start_waiting(1)
+    team = Team([partial(job, path)], Tally(["job"], Seen()))
+    team.start_waiting(1)
     while not path.exists():
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -188,7 +185,7 @@ def test_a_process_that_dies_is_started_again(tmp_path):
 
 
 def test_one_that_always_dies_is_given_up():
-    with pytest.raises(BackendError, match=rf"job: its process died {backends.MAX_ATTEMPTS} times \(exit code -9\)"):
+    with pytest.raises(BackendError, match=rf"job: its process died {MAX_ATTEMPTS} times \(exit code -9\)"):
         Processes(1).run([always_die], ["job"], Seen())
 
 
@@ -223,7 +220,7 @@ def test_wrong_options(options, message):
 
 
 def test_without_ray_it_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    monkeypatch.setattr(on_ray, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"--backend ray needs Ray: pip install 'slackaug\[ray\]'"):
         Ray(None, 0, 1)
 
@@ -233,17 +230,17 @@ def test_a_cluster_that_cannot_be_reached_is_found_out_at_once():
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]  # nobody listens
         with pytest.raises(BackendError, match=f"--address 127.0.0.1:{port}: no Ray cluster can be reached there"):
-            backends.check_reachable(f"127.0.0.1:{port}")
+            on_ray.check_reachable(f"127.0.0.1:{port}")
 
 
 def test_an_address_without_a_port_is_refused():
     with pytest.raises(ValueError, match=r"expected HOST:PORT of a Ray cluster, such as 10\.0\.0\.5:6379, or auto"):
-        backends.check_reachable("cluster")
+        on_ray.check_reachable("cluster")
 
 
 @pytest.fixture
 def ray(monkeypatch):
-    """Of one CPU, whose workers know this file."""
+    """A cluster of one CPU, whose workers know this file."""
     import ray
 
     known = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]

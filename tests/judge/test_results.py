@@ -7,14 +7,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import data
+from slackaug import messages
 from slackaug.config.presets import DataConfig
-from slackaug.data import Split
 from slackaug.engine.fit import FitConfig
 from slackaug.judge import results
 from slackaug.judge.results import Results, judge, make_rows
@@ -24,22 +22,20 @@ from slackaug.report import outcome
 PROTOCOL = Protocol(data=DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=FitConfig())
 
 
-TRAIN, TEST = (Split(torch.zeros(n, 3, 8, 8, dtype=torch.uint8), torch.arange(n) % 3) for n in (24, 6))
-
-
-def found(**accuracies: list[float]) -> dict[str, list[dict]]:
+def found(imbalance: float = 1.0, **accuracies: list[float]) -> dict[str, list[dict]]:
+    """With a mean over classes that is half of the accuracy."""
     return {
         name: [
             {"seed": seed, "accuracy": value, "top5": None, "ece": 0.1, "loss": 1.0, "seconds": 60.0 + seed,
-             "images_per_second": 1000.0}
+             "images_per_second": 1000.0, "balanced_accuracy": value / 2, "imbalance": imbalance}
             for seed, value in enumerate(values)
         ]
         for name, values in accuracies.items()
     }  # fmt: skip
 
 
-def made(reference: str | None = "none", **accuracies: list[float]) -> Results:
-    rows = make_rows(found(**accuracies), reference)
+def made(reference: str | None = "none", imbalance: float = 1.0, **accuracies: list[float]) -> Results:
+    rows = make_rows(found(imbalance, **accuracies), reference)
     return Results(PROTOCOL, ("a", "b"), reference, rows, judge(rows, rows[-1].name, reference), {"duplicates": 3})
 
 
@@ -52,18 +48,6 @@ def test_differences_are_of_the_seeds_that_both_have():
     assert rows[1].difference.n == 2
     assert rows[1].difference.mean == pytest.approx(0.2)
     assert rows[0].difference is None
-
-
-@pytest.mark.parametrize(
-    ("mine", "sentence"),
-    [
-        ([0.7, 0.71, 0.72], "mine is better than none: "),
-        ([0.3, 0.31, 0.32], "mine is worse than none: "),
-        ([0.4, 0.61, 0.55], "mine is not distinguishable from none: "),
-    ],
-)
-def test_the_sentence(mine, sentence):
-    assert made(none=[0.5, 0.5, 0.51], mine=mine).verdict.startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +64,12 @@ def test_policies_that_share_no_seed_yet_have_no_verdict():
     trials = found(none=[0.5, 0.6], mine=[0.7])
     rows = make_rows(trials | {"none": trials["none"][1:]}, "none")
     assert rows[1].difference is None
-    assert "they share no seed" in judge(rows, "mine", "none")
+    assert judge(rows, "mine", "none") == messages.no_common_seed("mine", "none")
 
 
 @pytest.mark.parametrize(("subject", "reference"), [("a", None), (None, "a"), ("a", "a"), ("a", "missing")])
 def test_nothing_to_compare(subject, reference):
-    rows = make_rows(found(a=[0.5, 0.6]), None)
-    assert judge(rows, subject, reference).startswith("Nothing to compare")
+    assert judge(make_rows(found(a=[0.5, 0.6]), None), subject, reference) == messages.NOTHING_TO_COMPARE
 
 
 def test_files(tmp_path):
@@ -119,7 +102,7 @@ def test_the_table_fits_80_columns_and_names_are_no_markup():
 
 def test_a_long_name_to_compare_with_leaves_room_for_the_others():
     trials = {"trivialaugment-wide": [0.5, 0.6], "mine": [0.715, 0.725]}
-    for results_of in (made, partial(by_class, 3.0)):
+    for results_of in (made, partial(made, imbalance=3.0)):
         narrow, wide = (shown(results_of(reference="trivialaugment-wide", **trials), width) for width in (80, 140))
         assert "│ mine " in narrow
         assert "+17.00 ± 57.18" in narrow
@@ -127,52 +110,30 @@ def test_a_long_name_to_compare_with_leaves_room_for_the_others():
         assert "to trivialaugment-wide," in wide
 
 
-def by_class(imbalance: float, reference: str = "none", **accuracies: list[float]) -> Results:
-    """With a mean over classes that is half of the accuracy."""
-    made_up = made(reference, **accuracies)
-    for row in made_up.rows:
-        for one in row.trials:
-            one |= {"balanced_accuracy": one["accuracy"] / 2, "imbalance": imbalance}
-    return made_up
-
-
 def test_where_classes_are_rare_the_mean_over_classes_is_shown():
     trials = {"none": [0.5, 0.6], "trivialaugment-wide": [0.715, 0.725]}
-    text = shown(by_class(3.0, **trials), 80)
+    text = shown(made(imbalance=3.0, **trials), 80)
     assert "…" not in text
     assert "mean over" in text
     assert "36.00 ± 3.18 %" in text
     assert "72.00 ± 6.35 %" in text
-    assert "mean over" not in shown(by_class(2.9, **trials), 80)
-    assert "35.75 %" in shown(by_class(3.0, none=[0.5], mine=[0.715]), 80)
+    assert "mean over" not in shown(made(imbalance=2.9, **trials), 80)
+    assert "35.75 %" in shown(made(imbalance=3.0, none=[0.5], mine=[0.715]), 80)
 
 
 def test_the_verdict_is_on_all_images_alike():
     for imbalance in (1.0, 9.0):
-        found = by_class(imbalance, none=[0.5, 0.5, 0.51], mine=[0.7, 0.71, 0.72])
-        assert found.verdict.startswith("mine is better than none: +20.67 ")
+        found = made(imbalance=imbalance, none=[0.5, 0.5, 0.51], mine=[0.7, 0.71, 0.72])
+        assert found.verdict.startswith("mine is better than no transformations (+20.7 points")
 
 
 def test_the_mean_over_classes_is_in_the_files(tmp_path):
-    results.write(by_class(9.0, none=[0.5, 0.75]), tmp_path)
+    results.write(made(imbalance=9.0, none=[0.5, 0.75]), tmp_path)
     document = json.loads((tmp_path / "results.json").read_text())
     assert document["imbalance"] == 9.0
     assert document["policies"][0]["balanced_accuracy"]["mean"] == 0.3125
     rows = csv.DictReader((tmp_path / "results.csv").read_text().splitlines())
     assert [row["balanced_accuracy"] for row in rows] == ["0.25", "0.375"]
-
-
-@pytest.mark.parametrize("value", [None, "much", [1.0]])
-def test_results_that_do_not_say_it_have_none(value, tmp_path):
-    """Those of an earlier version, and those that somebody changed."""
-    made_up = by_class(9.0, none=[0.5, 0.75], mine=[0.5, 0.5])
-    made_up.rows[0].trials[1]["balanced_accuracy"] = value
-    made_up.rows[1].trials[1]["imbalance"] = value
-    assert made_up.rows[0].balanced_accuracy is None
-    assert made_up.imbalance == 9.0
-    assert "25.00 ± 0.00 %" in shown(made_up, 80)
-    results.write(made_up, tmp_path)
-    assert made(none=[0.5]).imbalance is None
 
 
 def test_an_evaluation_shows_it(tmp_path):
@@ -196,13 +157,10 @@ def test_without_a_baseline_there_is_no_column_for_differences():
 
 
 def test_the_sentence_does_not_hide_copies_and_different_ways():
-    source = data.build("tiny", TRAIN, TEST, ["a", "b", "c"])
     rows = make_rows(found(none=[0.5, 0.6], mine=[0.7, 0.8]), "none")
-    assert results.reservations(rows, source, 0) == ""
-    assert results.reservations(rows, source, 2) == " But 2 of 6 test images are copies of training images."
+    assert results.reservations(rows, 6, 0) == ""
+    assert "2 of 6 test images" in results.reservations(rows, 6, 2)
     for row, way in zip(rows, ("cpu, plain", "cuda, captured, bfloat16"), strict=True):
         for trial in row.trials:
             trial["way"] = way
-    assert "in different ways, which differ by rounding: cpu, plain; cuda, captured, bfloat16." in results.reservations(
-        rows, source, 0
-    )
+    assert "cpu, plain; cuda, captured, bfloat16" in results.reservations(rows, 6, 0)

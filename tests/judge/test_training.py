@@ -15,13 +15,12 @@ from safetensors import safe_open
 import tiny
 from slackaug import models
 from slackaug.augment.policy import Policy
-from slackaug.auto.learn import Diverged
 from slackaug.config.presets import DataConfig
-from slackaug.engine.fit import FitConfig, predict
+from slackaug.engine.fit import Diverged, FitConfig, predict
 from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped
 from slackaug.judge import scoring, training
-from slackaug.judge.training import Protocol, Trial, digest, read_result, run
+from slackaug.judge.training import Protocol, Training, digest, read_result, run
 from slackaug.runs import provenance
 from slackaug.runs.checkpoints import Checkpoints
 from slackaug.runs.folders import RunError
@@ -34,7 +33,7 @@ def nothing(share: float) -> None:
     pass
 
 
-def make(data: Path, folder: Path, **changes) -> Trial:
+def make(data: Path, folder: Path, **changes) -> Training:
     source = DataConfig(source=str(data))
     dataset = training.dataset(source)
     protocol = Protocol(
@@ -45,10 +44,10 @@ def make(data: Path, folder: Path, **changes) -> Trial:
         fit=FitConfig(epochs=2, batch=4, lr=0.05),
     )
     given = {"name": "uniform", "augmentation": "uniform", "digest": digest("uniform"), "seed": 0} | changes
-    return Trial(protocol=protocol, folder=folder, **given)
+    return Training(protocol=protocol, folder=folder, **given)
 
 
-def result(one: Trial) -> dict:
+def result(one: Training) -> dict:
     """All that must not depend on interruptions."""
     found = read_result(one)
     assert found is not None
@@ -61,7 +60,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-def newest(one: Trial) -> dict:
+def newest(one: Training) -> dict:
     """The state of the newest checkpoint."""
     state, wrong = Checkpoints(one.checkpoint_folder).load()
     assert state is not None
@@ -83,7 +82,7 @@ def whole(tiny_npz, tmp_path_factory):
     return one
 
 
-def same(one: Trial, other: Trial) -> bool:
+def same(one: Training, other: Training) -> bool:
     """Bit for bit."""
     first, second = weights(one.models), weights(other.models)
     equal = first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
@@ -173,21 +172,27 @@ def test_stopped_and_taken_up_again_equals_uninterrupted(step, number, every_ste
     assert not one.checkpoint_folder.exists()
 
 
-def live_and_die(one: Trial, step: int) -> None:
+def live_and_die(one: Training, step: int) -> None:
     torch.set_num_threads(1)
     training.CHECKPOINT_SECONDS, training.REPORT_EVERY = -1.0, 1
     run(one, stop_at(step, signal.SIGKILL))
 
 
-def test_killed_after_a_checkpoint_and_taken_up_again_equals_uninterrupted(whole, tiny_npz, tmp_path):
+@pytest.fixture
+def killed(tiny_npz, tmp_path):
+    """A training that was killed at its eighth step, with a checkpoint of each."""
     one = make(tiny_npz, tmp_path, models=tmp_path / "models")
     process = tiny.FORK.Process(target=live_and_die, args=(one, 8))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
     assert newest(one)["fit"]["done"] == 7
-    run(one, nothing)
-    assert same(one, whole)
+    return one
+
+
+def test_killed_after_a_checkpoint_and_taken_up_again_equals_uninterrupted(whole, killed):
+    run(killed, nothing)
+    assert same(killed, whole)
 
 
 @pytest.fixture
@@ -220,18 +225,14 @@ def test_a_damaged_checkpoint_is_not_used(pattern, left, whole, caplog):
     assert same(left, whole)
 
 
-def test_a_damaged_checkpoint_costs_only_itself(whole, tiny_npz, tmp_path, caplog):
-    one = make(tiny_npz, tmp_path, models=tmp_path / "models")
-    process = tiny.FORK.Process(target=live_and_die, args=(one, 8))
-    process.start()
-    process.join(60)
-    newest = Checkpoints(one.checkpoint_folder).paths()[-1]
-    newest.write_bytes(b"")
+def test_a_damaged_checkpoint_costs_only_itself(whole, killed, caplog):
+    damaged = Checkpoints(killed.checkpoint_folder).paths()[-1]
+    damaged.write_bytes(b"")
     shares = []
-    run(one, shares.append)
+    run(killed, shares.append)
     assert shares[0] == 6 / N_STEPS
-    assert f"slackaug: {newest}: damaged, going back to the one before it" in caplog.messages
-    assert same(one, whole)
+    assert f"slackaug: {damaged}: damaged, going back to the one before it" in caplog.messages
+    assert same(killed, whole)
 
 
 @pytest.mark.parametrize("change", [{"seconds": None}, {"seconds": "x"}, {"fit": 7}, {"fit": {"done": 2}}], ids=str)
@@ -254,42 +255,32 @@ def test_a_checkpoint_of_other_settings_is_not_used(left):
 # --- the same trial ---------------------------------------------------------------------------------------------------
 
 
+FIT = {"epochs": 3, "batch": 5, "lr": 0.3, "warmup_epochs": 1, "momentum": 0.5, "nesterov": False, "weight_decay": 0.0,
+       "clip": None}  # fmt: skip
+DATA = {"fingerprint": "other images", "size": 9, "margin": True, "group_by": "patient"}
+PROTOCOL = {"model": "resnet18", "space": "imagenet", "flip": False, "exclude": ("Invert",), "weights_digest": "other",
+            "data_digest": "other test images"}  # fmt: skip
+
+
 def test_what_decides_the_result_is_in_the_key(tiny_npz, tmp_path):
     one = make(tiny_npz, tmp_path)
     protocol = one.protocol
-    others = [
-        replace(one, seed=1),
-        replace(one, digest=digest("none")),
-        replace(one, uniform_magnitudes=True),
-        replace(one, by_validation=True),
-        replace(one, protocol=replace(protocol, model="resnet18")),
-        replace(one, protocol=replace(protocol, space="imagenet")),
-        replace(one, protocol=replace(protocol, flip=False)),
-        replace(one, protocol=replace(protocol, data_digest="other test images")),
-        replace(one, protocol=replace(protocol, data=replace(protocol.data, fingerprint="other images"))),
-        replace(one, protocol=replace(protocol, data=replace(protocol.data, size=9))),
-        replace(one, protocol=replace(protocol, data=replace(protocol.data, margin=True))),
-        *(
-            replace(one, protocol=replace(protocol, fit=replace(protocol.fit, **{name: value})))
-            for name, value in {
-                "epochs": 3, "batch": 5, "lr": 0.3, "warmup_epochs": 1, "momentum": 0.5, "nesterov": False,
-                "weight_decay": 0.0, "clip": None,
-            }.items()
-        ),
-    ]  # fmt: skip
+    protocols = [
+        *(replace(protocol, **{name: value}) for name, value in PROTOCOL.items()),
+        *(replace(protocol, data=replace(protocol.data, **{name: value})) for name, value in DATA.items()),
+        *(replace(protocol, fit=replace(protocol.fit, **{name: value})) for name, value in FIT.items()),
+    ]
+    own = {"seed": 1, "digest": digest("none"), "uniform_magnitudes": True, "by_validation": True}
+    others = [replace(one, protocol=other) for other in protocols]
+    others += [replace(one, **{name: value}) for name, value in own.items()]
     assert len({one.key, *(other.key for other in others)}) == len(others) + 1
 
 
 def test_where_it_runs_is_not_in_the_key(tiny_npz, tmp_path):
     one = make(tiny_npz, tmp_path)
-    moved = replace(one.protocol, data=replace(one.protocol.data, source="elsewhere.npz"))
-    others = [
-        replace(one, device="cuda"),
-        replace(one, threads=7),
-        replace(one, folder=tmp_path / "x"),
-        replace(one, protocol=moved),
-    ]
-    assert {other.key for other in others} == {one.key}
+    moved = replace(one.protocol, data=replace(one.protocol.data, source="x", cache="y"), weights="z")
+    elsewhere = {"device": "cuda", "threads": 7, "folder": tmp_path / "x", "protocol": moved}
+    assert {replace(one, **{name: value}).key for name, value in elsewhere.items()} == {one.key}
 
 
 @pytest.mark.parametrize("part", ["test_images", "test_labels", "train_images"])
@@ -305,11 +296,8 @@ def test_other_data_under_the_same_name_is_refused(part, tmp_path):
 
 def test_flips_and_statistics_of_the_source_are_part_of_the_data(tiny_npz):
     data = training.dataset(DataConfig(source=str(tiny_npz)))
-    others = [
-        replace(data, flip=not data.flip),
-        replace(data, mean=(0.5, 0.5, 0.5)),
-        replace(data, std=(1.0, 1.0, 1.0)),
-    ]
+    changes = {"flip": not data.flip, "mean": (0.5, 0.5, 0.5), "std": (1.0, 1.0, 1.0)}
+    others = [replace(data, **{name: value}) for name, value in changes.items()]
     assert len({training.data_digest(each) for each in (data, *others)}) == 4
 
 
@@ -356,17 +344,11 @@ def test_digest_is_of_what_a_policy_does():
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_that_is_no_longer_a_number_ends_it_with_advice(tiny_npz, tmp_path):
+@pytest.mark.parametrize(("check_every", "ends"), [(100, r"12"), (3, r"[369]")])
+def test_a_model_that_is_no_longer_a_number_ends_it_with_advice(check_every, ends, monkeypatch, tiny_npz, tmp_path):
+    monkeypatch.setattr(training, "CHECK_EVERY", check_every)
     one = make(tiny_npz, tmp_path)
     one = replace(one, protocol=replace(one.protocol, fit=replace(one.protocol.fit, lr=1e38, clip=None)))
-    with pytest.raises(Diverged, match=r"after 12 of 12 steps; .* --overwrite --set evaluate.lr=2.5e\+37"):
+    with pytest.raises(Diverged, match=rf"after {ends} of 12 steps; .* --overwrite --set evaluate.lr=2.5e\+37"):
         run(one, nothing)
     assert not one.result_file.exists()
-
-
-def test_a_loss_that_is_no_longer_a_number_ends_it_early(monkeypatch, tiny_npz, tmp_path):
-    monkeypatch.setattr(training, "CHECK_EVERY", 3)
-    one = make(tiny_npz, tmp_path)
-    one = replace(one, protocol=replace(one.protocol, fit=replace(one.protocol.fit, lr=1e38, clip=None)))
-    with pytest.raises(Diverged, match=r"after [369] of 12 steps"):
-        run(one, nothing)

@@ -12,7 +12,7 @@ import tiny
 from slackaug.auto import learn
 from slackaug.exits import Stopped
 from slackaug.judge import training
-from slackaug.judge.studies import searches as study_searches
+from slackaug.judge.studies import search_jobs
 from slackaug.report import live, page
 
 
@@ -107,14 +107,14 @@ def test_a_study_has_a_page_that_follows_it(start_study, jobs):
 
 
 def test_a_study_that_was_stopped_has_a_page_that_says_how_to_go_on(start_study, tmp_path, monkeypatch):
-    real = study_searches.search
+    real = search_jobs.search
 
-    def stop_in_the_second(one, report):
+    def stop_in_the_second(function, one, tell):
         if one.seed == 1:
             raise Stopped("stopped", signal.SIGTERM)
-        real(one, report)
+        real(function, one, tell)
 
-    monkeypatch.setattr(study_searches, "search", stop_in_the_second)
+    monkeypatch.setattr(search_jobs, "search", stop_in_the_second)
     with pytest.raises(Stopped):
         start_study()
     text = (tmp_path / "report.html").read_text()

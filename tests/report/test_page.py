@@ -202,16 +202,16 @@ def test_evaluations_without_a_search(tmp_path):
     text = page.render(made_up.evaluation(tmp_path, ("none", "uniform")))
     assert headings(text) == ["Does it help?"]  # no heading has nothing under it
     assert re.findall('<li><a href="#([a-z]+)">', text) == ["results"]
-    assert "uniform is better than none" in text
+    assert "uniform is better than no transformations" in text
 
 
 def test_the_policy_is_judged_against_every_baseline(tmp_path):
     folder = made_up.evaluation(tmp_path, ("none", "worst", "uniform", "runs/a", "runs/a b"))
     found = outcome.read(folder)
-    assert found.verdict.startswith("runs/a b is better than none: ")
-    assert [sentence.partition(":")[0] for sentence in found.others] == [
-        "runs/a b is not distinguishable from worst",  # without any spread
-        "runs/a b is better than uniform",
+    assert found.verdict.startswith("runs/a b is better than no transformations ")
+    assert [sentence.partition(" (")[0] for sentence in found.others] == [
+        "runs/a b shows no measurable difference from worst",  # without any spread
+        "runs/a b is better than 3 random transformations",
         "runs/a b is better than runs/a",
     ]
     assert all(sentence in page.render(folder) for sentence in found.others)

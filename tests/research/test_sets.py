@@ -37,7 +37,7 @@ def write_results(study, by_policy):
     """Of two searches, and of each baseline with seeds 0 and 1."""
     rows = ["policy,seed,accuracy"]
     for name, values in by_policy.items():
-        rows += [f'"{name}, search {i}",{i},{x}' if name == "slack" else f"{name},{i},{x}" for i, x in values]
+        rows += [f'"{name}, search {i}",{i},{x}' if name == "auto" else f"{name},{i},{x}" for i, x in values]
     (study / "eval" / "results.csv").write_text("\n".join(rows))
 
 
@@ -56,7 +56,7 @@ def test_where_all_differences_are_nothing_other_sets_keep_their_p():
 
 def test_a_study_is_described(study, monkeypatch, capsys):
     write_results(study, {"uniform-2": [(1, 0.6), (0, 0.5)], "none": [(0, 0.5), (1, 0.9)],
-                          "slack": [(0, 0.51), (1, 0.611)]})  # fmt: skip
+                          "auto": [(0, 0.51), (1, 0.611)]})  # fmt: skip
     other = Path(shutil.copytree(study, study.parent / "other"))
     out = study.parent / "sets.json"
     monkeypatch.setattr(sys, "argv", ["sets.py", str(study), str(other), "--out", str(out)])

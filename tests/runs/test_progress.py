@@ -10,14 +10,6 @@ from slackaug import Policy
 from slackaug.runs import progress
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (90, "1 min 30 s"), (3600, "1 h 00 min"), (7380, "2 h 03 min")],
-)
-def test_duration(seconds, text):
-    assert progress.duration(seconds) == text
-
-
 def step(stage="policy", number=2, step=3, done=0.25, val_loss=1.5):
     phi = Policy.uniform("cifar")
     phi.pi[:, phi.space.index("Rotate")] = 1

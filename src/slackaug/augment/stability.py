@@ -95,7 +95,7 @@ def consensus(policies: Sequence[Policy]) -> Policy:
 
 def is_kept(policy: Policy) -> bool:
     """Whether it is more than what a search starts from; where no search has said so, it is."""
-    return policy.n_composed > 0 and policy.learned.get("kept") != 0
+    return policy.n_composed > 0 and policy.learned.get("is_kept", True)
 
 
 def learned_together(policies: Sequence[Policy]) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from ..data.options import N_EXAMPLES, Options, counted, examples, listing, perc
 from ..data.sources import own_preparation
 from ..data.survey import Survey, survey
 from ..machine import machine
-from ..runs.progress import Reading, duration
+from ..messages import duration
+from ..runs.progress import Reading
 from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for, without_images
 
 FEW = 20  # training images of a class: fewer tell little about it

@@ -1,7 +1,6 @@
 """A run that was left is taken up again, from its newest checkpoint."""
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,12 +10,11 @@ from typing import Any
 from ..augment.policy import Policy
 from ..config import layers
 from ..config.layers import is_foreign
-from ..config.presets import DataConfig, RunConfig
-from ..data import DataError, Dataset
+from ..config.presets import RunConfig
+from ..messages import duration
 from ..runs import folders
 from ..runs.ensemble import n_processes
 from ..runs.folders import POLICY, START_ANEW, Run, RunError
-from ..runs.progress import duration
 from ..runs.provenance import what_changed
 from . import learn, steps
 from .conduct import Opened, SearchResult, Session, holding, read_data, writing
@@ -42,7 +40,7 @@ def resumed(session: Session, model: str | None, weights: str | None) -> Iterato
     with holding(session, stored, lambda: Run(session.folder)) as run:
         with session.ensemble.together(), writing(session, stored):
             dataset = read_data(session, stored.data)
-            check_data(dataset, session.data, stored.data)
+            layers.check_data(dataset, session.data, stored.data)
             has_state = session.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
             start = replace(stored, weights=None) if has_state else layers.known_weights(stored)
             search = Search(Problem(start, dataset, session.device, session.ensemble, session.engine))
@@ -50,14 +48,6 @@ def resumed(session: Session, model: str | None, weights: str | None) -> Iterato
         if run is not None and search.is_finished and not (session.folder / POLICY).is_file():  # somebody removed it
             learn.save_result(run, search, seconds)
         yield Opened(search, run, dataset, seconds)
-
-
-def check_data(dataset: Dataset, place: str, stored: DataConfig) -> None:
-    """What was read from `place` are the images of the run, wherever they lay."""
-    if dataset.fingerprint != stored.fingerprint:
-        if os.path.abspath(place) == stored.source:
-            raise DataError(f"{place}: has changed since this run began (another fingerprint); begin another")
-        raise DataError(f"{place}: is not the data of this run (another fingerprint than that of {stored.source})")
 
 
 def check_resumable(session: Session, stored: RunConfig, model: str | None) -> None:

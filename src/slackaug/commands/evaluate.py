@@ -18,7 +18,7 @@ from ..data.sources import refuse_inside
 from ..judge import results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
-from ..judge.queue import Work, announce, check_candidates, choose, conduct, finished, warn_of_length
+from ..judge.queue import Comparison, announce, check_candidates, choose, conduct, finished, warn_of_length
 from ..judge.results import Results
 from ..judge.training import Protocol
 from ..machine import machine
@@ -94,7 +94,7 @@ def evaluate(
     chosen = configure(dataset, given, stored, config, set)
     protocol = make_protocol(replace(source, fingerprint=dataset.fingerprint), dataset, chosen, chosen.model)
     models = None if save_models is None else Path(save_models)
-    work = Work(protocol, folder, models, device, threads, where, console)
+    work = Comparison(protocol, folder, models, device, threads, where, console)
     if lost:
         work.say(f"the policy's run had {' '.join(lost)}; this is other data, and is read without unless that is given")
     check_candidates(work, dataset, [*candidates, *grid])
@@ -110,7 +110,7 @@ def evaluate(
         if grid:
             best, remarks["randaugment_grid"] = choose(work, grid)
             candidates = with_choice(candidates, best)
-        trials = [work.trial(candidate, seed) for seed in range(seeds) for candidate in candidates]
+        trials = [work.training(candidate, seed) for seed in range(seeds) for candidate in candidates]
         names = [candidate.name for candidate in candidates]
         reference = next((c.name for c in candidates if c.is_baseline), None)
         subject = next((c.name for c in candidates if not c.is_baseline), names[-1])
@@ -118,7 +118,9 @@ def evaluate(
         def summary() -> Results:
             found = finished(trials)
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
-            verdict = results.judge(rows, subject, reference) + results.reservations(rows, dataset, n_duplicates)
+            verdict = results.judge(rows, subject, reference) + results.reservations(
+                rows, len(dataset.test.labels), n_duplicates
+            )
             return Results(protocol, dataset.class_names, reference, rows, verdict, remarks)
 
         conduct(work, trials, lambda: results.write(summary(), folder))

@@ -19,10 +19,10 @@ from ..data import Dataset
 from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
+from ..messages import duration
 from ..methods.slack_config import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import RunError
-from ..runs.progress import duration
 
 LEAST_BATCH, LEAST_COMPOSITES = 16, 2  # that a search makes do with by itself
 

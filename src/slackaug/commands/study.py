@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from .. import messages
 from ..augment.policy import Policy
 from ..augment.stability import consensus
 from ..auto import learn
@@ -20,18 +21,18 @@ from ..files import write_atomically
 from ..judge import queue, results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import Candidate, from_name
-from ..judge.queue import Work
+from ..judge.queue import Comparison
 from ..judge.results import Results
 from ..judge.studies import recipes as study_recipes
 from ..judge.studies import results as study_results
 from ..judge.studies.plan import Study, configure, fixed_candidates, found_again, read_study, unlike_the_paper
-from ..judge.studies.results import StudyResults, learned_name
-from ..judge.studies.searches import search_all, searches
+from ..judge.studies.results import StudyResults
+from ..judge.studies.search_jobs import search_all, searches
 from ..machine import default_device, machine
 from ..report import live
 from ..runs import folders
 from ..runs.folders import RunError
-from ..runs.progress import Reading, duration
+from ..runs.progress import Reading
 from . import search as api
 
 
@@ -106,7 +107,7 @@ def study(
     here |= {"--backend": backend if backend != "local" else None, "--address": address}
     words = [word for key, value in here.items() if value for word in (key, str(value))]
     again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
-    work = Work(chosen.protocol(), folder / "eval", None, device, threads, where, console, again)
+    work = Comparison(chosen.protocol(), folder / "eval", None, device, threads, where, console, again)
     dataset = training.dataset(chosen.data, Reading(console))
     fixed = fixed_candidates(chosen)
     queue.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
@@ -135,12 +136,11 @@ def begin(folder: Path, chosen: Study) -> None:
     write_atomically(folder / folders.STUDY, parse.dump(chosen).encode())
 
 
-def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> int:
+def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool) -> int:
     """What is about to be done, and what it will cost; the number of test images that are training images, too."""
     n_duplicates = queue.announce(work, dataset)
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
-    searched = f"{chosen.n_search} searches with {chosen.search.model}, then " if chosen.n_search else ""
-    work.say(f"study {chosen.recipe}: {searched}{n} trainings")
+    work.say(messages.study_of(chosen.recipe, chosen.n_search, chosen.search.model, n))
     for line in search_lines(chosen, dataset) if chosen.n_search else ():
         work.say(f"each search: {line}")
     reason = unlike_the_paper(study_recipes.study(chosen.recipe), dataset, chosen.search)
@@ -150,11 +150,8 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
         queue.warn_of_length(work, dataset, "a policy of these searches", chosen.search.preset)
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
         search = learn.search_seconds(chosen.search, dataset, work.device)
-        each = training.seconds_of(work.trial(from_name("uniform"), 0))
-        work.say(
-            f"a search takes about {duration(search)} here and a training {duration(each)}, measured over a few "
-            f"steps: {duration(chosen.n_search * search + n * each)} one after the other"
-        )
+        each = training.seconds_of(work.training(from_name("uniform"), 0))
+        work.say(messages.study_cost(chosen.n_search, search, n, each))
     return n_duplicates
 
 
@@ -169,7 +166,7 @@ def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
 
 
 def conduct(
-    work: Work, chosen: Study, folder: Path, fixed: Sequence[Candidate], dataset: Dataset, n_duplicates: int
+    work: Comparison, chosen: Study, folder: Path, fixed: Sequence[Candidate], dataset: Dataset, n_duplicates: int
 ) -> StudyResults:
     names = [candidate.name for candidate in fixed]
     reference = next(iter(names), None)
@@ -181,7 +178,7 @@ def conduct(
     with reporting(work, folder) as followed:
         is_measured = not work.backend.is_elsewhere
         wanted = searches(chosen, folder, work.device, work.threads, is_measured=is_measured)
-        policies = search_all(wanted, followed)
+        policies = search_all(wanted, followed, api.search)
         if policies:
             write_atomically(folder / folders.POLICY, consensus(policies).dumps().encode())
         found = evaluate_all(followed, chosen, fixed, policies, write_results)
@@ -201,7 +198,7 @@ def conduct(
 
 
 @contextmanager
-def reporting(work: Work, folder: Path) -> Iterator[Work]:
+def reporting(work: Comparison, folder: Path) -> Iterator[Comparison]:
     """report.html follows the work, and is written a last time when it ends, however it does."""
     page = live.Live(folder, None, work.say)
     page.update()
@@ -212,22 +209,22 @@ def reporting(work: Work, folder: Path) -> Iterator[Work]:
 
 
 def evaluate_all(
-    work: Work,
+    work: Comparison,
     study: Study,
     fixed: Sequence[Candidate],
     policies: Sequence[Policy],
     write_results: Callable[[study_results.Found, str], None],
 ) -> study_results.Found:
     """Baselines and files with all seeds, each learned policy with its own."""
-    wanted = [work.trial(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
+    wanted = [work.training(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
     for s, policy in enumerate(policies):
-        candidate = Candidate(learned_name(s), policy, training.digest(policy))
-        wanted += [work.trial(candidate, seed) for seed in study.seeds(s)]
+        candidate = Candidate(study.search_name(s), policy, training.digest(policy))
+        wanted += [work.training(candidate, seed) for seed in study.seeds(s)]
 
     def on_result() -> None:
         found = queue.finished(wanted)
         n_done = sum(map(len, found.values()))
-        write_results(found, f"There is no verdict yet: {n_done} of {len(wanted)} trainings are done.")
+        write_results(found, messages.no_verdict_yet(n_done, len(wanted)))
 
     queue.conduct(work, wanted, on_result)
     return queue.finished(wanted)

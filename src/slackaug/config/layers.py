@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import foreign
 from ..auto.stages import start_policy
-from ..data import Dataset
+from ..data import DataError, Dataset
 from ..data.sources import located
 from ..engine import weights as start
 from ..methods.slack_config import SearchConfig
@@ -153,3 +153,11 @@ def merge(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
 def is_foreign(model: str) -> bool:
     """Whether a name stands for a user's own code: module:callable."""
     return foreign.is_reference(model) and model.partition(":")[0] not in ("timm", "torchvision")
+
+
+def check_data(dataset: Dataset, place: str, stored: DataConfig) -> None:
+    """What was read from `place` are the images of the run, wherever they lay."""
+    if dataset.fingerprint != stored.fingerprint:
+        if os.path.abspath(place) == stored.source:
+            raise DataError(f"{place}: has changed since this run began (another fingerprint); begin another")
+        raise DataError(f"{place}: is not the data of this run (another fingerprint than that of {stored.source})")

@@ -20,6 +20,10 @@ from ..data import Batches, Split
 from .passes import Normalise, clip, flatten_, one_pass, trainable
 
 
+class Diverged(RuntimeError):
+    """A loss is no longer a number."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitConfig:
     """The comments are the meanings in docs/reference/settings.md (`make settings`)."""
@@ -157,14 +161,6 @@ class Fit:
         rng.set_state(self.streams, state["streams"])
 
 
-class Diverged(RuntimeError):
-    """A loss is no longer a number."""
-
-
-def to_device(split: Split, device: str) -> Split:
-    return Split(split.images.to(device), split.labels.to(device))
-
-
 @torch.no_grad()
 def predict(
     model: nn.Module, normalise: Normalise, data: Split, batch: int = 500, preparation: Preparation = AS_STORED
@@ -172,3 +168,7 @@ def predict(
     """The logits (B, C) for images without augmentation, with the running statistics of batch-norm."""
     model.eval()
     return torch.cat([model(normalise(preparation.test(images))) for images in data.images.split(batch)])
+
+
+def to_device(split: Split, device: str) -> Split:
+    return Split(split.images.to(device), split.labels.to(device))

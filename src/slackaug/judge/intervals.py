@@ -10,6 +10,8 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from .. import messages
+
 CONFIDENCE = 0.95
 NO_SPREAD = 1e-12  # below this, the values are equal but for rounding
 
@@ -37,8 +39,7 @@ class Interval(NamedTuple):
 
     def counted(self) -> str:
         """Such as `1 seed` or `4 searches`."""
-        plural = "" if self.n == 1 else "es" if self.unit.endswith("ch") else "s"
-        return f"{self.n} {self.unit}{plural}"
+        return messages.counted(self.n, self.unit)
 
 
 def t_factor(n: int) -> float:
@@ -102,20 +103,11 @@ def search_means(matrix: Matrix) -> list[float]:
 def verdict(name: str, baseline: str, difference: Interval | None) -> str:
     """One plain sentence about `name` minus `baseline`."""
     if difference is None:
-        return f"{name} cannot be compared with {baseline}: they share no seed, so no interval can be given."
-    mean, half_width, _, _ = difference
-    points, counted = f"{100 * mean:+z.2f}", difference.counted()
+        return messages.no_common_seed(name, baseline)
+    mean, half_width, over = difference.mean, difference.half_width, difference.counted()
     if half_width is None:
-        return (
-            f"{name} cannot be told from {baseline} yet: {points} points over {counted}, and with fewer than two no "
-            f"interval can be given."
-        )
+        return messages.too_few(name, baseline, mean, over)
     if not difference.has_spread and abs(mean) > NO_SPREAD:
-        return (
-            f"{name} is not distinguishable from {baseline}: {points} points in each of {counted}, and without any "
-            f"spread no interval can be given."
-        )
-    evidence = f"{points} ± {100 * half_width:.2f} points over {counted} (95 % interval)"
-    if abs(mean) <= half_width + NO_SPREAD:
-        return f"{name} is not distinguishable from {baseline}: {evidence}."
-    return f"{name} is {'better' if mean > 0 else 'worse'} than {baseline}: {evidence}."
+        return messages.no_spread(name, baseline, mean, over)
+    says = messages.no_difference if abs(mean) <= half_width + NO_SPREAD else messages.differs
+    return says(name, baseline, mean, half_width, over)

@@ -10,15 +10,13 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from .. import __version__
+from .. import __version__, messages
 from ..config import parse
-from ..data import Dataset
 from ..files import write_atomically
 from ..runs import provenance
-from ..runs.progress import duration
 from . import intervals
 from .intervals import Interval, interval, paired
-from .training import Protocol, is_number
+from .training import Protocol
 
 # of results.csv
 COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy")
@@ -27,7 +25,7 @@ NAME_WIDTH = 11  # of a policy, at least, and of the reference in a narrow table
 NARROW, WIDE = 80, 100  # columns
 
 
-class Row(NamedTuple):
+class PolicyRow(NamedTuple):
     """One policy."""
 
     name: str
@@ -40,14 +38,12 @@ class Row(NamedTuple):
         return by_seed(self.trials)
 
     @property
-    def balanced_accuracy(self) -> Interval | None:
-        """The mean over classes; None where a result, of an earlier version, does not say."""
-        found = [one["balanced_accuracy"] for one in self.trials if is_number(one.get("balanced_accuracy"))]
-        return interval(found) if len(found) == len(self.trials) else None
+    def balanced_accuracy(self) -> Interval:
+        """The mean over classes."""
+        return interval([one["balanced_accuracy"] for one in self.trials])
 
     @property
     def seconds(self) -> float:
-        """Of one training."""
         return mean([found["seconds"] for found in self.trials])
 
     @property
@@ -59,15 +55,14 @@ class Results(NamedTuple):
     protocol: Protocol
     class_names: tuple[str, ...]
     reference: str | None  # the first baseline
-    rows: list[Row]
+    rows: list[PolicyRow]
     verdict: str
     remarks: dict[str, Any]  # what else was found: duplicates, a grid
 
     @property
     def imbalance(self) -> float | None:
-        """Of the test set, as the trials say; those of an earlier version do not."""
-        said = [one["imbalance"] for row in self.rows for one in row.trials if is_number(one.get("imbalance"))]
-        return max(said, default=None)
+        """How much larger the largest class of the test set is than the smallest."""
+        return max((one["imbalance"] for row in self.rows for one in row.trials), default=None)
 
 
 def mean(values: Sequence[float]) -> float:
@@ -78,7 +73,7 @@ def by_seed(trials: Sequence[dict[str, Any]]) -> dict[int, float]:
     return {found["seed"]: found["accuracy"] for found in trials}
 
 
-def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> list[Row]:
+def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> list[PolicyRow]:
     """Of the trials by policy, in order; a policy without a finished trial has no row yet."""
     rows = []
     base = by_seed(found.get(reference, [])) if reference is not None else {}
@@ -86,27 +81,25 @@ def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> 
         if trials:
             accuracy = by_seed(trials)
             difference = paired(accuracy, base) if name != reference else None
-            rows.append(Row(name, trials, interval(list(accuracy.values())), difference))
+            rows.append(PolicyRow(name, trials, interval(list(accuracy.values())), difference))
     return rows
 
 
-def judge(rows: Sequence[Row], subject: str | None, reference: str | None) -> str:
+def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None) -> str:
     """The sentence about `subject`."""
     found = {row.name: row for row in rows}
     if subject is None or reference is None or subject == reference or not {subject, reference} <= found.keys():
-        return "Nothing to compare: give a policy and a baseline, or two baselines."
+        return messages.NOTHING_TO_COMPARE
     return intervals.verdict(subject, reference, found[subject].difference)
 
 
-def reservations(rows: Sequence[Row], data: Dataset, n_duplicates: int) -> str:
+def reservations(rows: Sequence[PolicyRow], n_test: int, n_duplicates: int) -> str:
     """What the sentence must not hide."""
-    found = ""
-    if n_duplicates:
-        found += f" But {n_duplicates:,} of {len(data.test.labels):,} test images are copies of training images."
+    found = [messages.copies(n_duplicates, n_test)] if n_duplicates else []
     ways = sorted({trial["way"] for row in rows for trial in row.trials if "way" in trial})
     if len(ways) > 1:
-        found += f" But the trainings were executed in different ways, which differ by rounding: {'; '.join(ways)}."
-    return found
+        found.append(messages.different_ways(ways))
+    return "".join(f" {text}" for text in found)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -169,10 +162,8 @@ def points(difference: Interval | None) -> str:
     return f"{100 * difference.mean:+z.2f}{around}"
 
 
-def percent(share: Interval | None) -> str:
-    """In short, for a second column of the kind."""
-    if share is None:
-        return ""
+def percent(share: Interval) -> str:
+    """A share with its interval, shorter than str() of it."""
     around = "" if share.half_width is None else f" ± {100 * share.half_width:.2f}"
     return f"{100 * share.mean:.2f}{around} %"
 
@@ -182,7 +173,7 @@ def table(results: Results, width: int = NARROW) -> Table:
     reference = results.reference or ""
     if width < WIDE and len(reference) > NAME_WIDTH:
         reference = f"{reference[: NAME_WIDTH - 1]}…"
-    columns: dict[str, Callable[[Row], str]] = {
+    columns: dict[str, Callable[[PolicyRow], str]] = {
         "accuracy,\n95 % interval": lambda row: str(row.accuracy),
         "n": lambda row: str(row.accuracy.n),
         f"to {reference},\nby seed" if reference else "": lambda row: points(row.difference),
@@ -191,7 +182,7 @@ def table(results: Results, width: int = NARROW) -> Table:
         columns["mean over\nclasses"] = lambda row: percent(row.balanced_accuracy)
     else:
         columns["images/s"] = lambda row: f"{row.images_per_second:,.0f}"
-        columns["time of\na training"] = lambda row: duration(row.seconds)
+        columns["time of\na training"] = lambda row: messages.duration(row.seconds)
     shown = Table()
     shown.add_column("policy", overflow="fold", min_width=NAME_WIDTH)
     for header in columns:

@@ -26,7 +26,7 @@ class Score(NamedTuple):
 
 
 def score(logits: Tensor, labels: Tensor) -> Score:
-    """Of logits (B, C) for labels (B,)."""
+    """Scores logits (B, C) against labels (B,)."""
     logits = logits.double()
     correct = logits.argmax(1) == labels
     n_classes = logits.shape[1]

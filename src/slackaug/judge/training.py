@@ -1,6 +1,6 @@
 """One training with one policy and one seed, and its test: the unit that evaluations and studies are made of.
 
-A trial is described by plain values, so that any process of any machine can do it; it leaves one result file, and
+A training is described by plain values, so that any process of any machine can do it; it leaves one result file, and
 while it works checkpoints from which it is taken up again.
 """
 
@@ -10,7 +10,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,8 +24,8 @@ from .. import __version__, models, rng
 from ..augment.formats.forms import DeepAA, PBASchedule, SubPolicies
 from ..augment.policy import Policy
 from ..augment.samplers import Method
+from ..augment.space import Space
 from ..augment.transforms import get_space
-from ..auto.learn import timed
 from ..config import parse
 from ..config.presets import DataConfig
 from ..data import Dataset, Split
@@ -33,6 +33,7 @@ from ..data.dataset import fingerprint
 from ..engine import ways
 from ..engine import weights as start
 from ..engine.fit import Diverged, Fit, FitConfig, predict, to_device
+from ..engine.timing import timed
 from ..exits import Stopped, signals
 from ..files import read_note, write_atomically
 from ..machine import use_gpu, use_threads
@@ -41,22 +42,21 @@ from ..runs.checkpoints import Checkpoints
 from ..runs.folders import RunError
 from ..runs.progress import Reading
 from . import baselines, scoring
+from .backends.jobs import STOPPED, Tell
 
 CHECKPOINT_SECONDS = 120.0
 REPORT_EVERY = 20  # steps
 BEGUN = 1e-9  # share of a training that has begun
 CHECK_EVERY = 100  # steps, whether the loss is still a number
-NUMBERS = ("seed", "accuracy", "seconds", "images_per_second")  # that every result has
+NUMBERS = ("seed", "accuracy", "balanced_accuracy", "imbalance", "seconds", "images_per_second")  # of every result
 HALF_SEED = 0  # of the halves that a choice by validation uses
 SILENT = Reading()
 log = logging.getLogger("slackaug")
 
-Report = Callable[[float], None]  # takes the share that is done
-
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """All that trials have in common, so that their results can be compared."""
+    """All that trainings have in common, so that their results can be compared."""
 
     data: DataConfig
     data_digest: str  # of what the data's fingerprint leaves out: test images, mean, std, whether it may be flipped
@@ -68,9 +68,17 @@ class Protocol:
     weights_digest: str | None = None
     fit: FitConfig
 
+    def flips(self, data: Dataset) -> bool:
+        """Whether networks are trained with mirror flips, where a policy does not say otherwise."""
+        return data.flip if self.flip is None else self.flip
+
+    def used_space(self) -> Space:
+        space = get_space(self.space)
+        return space.exclude(*self.exclude) if self.exclude else space
+
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class Training:
     protocol: Protocol
     name: str  # of the policy, in tables and files
     augmentation: str | Policy | SubPolicies | DeepAA | PBASchedule  # the name of a baseline, or a policy
@@ -85,20 +93,17 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Of all that decides the result."""
+        """A digest of all that decides the result."""
         protocol = parse.to_dict(self.protocol)
         for where in ("source", "cache"):
             del protocol["data"][where]  # the same images may lie elsewhere; their fingerprint stays
         del protocol["weights"]  # likewise
-        for part, name in ((protocol["data"], "group_by"), (protocol, "weights_digest")):
-            if part[name] is None:
-                del part[name]  # results from before there was such a thing stay
         parts = (protocol, self.digest, self.uniform_magnitudes, self.seed, self.by_validation)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def stem(self) -> str:
-        """Of its files: readable, and unlike that of every other trial."""
+        """Of its files: readable, and unlike that of every other training."""
         readable = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in self.name)
         readable = readable.lstrip("._-")[:80]  # no hidden file, and no name too long for a disk
         return f"{readable}-seed{self.seed}-{hashlib.sha256(self.name.encode()).hexdigest()[:6]}"
@@ -119,7 +124,7 @@ class Trial:
 
 @lru_cache(maxsize=2)
 def load_once(data: DataConfig, reading: Reading) -> Dataset:
-    """For all trials of a process."""
+    """The data is read once for all trainings of a process."""
     return data.read(reading)
 
 
@@ -134,32 +139,32 @@ def data_digest(data: Dataset) -> str:
     return digest(repr((fingerprint(data.test), data.mean, data.std, data.flip)))
 
 
-def method_and_data(trial: Trial) -> tuple[Method, Dataset]:
+def method_and_data(training: Training) -> tuple[Method, Dataset]:
     """What to train with, and the images as this method wants them stored (the paper's table of pre-processing)."""
-    data = trial.protocol.data
+    data = training.protocol.data
     found = dataset(data)
-    if data_digest(found) != trial.protocol.data_digest:
+    if data_digest(found) != training.protocol.data_digest:
         raise ValueError(f"{data.source}: is not the data of this evaluation (other test images or statistics)")
-    method = augmentation(trial, found)
+    method = augmentation(training, found)
     margin = method.preparation.margin
     if data.size is None or margin in (None, data.margin):
         return method, found
     found = load_once(replace(data, margin=margin, fingerprint=""), SILENT)
-    return augmentation(trial, found), found
+    return augmentation(training, found), found
 
 
-def run(trial: Trial, report: Report) -> None:
+def run(training: Training, tell: Tell) -> None:
     """Train on all of the training images, test the last epoch, and write the result."""
-    use_threads(trial.device, trial.threads)
-    use_gpu(trial.device)
+    use_threads(training.device, training.threads)
+    use_gpu(training.device)
     provenance.commit()  # of the code as it is now, and not when the training ends
-    method, data = method_and_data(trial)
-    train, test = splits(trial, data)
-    fit = begin(trial, method, data, train)
-    trial.result_file.parent.mkdir(exist_ok=True)  # where the folder above it has vanished, so have earlier results
-    checkpoints = Checkpoints(trial.checkpoint_folder)
-    seconds_before = take_up(trial, fit, checkpoints)
-    report(max(fit.done / fit.n_steps, BEGUN))
+    method, data = method_and_data(training)
+    train, test = splits(training, data)
+    fit = begin(training, method, data, train)
+    training.result_file.parent.mkdir(exist_ok=True)  # where the folder above it has vanished, so have earlier results
+    checkpoints = Checkpoints(training.checkpoint_folder)
+    seconds_before = take_up(training, fit, checkpoints)
+    tell(max(fit.done / fit.n_steps, BEGUN))
     start = time.monotonic()
 
     def seconds() -> float:
@@ -172,81 +177,76 @@ def run(trial: Trial, report: Report) -> None:
             if fit.done % CHECK_EVERY == 0 and not math.isfinite(loss.item()):
                 break
             if fit.done % REPORT_EVERY == 0:
-                report(fit.done / fit.n_steps)
+                tell(fit.done / fit.n_steps)
             if caught or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
-                checkpoints.save({"config": trial.key, "seconds": seconds(), "fit": fit.get_state()})
+                checkpoints.save({"config": training.key, "seconds": seconds(), "fit": fit.get_state()})
                 saved_at = time.monotonic()
             if caught:
-                raise Stopped("stopped; everything is saved", caught[0])
+                raise Stopped(STOPPED, caught[0])
     if fit.done < fit.n_steps or not torch.isfinite(fit.theta).all().item():
         raise Diverged(
             f"the model is no longer a number after {fit.done} of {fit.n_steps} steps; try a lower rate, for all "
             f"policies: --overwrite --set evaluate.lr={fit.config.lr / 4:g}"
         )
     trained_for = seconds()
-    test = to_device(test, trial.device)
+    test = to_device(test, training.device)
     score = scoring.score(predict(fit.model, fit.normalise, test, preparation=method.preparation), test.labels)
-    keep(trial, fit, data, score, trained_for)
-    report(1.0)
+    keep(training, fit, data, score, trained_for)
+    tell(1.0)
 
 
-def seconds_of(trial: Trial) -> float:
-    """The cost of a trial, measured over a few steps on a copy of everything."""
-    method, data = method_and_data(trial)
-    train, _ = splits(trial, data)
-    fit = begin(trial, method, data, train)
+def seconds_of(training: Training) -> float:
+    """The cost of a training, measured over a few steps on a copy of everything."""
+    method, data = method_and_data(training)
+    train, _ = splits(training, data)
+    fit = begin(training, method, data, train)
     return fit.n_steps * timed(fit.step)
 
 
-def splits(trial: Trial, data: Dataset) -> tuple[Split, Split]:
+def splits(training: Training, data: Dataset) -> tuple[Split, Split]:
     """What to train on, and what to test on."""
-    return data.halves(HALF_SEED) if trial.by_validation else (data.train, data.test)
+    return data.halves(HALF_SEED) if training.by_validation else (data.train, data.test)
 
 
-def network(trial: Trial, data: Dataset) -> nn.Module:
-    generator = rng.generator(trial.seed, "evaluation", "model")
-    model = models.build(trial.protocol.model, data.n_classes, data.image_size, generator)
-    if trial.protocol.weights is not None:
-        start.load(model, trial.protocol.weights)
+def network(training: Training, data: Dataset) -> nn.Module:
+    generator = rng.generator(training.seed, "evaluation", "model")
+    model = models.build(training.protocol.model, data.n_classes, data.image_size, generator)
+    if training.protocol.weights is not None:
+        start.load(model, training.protocol.weights)
     return model
 
 
-def begin(trial: Trial, method: Method, data: Dataset, train: Split) -> Fit:
+def begin(training: Training, method: Method, data: Dataset, train: Split) -> Fit:
     return ways.make_fit(
         "evaluate",
-        network(trial, data).to(trial.device),
+        network(training, data).to(training.device),
         method,
-        to_device(train, trial.device),
-        trial.protocol.fit,
-        rng.streams(trial.seed, "evaluation"),
+        to_device(train, training.device),
+        training.protocol.fit,
+        rng.streams(training.seed, "evaluation"),
         method.preparation,
     )
 
 
-def augmentation(trial: Trial, data: Dataset) -> Method:
-    protocol = trial.protocol
-    flip = data.flip if protocol.flip is None else protocol.flip
-    if isinstance(trial.augmentation, str):
-        space = get_space(protocol.space)
-        space = space.exclude(*protocol.exclude) if protocol.exclude else space
-        return baselines.baseline(
-            trial.augmentation, data, space=space, flip=flip, uniform_magnitudes=trial.uniform_magnitudes
-        )
+def augmentation(training: Training, data: Dataset) -> Method:
+    protocol, uniform = training.protocol, training.uniform_magnitudes
+    flip = protocol.flips(data)
+    if isinstance(training.augmentation, str):
+        space = protocol.used_space()
+        return baselines.baseline(training.augmentation, data, space=space, flip=flip, uniform_magnitudes=uniform)
     own = None if protocol.flip is None and flip else flip  # where the data may be flipped, a policy may choose not to
-    return baselines.from_policy(
-        trial.augmentation, trial.name, data, flip=own, uniform_magnitudes=trial.uniform_magnitudes
-    )
+    return baselines.from_policy(training.augmentation, training.name, data, flip=own, uniform_magnitudes=uniform)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def take_up(trial: Trial, fit: Fit, checkpoints: Checkpoints) -> float:
-    """Go on from the trial's newest checkpoint, where there is one; the seconds that were spent before it."""
+def take_up(training: Training, fit: Fit, checkpoints: Checkpoints) -> float:
+    """Go on from its newest checkpoint, where there is one; the seconds that were spent before it."""
     state, wrong = checkpoints.load()
     for error in wrong:
         log.warning("slackaug: %s, going back to %s", error, "the start" if state is None else "the one before it")
-    if state is None or state["config"] != trial.key:  # none, or of other settings
+    if state is None or state["config"] != training.key:  # none, or of other settings
         return 0.0
     try:
         fit.set_state(state["fit"])
@@ -257,67 +257,67 @@ def take_up(trial: Trial, fit: Fit, checkpoints: Checkpoints) -> float:
         ) from None
 
 
-def keep(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score, seconds: float) -> None:
+def keep(training: Training, fit: Fit, data: Dataset, score: scoring.Score, seconds: float) -> None:
     """The weights first: a result says that all is there."""
-    if trial.model_file is not None:
-        trial.model_file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(trial.model_file, weights(trial, fit, data, score))
+    if training.model_file is not None:
+        training.model_file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(training.model_file, weights(training, fit, data, score))
     n_images = fit.n_steps * fit.batches.batch
     result = {
-        "key": trial.key,
-        "name": trial.name,
-        "seed": trial.seed,
+        "key": training.key,
+        "name": training.name,
+        "seed": training.seed,
         **score._asdict(),
         "seconds": round(seconds, 3),
         "images_per_second": round(n_images / max(seconds, 1e-9), 1),
         "way": ways.way(fit),
         "commit": provenance.commit(),
     }
-    write_atomically(trial.result_file, json.dumps(result).encode())
-    shutil.rmtree(trial.checkpoint_folder, ignore_errors=True)
+    write_atomically(training.result_file, json.dumps(result).encode())
+    shutil.rmtree(training.checkpoint_folder, ignore_errors=True)
 
 
-def weights(trial: Trial, fit: Fit, data: Dataset, score: scoring.Score) -> bytes:
+def weights(training: Training, fit: Fit, data: Dataset, score: scoring.Score) -> bytes:
     """The file of a model, and in its metadata all that is needed to use it: texts, as the format has it."""
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in fit.model.state_dict().items()}
     about = {
         "slackaug": __version__,
-        "model": trial.protocol.model,
+        "model": training.protocol.model,
         "classes": json.dumps(data.class_names),
         "size": json.dumps(data.image_size),  # height and width
         "mean": json.dumps(data.mean),
         "std": json.dumps(data.std),
-        "policy": trial.name,
-        "seed": str(trial.seed),
+        "policy": training.name,
+        "seed": str(training.seed),
         "accuracy": str(score.accuracy),
     }
     return to_safetensors(tensors, about)
 
 
-def read_results(trials: Sequence[Trial]) -> list[dict[str, Any] | None]:
-    """What earlier processes found of trials in one folder, if they did these very ones, whatever policies were called.
+def read_results(trainings: Sequence[Training]) -> list[dict[str, Any] | None]:
+    """What earlier processes found of trainings in one folder, if they did these very ones, whatever names they had.
 
     Most have a file of their own name; only where some have not, all files are looked at, once.
     """
-    found = [read_file(one.result_file, one.key) for one in trials]
+    found = [read_file(one.result_file, one.key) for one in trainings]
     if None in found:
-        paths = sorted(trials[0].result_file.parent.glob("*.json"))
+        paths = sorted(trainings[0].result_file.parent.glob("*.json"))
         others = (read_file(path) for path in paths if path.is_file())
         by_key = {result["key"]: result for result in others if result is not None}
-        found = [result or by_key.get(one.key) for one, result in zip(trials, found, strict=True)]
+        found = [result or by_key.get(one.key) for one, result in zip(trainings, found, strict=True)]
     return [
         result | {"name": one.name} if result is not None and has_model(one) else None
-        for one, result in zip(trials, found, strict=True)
+        for one, result in zip(trainings, found, strict=True)
     ]
 
 
-def read_result(trial: Trial) -> dict[str, Any] | None:
-    return read_results([trial])[0]
+def read_result(training: Training) -> dict[str, Any] | None:
+    return read_results([training])[0]
 
 
-def has_model(trial: Trial) -> bool:
+def has_model(training: Training) -> bool:
     """False for what was done once, but its weights were not kept."""
-    return trial.model_file is None or trial.model_file.is_file()
+    return training.model_file is None or training.model_file.is_file()
 
 
 def read_file(path: Path, key: str | None = None) -> dict[str, Any] | None:

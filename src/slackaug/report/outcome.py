@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from .. import schema
 from ..judge.intervals import Interval, paired, verdict
 from ..judge.results import IMBALANCED, percent, points
 from ..judge.studies.paper_tables import Figure
-from ..runs.progress import duration
+from ..messages import duration
 from ..schema import PolicyError, expect
 
 TONES = ("better", "worse")
@@ -77,9 +78,7 @@ def of_results(document: Mapping[str, Any]) -> Outcome:
         )
         cells = [f"{speed:,.0f}", duration(seconds)]
         if by_class:
-            balanced = entry["balanced_accuracy"]
-            there = None if balanced is None else read_interval(balanced, f"{where}.balanced_accuracy")
-            cells.insert(0, percent(there))
+            cells.insert(0, percent(read_interval(entry["balanced_accuracy"], f"{where}.balanced_accuracy")))
         rows.append(read_row(entry, where, cells))
     reference = document["reference"]
     reference = None if reference is None else schema.string(reference, "reference")
@@ -122,7 +121,7 @@ def of_study(document: Mapping[str, Any]) -> Outcome:
             cells.append("; ".join(str(figure) for figure in read_figures(entry["paper"], f"{where}.paper")))
         rows.append(read_row(entry, where, cells))
     headers = ["over all evaluations, as the paper counts", *(["the paper"] if has_paper else [])]
-    others = schema.sequence(document.get("others", []), "others", schema.string, 0)
+    others = schema.sequence(document.get("others", []), "others", partial(schema.string, most=LONGEST), 0)
     final = outcome(document, rows[0].name, headers, rows)
     kept = document.get("kept")
     expect(kept is None or (isinstance(kept, str) and len(kept) <= LONGEST), "kept", "a sentence, or null", kept)
@@ -130,7 +129,7 @@ def of_study(document: Mapping[str, Any]) -> Outcome:
 
 
 def outcome(document: Mapping[str, Any], reference: str | None, headers: list[str], rows: list[Row]) -> Outcome:
-    sentence = schema.string(document["verdict"], "verdict")
+    sentence = schema.string(document["verdict"], "verdict", LONGEST)
     n_duplicates = schema.integer(document.get("duplicates", 0), "duplicates", 0, 10**12)
     return Outcome(sentence, tone(sentence, rows), reference, headers, rows, n_duplicates)
 

@@ -10,7 +10,7 @@ import torch
 from ..augment.policy import Policy
 from ..augment.stability import CHANCE, agreement_of_rounds, agreement_text
 from ..data import DataError
-from ..runs.progress import duration
+from ..messages import duration
 from . import figures, history, image_parts, samples
 from .history import History
 from .outcome import Outcome

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..augment import describe
 from ..augment.policy import Policy
+from ..messages import duration
 
 PLAIN_SECONDS = 30.0
 LIVE_SECONDS = 0.2
@@ -29,12 +30,6 @@ class Standing(NamedTuple):
     val_loss: Tensor | None
     phi: Policy
     done: float = 0.0  # share of the whole search, by images
-
-
-def duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def line(progress: Standing, elapsed: float) -> str:

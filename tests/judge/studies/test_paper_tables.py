@@ -45,9 +45,9 @@ def test_figures_are_per_cents_that_print_as_in_the_paper():
 
 
 def test_published_row():
-    for policy in ("fast-aa", "dada", "deepaa"):
-        for magnitudes in ("original", "uniform"):
-            assert all(published_row(policy, magnitudes) in FIGURES[column] for column in paper_tables.CIFAR)
+    for policy in map(published_row, ("fast-aa", "dada", "deepaa")):
+        for column in paper_tables.CIFAR:
+            assert {policy, f"{policy}, uniform magnitudes"} <= FIGURES[column].keys()
 
 
 def test_domainnet_averages():

@@ -12,7 +12,7 @@ TRANSFER = "slack from wrn-40-2"  # searched with another network than evaluated
 
 
 class Figure(NamedTuple):
-    """In per cent, as printed."""
+    """An accuracy in per cent, as printed."""
 
     accuracy: float
     half_width: float | None = None
@@ -26,14 +26,14 @@ class Figure(NamedTuple):
 Column = tuple[str, str]  # data set and network
 
 
-class Table(NamedTuple):
+class Printed(NamedTuple):
     columns: tuple[Column, ...]
     text: str  # a line per row: its name, then a cell per column
 
 
-def published_row(policy: str, magnitudes: str = "original") -> str:
-    """The row of a published policy that was only evaluated, with its own magnitudes or with uniform ones."""
-    return f"published {policy}" + ("" if magnitudes == "original" else f", {magnitudes} magnitudes")
+def published_row(policy: str) -> str:
+    """The row of a published policy that was only evaluated."""
+    return f"published {policy}"
 
 
 WRN_40_2, WRN_28_10 = "wrn-40-2", "wrn-28-10"
@@ -42,7 +42,7 @@ N_IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "domainnet-real": 50_000, "do
 DOMAINS = ("real", "quickdraw", "infograph", "sketch", "painting", "clipart", "average")
 
 TABLES = {
-    "sota": Table(
+    "sota": Printed(
         CIFAR,
         """
         autoaugment         | 96.3      | 97.4      | 79.3      | 82.9
@@ -58,7 +58,7 @@ TABLES = {
         slack               | 96.29±.08 | 97.46±.06 | 79.87±.11 | 84.08±.16
         """,
     ),
-    "imagenet-100": Table(
+    "imagenet-100": Printed(
         (("imagenet100", "resnet18"),),
         """
         trivialaugment-ra-imagenet   | 85.87±.30
@@ -67,7 +67,7 @@ TABLES = {
         slack                        | 86.06±.11
         """,
     ),
-    "domainnet": Table(
+    "domainnet": Printed(
         tuple((f"domainnet-{domain}", "resnet18") for domain in DOMAINS),
         """
         domainbed                    | 62.54±.15 | 66.54±.91 | 26.76±.36 | 59.54±.37 | 58.31±.25 | 66.23±.10 | 57.23±.18
@@ -79,11 +79,11 @@ TABLES = {
         slack                        | 71.00±.13 | 68.14±.11 | 34.78±.18 | 65.41±.16 | 64.83±.12 | 72.65±.20 | 62.80±.06
         """,
     ),
-    "search-architecture": Table(
+    "search-architecture": Printed(
         (("cifar10", WRN_28_10), ("cifar100", WRN_28_10)), f"{TRANSFER} | 97.43±.04 | 83.94±.20"
     ),
-    "ablation-KL": Table(CIFAR, "without-kl | 96.27±.05 | 97.06±.11 | 79.61±.13 | 83.79±.19"),
-    "norm": Table(
+    "ablation-KL": Printed(CIFAR, "without-kl | 96.27±.05 | 97.06±.11 | 79.61±.13 | 83.79±.19"),
+    "norm": Printed(
         CIFAR,
         f"""
         {UNIFORM_AGAIN} | 96.22±.10 | 97.38±.05 | 79.07±.24 | 83.26±.17
@@ -91,7 +91,7 @@ TABLES = {
         pi-only                  | 96.22±.09 | 97.35±.04 | 79.36±.11 | 83.45±.15
         """,
     ),
-    "magnitude-ablations": Table(  # its other rows are the first table's, but for Fast AA's 79.3 there
+    "magnitude-ablations": Printed(  # its other rows are the first table's, but for Fast AA's 79.3 there
         CIFAR,
         """
         fast-aa/dada initialization                     | 96.22 | 97.08 | 78.26 | 82.17
@@ -105,13 +105,13 @@ TABLES = {
         published deepaa, uniform magnitudes            | 96.55 | 97.47 | 78.89 | 83.62
         """,
     ),
-    "ablations": Table(CIFAR, "unrolled | 96.30±.08 | 97.43±.04 | 79.54±.20 | 84.11±.13"),
-    "ablation-ens": Table(CIFAR, "ensembling | 96.33±.08 | 97.48±.06 | 79.94±.13 | 84.01±.14"),
-    "ablation-warm": Table(CIFAR, "warm-start | 96.27±.09 | 97.05±.15 | 79.70±.11 | 83.90±.10"),
+    "ablations": Printed(CIFAR, "unrolled | 96.30±.08 | 97.43±.04 | 79.54±.20 | 84.11±.13"),
+    "ablation-ens": Printed(CIFAR, "ensembling | 96.33±.08 | 97.48±.06 | 79.94±.13 | 84.01±.14"),
+    "ablation-warm": Printed(CIFAR, "warm-start | 96.27±.09 | 97.05±.15 | 79.70±.11 | 83.90±.10"),
 }
 
 
-def read(table: Table) -> dict[Column, dict[str, Figure]]:
+def read(table: Printed) -> dict[Column, dict[str, Figure]]:
     """The figures of one table; a cell of `-` has none."""
     found: dict[Column, dict[str, Figure]] = {column: {} for column in table.columns}
     for line in table.text.strip().splitlines():

@@ -1,7 +1,7 @@
 """All that decides a study: what is searched, what is trained, and what the paper says about it.
 
 Axes: S searches, E evaluations of each. Every (search, evaluation) has a seed of its own, and each baseline is trained
-with all of these seeds, so that the differences of different searches are independent (intervals.py).
+with all of these seeds, so the differences of different searches are independent (intervals.py).
 """
 
 import os
@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...auto import resume
-from ...auto.stages import start_policy
 from ...config import layers, parse
 from ...config.presets import BLANK, DataConfig, RunConfig
 from ...data import DataError, Dataset
@@ -23,7 +21,6 @@ from ..training import Protocol
 from . import recipes as study_recipes
 from .paper_tables import FIGURES, N_IMAGES, UNIFORM_AGAIN, Figure, published_row
 
-LEARNED = "slack"
 DECIDED = {
     "data": "the data is given by --data",
     "seed": "the searches' seeds are 0, 1, ...",
@@ -47,6 +44,7 @@ class Study:
     magnitudes: str = "own"  # of these
     paper: tuple[str, ...] = ()  # data set and network, where the paper has figures for them
     row: str | None = None  # of the learned policy there
+    learned: str = "auto"  # what was run to learn policies, as their row is called
 
     def __post_init__(self) -> None:
         if self.n_search < 0 or self.n_eval < 1:
@@ -54,18 +52,22 @@ class Study:
 
     @property
     def n_seeds(self) -> int:
-        """Of each baseline."""
+        """How many seeds each baseline is trained with."""
         return max(self.n_search, 1) * self.n_eval
 
     def seeds(self, s: int) -> range:
-        """Of the evaluations of search s."""
+        """The seeds with which search s is evaluated."""
         return range(s * self.n_eval, (s + 1) * self.n_eval)
 
-    def figures(self, name: str) -> list[Figure]:
-        """What the paper prints for a row of ours; for `uniform` it has two tables that disagree."""
+    def search_name(self, s: int) -> str:
+        """What the policy of search s is called."""
+        return f"{self.learned}, search {s}"
+
+    def figures(self, name: str) -> dict[str, Figure]:
+        """What the paper prints for a row of ours, by its name there; for `uniform` two tables disagree."""
         known = FIGURES.get((self.paper[0], self.paper[1]), {}) if self.paper else {}
-        rows = [self.row] if name == LEARNED else [name, UNIFORM_AGAIN] if name == "uniform" else [name]
-        return [known[row] for row in rows if row in known]
+        rows = [self.row] if name == self.learned else [name, UNIFORM_AGAIN] if name == "uniform" else [name]
+        return {row: known[row] for row in rows if row in known}
 
     def protocol(self) -> Protocol:
         weights = self.search.weights if self.model == self.search.model else None
@@ -86,7 +88,7 @@ class Study:
         return next((model for model in (self.search.model, self.model) if layers.is_foreign(model)), None)
 
 
-def unlike_the_paper(config: study_recipes.StudyConfig, dataset: Dataset, search: RunConfig) -> str | None:
+def unlike_the_paper(config: study_recipes.Recipe, dataset: Dataset, search: RunConfig) -> str | None:
     """Why the figures of the recipe's row say nothing about this data and these trainings."""
     if config.paper is None:
         return None
@@ -95,6 +97,14 @@ def unlike_the_paper(config: study_recipes.StudyConfig, dataset: Dataset, search
         return f"{n_images:,} training images, where it has {expected:,}"
     epochs, own = search.evaluate.epochs, config.run_config(dataset).evaluate.epochs
     return None if epochs == own else f"trainings of {epochs} epochs, where it has {own}"
+
+
+def learned_name(config: study_recipes.Recipe, own: RunConfig, search: RunConfig) -> str:
+    """Algorithm 1 as the paper runs it, one of the paper's variants of it, or ours for new data."""
+    if search.preset != "paper":
+        return "auto"
+    as_own = replace(search, data=own.data, model=own.model, evaluate=own.evaluate) == own
+    return f"slack ({config.variant})" if as_own else f"slack ({config.variant}, changed)"
 
 
 def configure(
@@ -122,7 +132,6 @@ def configure(
     layers.refuse_without_effect(search, assigned)
     search = replace(search, data=where)
     is_as_in_the_paper = unlike_the_paper(config, dataset, search) is None
-    start_policy(search, dataset)  # an unknown transformation in `exclude` is found here, not later
     chosen = Study(
         recipe=recipe,
         data=where,
@@ -132,10 +141,12 @@ def configure(
         n_search=config.n_search,
         n_eval=config.n_eval,
         baselines=config.baselines,
-        magnitudes="both" if len(config.magnitudes) > 1 else "own",
+        magnitudes=config.magnitudes,
         paper=(config.paper or ()) if is_as_in_the_paper else (),
         row=config.row if is_as_in_the_paper else None,
+        learned=learned_name(config, config.run_config(dataset, model), search),
     )
+    chosen.protocol().used_space()  # an unknown transformation in `exclude` is found here, not later
     chosen = parse.update(chosen, given)
     chosen = replace(chosen, policies=tuple(map(wherever_given, chosen.policies)))
     if not (chosen.n_search or chosen.baselines or chosen.policies):
@@ -149,7 +160,7 @@ def wherever_given(policy: str) -> str:
     return f"{name}={os.path.abspath(path)}" if path else policy
 
 
-def check_policies(config: study_recipes.StudyConfig, policies: Sequence[str]) -> None:
+def check_policies(config: study_recipes.Recipe, policies: Sequence[str]) -> None:
     """Those that the recipe needs are there."""
     names = [text.partition("=")[0] for text in policies]
     missing = [name for name in config.policies if name not in names]
@@ -188,5 +199,5 @@ def found_again(stored: Study, place: str | None, reading: Reading) -> Study:
         if place is not None:
             raise
         raise DataError(f"{error}; if the images have moved, --data names their new place") from None
-    resume.check_data(dataset, where.source, stored.data)
+    layers.check_data(dataset, where.source, stored.data)
     return replace(stored, data=where, search=replace(stored.search, data=where))

@@ -5,18 +5,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ...config import presets
-from ...config.presets import DOMAINNET, PRESETS, VARIANTS, RunConfig
+from ...config.presets import DOMAINNET, VARIANTS, RunConfig
 from ...data import Dataset
 from ...data.layouts import WITH_MARGIN
 from ...schema import unknown
 from . import paper_tables
-from .paper_tables import FIGURES, TRANSFER, UNIFORM_AGAIN, Column, Figure, published_row
-
-MAGNITUDES = ("original", "uniform")
+from .paper_tables import FIGURES, TRANSFER, Column
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyConfig:
+class Recipe:
     """n_search searches, each evaluated n_eval times; baselines are trained with the seeds of all these evaluations."""
 
     data: str = ""  # the source of the images; empty where the user must name it with --data
@@ -28,56 +26,26 @@ class StudyConfig:
     n_eval: int = 4
     baselines: tuple[str, ...] = ("uniform", "trivialaugment-wide")  # the verdict compares with the first
     policies: tuple[str, ...] = ()  # published policies, whose files the user must supply
-    magnitudes: tuple[str, ...] = ("original",)  # how the magnitudes of these are drawn
+    magnitudes: str = "own"  # how the magnitudes of these are drawn: their own, uniform, or both
     paper: Column | None = None  # the data set and network under which the paper has figures
     row: str | None = None  # what the paper calls the learned policy there; null: it has no figure for it
-
-    def __post_init__(self) -> None:
-        if isinstance(self.search, str) and self.search not in PRESETS:
-            raise ValueError(unknown("preset", self.search, list(PRESETS)))
-        if self.n_search < 0 or self.n_eval < 1:
-            raise ValueError(f"expected n_search >= 0 and n_eval >= 1, got {self.n_search} and {self.n_eval}")
-        if not (self.n_search or self.baselines or self.policies):
-            raise ValueError("a study needs something to train with: n_search >= 1, baselines or policies")
-        for magnitudes in self.magnitudes:
-            if magnitudes not in MAGNITUDES:
-                raise ValueError(unknown("magnitudes", magnitudes, list(MAGNITUDES)))
-        if self.paper is None:
-            if self.row is not None:
-                raise ValueError(f"row: {self.row!r} needs `paper`, the data set and network it stands under")
-        elif self.paper not in FIGURES:
-            known = [" ".join(column) for column in FIGURES]
-            raise ValueError(unknown("data set and network of the paper", " ".join(self.paper), known))
-        elif self.row is not None and self.row not in FIGURES[self.paper]:
-            raise ValueError(unknown("row", self.row, list(FIGURES[self.paper])))
+    variant: str = "paper"  # how a search of the preset `paper` differs from Algorithm 1 as published
 
     def run_config(self, data: Dataset, model: str | None = None) -> RunConfig:
         """The settings of its searches on this data; `model` replaces the network that a preset has for the search."""
         return presets.preset(self.search, data, model) if isinstance(self.search, str) else self.search
 
-    def evaluated(self) -> list[str]:
-        """Names of all that is trained, beside the learned policies: baselines, then published policies."""
-        published = [published_row(policy, magnitudes) for policy in self.policies for magnitudes in self.magnitudes]
-        return [*self.baselines, *published]
-
-    def figures(self) -> dict[str, Figure]:
-        """What the paper prints for this study, by row."""
-        if self.paper is None:
-            return {}
-        rows = [self.row, *self.evaluated(), UNIFORM_AGAIN if "uniform" in self.baselines else None]
-        return {row: FIGURES[self.paper][row] for row in rows if row in FIGURES[self.paper]}
-
 
 # --- your own data ----------------------------------------------------------------------------------------------------
 
 
-def own(preset: str) -> StudyConfig:
-    return StudyConfig(search=preset)
+def own(preset: str) -> Recipe:
+    return Recipe(search=preset)
 
 
-def digits() -> StudyConfig:
+def digits() -> Recipe:
     """For trying a study out: minutes on a laptop, and too few searches to tell much."""
-    return StudyConfig(data="digits", search="quick", n_search=2, n_eval=2)
+    return Recipe(data="digits", search="quick", n_search=2, n_eval=2)
 
 
 # --- the main tables --------------------------------------------------------------------------------------------------
@@ -90,14 +58,14 @@ TRIVIALAUGMENT_CIFAR = ("trivialaugment-wide-cifar", "trivialaugment-ra-cifar")
 TABLE_ONE = ("uniform", "trivialaugment-wide", "uniformaugment", "randaugment", "autoaugment")
 
 
-def cifar(dataset: str, model: str) -> StudyConfig:
-    return StudyConfig(
+def cifar(dataset: str, model: str) -> Recipe:
+    return Recipe(
         data=CIFAR_SOURCES[dataset], search=CIFAR_SEARCHES[dataset](model), paper=(dataset, model), row="slack"
     )
 
 
-def imagenet100() -> StudyConfig:
-    return StudyConfig(
+def imagenet100() -> Recipe:
+    return Recipe(
         size=LARGE,
         margin=True,
         search=presets.imagenet100(),
@@ -107,8 +75,8 @@ def imagenet100() -> StudyConfig:
     )
 
 
-def domainnet(domain: str) -> StudyConfig:
-    return StudyConfig(
+def domainnet(domain: str) -> Recipe:
+    return Recipe(
         size=LARGE,
         margin=domain in WITH_MARGIN,
         search=presets.domainnet(domain),
@@ -118,7 +86,7 @@ def domainnet(domain: str) -> StudyConfig:
     )
 
 
-def cifar_baselines(dataset: str, model: str) -> StudyConfig:
+def cifar_baselines(dataset: str, model: str) -> Recipe:
     """The methods of the first table that need no search, 8 trainings each, as the paper has of Uniform and TA."""
     return replace(cifar(dataset, model), row=None, n_search=0, n_eval=8, baselines=TABLE_ONE)
 
@@ -126,21 +94,22 @@ def cifar_baselines(dataset: str, model: str) -> StudyConfig:
 # --- the ablations ----------------------------------------------------------------------------------------------------
 
 
-def variant(name: str, dataset: str, model: str) -> StudyConfig:
+def variant(name: str, dataset: str, model: str) -> Recipe:
     """A variant of the search, evaluated as ever. TrivialAugment is left to the main study: it would be the same."""
     base = cifar(dataset, model)
     assert isinstance(base.search, RunConfig)
     row = name if name in FIGURES[dataset, model] else None  # of unrolled without KL the paper has a picture only
-    return replace(base, search=VARIANTS[name](base.search), baselines=("uniform",), row=row)
+    return replace(base, search=VARIANTS[name](base.search), baselines=("uniform",), row=row, variant=name)
 
 
-def transfer(dataset: str, model: str, searched: str) -> StudyConfig:
+def transfer(dataset: str, model: str, searched: str) -> Recipe:
     """Search with one network as ever, then evaluate with another, by the other's settings."""
     search = replace(CIFAR_SEARCHES[dataset](searched), evaluate=CIFAR_SEARCHES[dataset](model).evaluate)
-    return replace(cifar(dataset, model), search=search, model=model, baselines=("uniform",), row=TRANSFER)
+    base, name = replace(cifar(dataset, model), baselines=("uniform",)), f"from {searched}"
+    return replace(base, search=search, model=model, row=TRANSFER, variant=name)
 
 
-def published_magnitudes(dataset: str, model: str) -> StudyConfig:
+def published_magnitudes(dataset: str, model: str) -> Recipe:
     """Earlier methods' policies with the magnitudes they learned and with uniform ones: evaluations only."""
     return replace(
         cifar(dataset, model),
@@ -148,13 +117,13 @@ def published_magnitudes(dataset: str, model: str) -> StudyConfig:
         n_search=0,
         baselines=("uniform",),
         policies=("fast-aa", "dada", "deepaa"),
-        magnitudes=MAGNITUDES,
+        magnitudes="both",
     )
 
 
 CIFAR = paper_tables.CIFAR  # both data sets with both networks
 
-STUDIES: dict[str, Callable[[], StudyConfig]] = {
+STUDIES: dict[str, Callable[[], Recipe]] = {
     **{name: partial(own, name) for name in ("quick", "standard", "fast", "paper")},
     "digits": digits,
     **{f"{data}-{model}": partial(cifar, data, model) for data, model in CIFAR},
@@ -170,7 +139,7 @@ STUDIES: dict[str, Callable[[], StudyConfig]] = {
 }
 
 
-def study(name: str) -> StudyConfig:
+def study(name: str) -> Recipe:
     if name not in STUDIES:
         raise ValueError(unknown("study", name, list(STUDIES)))
     return STUDIES[name]()

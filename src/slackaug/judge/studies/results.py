@@ -12,22 +12,21 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ... import __version__
+from ... import __version__, messages
 from ...augment.policy import Policy
 from ...augment.stability import Stability, stability
-from ...auto.composing import PAPER
 from ...config import parse
 from ...runs import provenance
 from .. import intervals, results
 from ..intervals import Interval
 from ..results import as_dict, points
 from .paper_tables import Figure
-from .plan import LEARNED, Study
+from .plan import Study
 
 Found = dict[str, list[dict[str, Any]]]  # finished trials by policy
 
 
-class Row(NamedTuple):
+class StudyRow(NamedTuple):
     name: str
     accuracy: Interval  # over the searches, for the learned policy: the one that the verdict uses
     over_evaluations: Interval  # the paper's
@@ -36,15 +35,12 @@ class Row(NamedTuple):
 
 
 class StudyResults(NamedTuple):
-    rows: list[Row]
+    rows: list[StudyRow]
     verdict: str
-    stability: Stability | None  # of what was learned, whether it was kept or not; None where nothing was searched
+    learned: str | None = None  # the row of the learned policies, named after what was run; None: nothing was searched
+    stability: Stability | None = None  # of the learned policies, whether they were kept or not; None likewise
     others: tuple[str, ...] = ()  # verdicts against all baselines but the first
-    kept: str | None = None  # in how many searches what was learned is the result; None where none has tried that
-
-
-def learned_name(s: int) -> str:
-    return f"{LEARNED}, search {s}"
+    kept: str | None = None  # how many searches kept the learned policy; None where none has asked
 
 
 def summarise(
@@ -57,42 +53,33 @@ def summarise(
     for name, accuracy in fixed.items():
         overall = intervals.interval(list(accuracy.values()))
         difference = intervals.paired(accuracy, fixed[reference]) if reference and name != reference else None
-        rows.append(Row(name, overall, overall, difference, study.figures(name)))
+        rows.append(StudyRow(name, overall, overall, difference, list(study.figures(name).values())))
     if not policies:
-        return StudyResults(rows, "Nothing was searched, so there is no verdict.", None)
-    accuracies = [[one["accuracy"] for one in found[learned_name(s)]] for s in range(study.n_search)]  # (S, E)
+        return StudyResults(rows, messages.NOTHING_SEARCHED)
+    accuracies = [[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)]  # (S, E)
     both, differences = intervals.nested(accuracies), {}
     for name, accuracy in fixed.items():
         base = [[accuracy[seed] for seed in study.seeds(s)] for s in range(study.n_search)]  # (S, E)
         differences[name] = intervals.nested_difference(accuracies, base)
-    verdict, *others = [intervals.verdict("SLACK", name, difference) for name, difference in differences.items()] or [
-        "No baseline, so there is no verdict."
-    ]
+    verdicts = [intervals.verdict(study.learned, name, difference) for name, difference in differences.items()]
+    verdict, *others = verdicts or [messages.NO_BASELINE]
     difference = None if reference is None else differences[reference]
-    rows.append(Row(LEARNED, both.searches, both.evaluations, difference, study.figures(LEARNED)))
-    return StudyResults(rows, verdict, stability(learned), tuple(others), kept_text(policies))
+    paper = list(study.figures(study.learned).values())
+    rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper))
+    return StudyResults(rows, verdict, study.learned, stability(learned), tuple(others), kept_text(policies))
 
 
 def kept_text(policies: Sequence[Policy]) -> str | None:
-    """In how many searches a whole training kept what was learned, and which baseline the others end with."""
-    decided = [policy for policy in policies if isinstance(policy.learned.get("kept"), int | float)]
-    if not decided:
+    """In how many searches a whole training kept the learned policy, and which baseline the others end with."""
+    kept = [policy.learned["is_kept"] for policy in policies if isinstance(policy.learned.get("is_kept"), bool)]
+    if not kept:
         return None
-    numbers = Counter(policy.n_composed for policy in decided if not policy.learned["kept"])
-    n_kept = len(decided) - numbers.total()
-    text = f"what was learned is the result in {n_kept} of {len(decided)} searches, as whole trainings decided"
-    n_half = sum(0 < policy.learned["kept"] < 1 for policy in decided)
-    halves = [f"in {n_half} half of the way to it"] if n_half else []
-    others = [*halves, *(f"in {n} it is {baseline(number)}" for number, n in sorted(numbers.items()))]
-    return "; ".join([text, ", ".join(others)]) if others else text
+    numbers = Counter(policy.n_composed for policy in policies if policy.learned.get("is_kept") is False)
+    instead = {f"uniform-{number}" if number else "none": n for number, n in sorted(numbers.items())}
+    return messages.kept(sum(kept), len(kept), instead)
 
 
-def baseline(number: int) -> str:
-    """The name of the uniform policy with so many transformations."""
-    return {0: "none", PAPER: "uniform"}.get(number, f"uniform-{number}")
-
-
-def gap(row: Row) -> str:
+def gap(row: StudyRow) -> str:
     """To the paper's figures, in points."""
     return "\n".join(f"{100 * row.accuracy.mean - figure.accuracy:+.2f}" for figure in row.paper)
 
@@ -114,23 +101,15 @@ def table(study: Study, final: StudyResults) -> Table:
 
 def remarks(final: StudyResults) -> list[str]:
     found = final.stability
-    if found is None:
+    if found is None or final.learned is None:
         return []
-
-    def number(value: float | None) -> str:
-        return "undefined" if value is None else f"{value:.2f}"
-
-    over = final.rows[-1].over_evaluations
-    share = "" if found.entropy_share is None else f", {found.entropy_share:.1%} of the highest"
-    entropy = f"entropy {found.entropy:.3f} nats{share}"
+    over, entropy = final.rows[-1].over_evaluations, messages.entropy(found.entropy, found.entropy_share)
     kept = [final.kept] if final.kept else []
     if found.n_policies < 2:
-        return [f"one search says nothing about stability; {entropy}", *kept]
+        return [messages.stability_of_one(entropy), *kept]
     return [
-        f"{LEARNED} over all evaluations, as the paper counts: {over} ({over.counted()})",
-        f"stability over {found.n_policies} searches (mean pairwise correlation): pi {number(found.pi)}, without "
-        f"Invert and Solarize {number(found.pi_rest)}; mu {number(found.mu)}, without Solarize "
-        f"{number(found.mu_rest)}; {entropy}",
+        messages.as_the_paper_counts(final.learned, str(over), over.counted()),
+        messages.stability(found.n_policies, found._asdict(), entropy),
         *kept,
     ]
 
@@ -143,6 +122,7 @@ def to_json(study: Study, final: StudyResults, n_duplicates: int) -> str:
         "study": parse.to_dict(study),
         "environment": provenance.environment(),
         "duplicates": n_duplicates,
+        "learned": final.learned,
         "verdict": final.verdict,
         "others": list(final.others),
         "kept": final.kept,

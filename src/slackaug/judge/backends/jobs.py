@@ -1,0 +1,96 @@
+"""What a job is, how it ends, and what a backend does with jobs.
+
+A job is a function of `tell`, to which it says what share of it is done; it leaves its result in a file, and takes up
+what an earlier attempt has left. So a job that died is simply started again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from ...exits import Stopped, signals
+
+MAX_ATTEMPTS = 3  # of a job whose process died; one that raised an error is not tried again
+POLL_SECONDS = 0.2
+STOPPED = "stopped; everything is saved"
+
+Tell = Callable[[float], None]  # takes the share that is done
+Job = Callable[[Tell], None]
+
+
+class BackendError(RuntimeError):
+    """The backend cannot be used, or jobs failed on it."""
+
+
+class Watcher(Protocol):
+    """Sees the jobs' progress."""
+
+    def progress(self, shares: Sequence[float]) -> None:
+        """The share of each job that is done."""
+
+    def done(self, index: int) -> None: ...
+
+    def remark(self, text: str) -> None: ...
+
+
+class Backend(Protocol):
+    is_elsewhere: bool  # on machines other than this one, about which nothing is known here
+
+    def run(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
+        """Do all jobs. One that fails does not keep the others from being done; the error comes at the end."""
+
+
+class Tally:
+    """How far jobs are, and which have failed."""
+
+    def __init__(self, names: Sequence[str], watcher: Watcher):
+        self.names, self.watcher = names, watcher
+        self.shares = [0.0] * len(names)
+        self.failures: dict[str, str] = {}
+
+    def share(self, index: int, share: float) -> None:
+        self.shares[index] = share
+        self.watcher.progress(self.shares)
+
+    def end(self, index: int, reason: str | None) -> None:
+        """A job is done, or has failed for a reason."""
+        self.shares[index] = 1.0
+        if reason is None:
+            self.watcher.done(index)
+        else:
+            self.failures[self.names[index]] = reason
+
+    @contextmanager
+    def until_stopped(self) -> Iterator[list[int]]:
+        """The signals that come; what has failed, and that the work was stopped, is raised at its end."""
+        with signals() as caught:
+            yield caught
+        if caught:
+            raise Stopped(STOPPED, caught[0])
+        if self.failures:
+            texts = "\n".join(f"  {name}: {reason}" for name, reason in self.failures.items())
+            raise BackendError(f"{len(self.failures)} of {len(self.names)} failed, the others are saved:\n{texts}")
+
+
+def attempt(job: Job, tell: Tell) -> tuple[str, Any]:
+    """How a job ended, as a value that can be sent."""
+    try:
+        job(tell)
+    except (Stopped, BrokenPipeError):
+        raise
+    except ValueError as error:
+        return "wrong input", str(error)
+    except OSError as error:
+        return "disk", (error.errno, error.strerror or str(error), error.filename)
+    except RuntimeError as error:
+        return "failed", str(error)
+    return "done", ""
+
+
+def outcome(kind: str, content: Any) -> str | None:
+    """Why a job failed, if it did; what would be wrong with all others, too, is raised."""
+    if kind == "wrong input":
+        raise ValueError(content)
+    if kind == "disk":
+        raise OSError(*content)
+    return str(content) if kind == "failed" else None

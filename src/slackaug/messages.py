@@ -1,0 +1,233 @@
+"""The sentences that a user reads as information, progress and verdicts; errors stand beside their checks.
+
+Functions take plain values and return plain English; each room has a section. Accuracies and their differences are
+shares, and become per cents and points here.
+"""
+
+from collections.abc import Mapping, Sequence
+
+PRECISE = 0.005  # half a point: with an interval narrower than that on each side, a second decimal tells something
+
+
+# --- all rooms --------------------------------------------------------------------------------------------------------
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def counted(n: int, unit: str) -> str:
+    """Such as `1 seed` or `4 searches`."""
+    plural = "" if n == 1 else "es" if unit.endswith("ch") else "s"
+    return f"{n:,} {unit}{plural}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Such as `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+# --- judge: verdicts --------------------------------------------------------------------------------------------------
+
+NOTHING_TO_COMPARE = "Nothing to compare: give a policy and a baseline, or two baselines."
+NOTHING_SEARCHED = "Nothing was searched, so there is no verdict."
+NO_BASELINE = "There is no baseline, so there is no verdict."
+ALIKE = "shows no measurable difference from"
+
+
+def augmentation(name: str) -> str:
+    """A baseline in plain words, where its name does not say what it does."""
+    if name == "none":
+        return "no transformations"
+    number = "3" if name == "uniform" else name.removeprefix("uniform-")
+    if name == "uniform" or (name.startswith("uniform-") and number.isdecimal()):
+        return counted(int(number), "random transformation")
+    return name
+
+
+def differs(name: str, baseline: str, difference: float, half_width: float, over: str) -> str:
+    word = "better" if difference > 0 else "worse"
+    return f"{name} is {word} than {augmentation(baseline)} ({evidence(difference, half_width)}, over {over})."
+
+
+def no_difference(name: str, baseline: str, difference: float, half_width: float, over: str) -> str:
+    digits = n_digits(half_width)
+    return (
+        f"{name} {ALIKE} {augmentation(baseline)} ({evidence(difference, half_width)}, over {over}; a gain under "
+        f"{100 * half_width:.{digits}f} could not have been seen)."
+    )
+
+
+def no_spread(name: str, baseline: str, difference: float, over: str) -> str:
+    """Of values that are all the same, as a few on a small test set may be."""
+    return (
+        f"{name} {ALIKE} {augmentation(baseline)} ({100 * difference:+z.2f} points in each of {over}: without any "
+        "spread there is no interval)."
+    )
+
+
+def too_few(name: str, baseline: str, difference: float, over: str) -> str:
+    return (
+        f"{name} cannot be compared with {augmentation(baseline)} yet ({100 * difference:+z.2f} points over {over}; "
+        "an interval needs two)."
+    )
+
+
+def no_common_seed(name: str, baseline: str) -> str:
+    return f"{name} cannot be compared with {augmentation(baseline)}: they share no seed, so there is no interval."
+
+
+def evidence(difference: float, half_width: float) -> str:
+    digits = n_digits(half_width)
+    middle, low, high = (f"{100 * value:+z.{digits}f}" for value in
+                         (difference, difference - half_width, difference + half_width))  # fmt: skip
+    return f"{middle} points, 95 % interval {low} to {high}"
+
+
+def n_digits(half_width: float) -> int:
+    return 2 if half_width < PRECISE else 1
+
+
+def copies(n: int, n_test: int) -> str:
+    return f"But {n:,} of {n_test:,} test images are copies of training images."
+
+
+def different_ways(ways: Sequence[str]) -> str:
+    return f"But the trainings were executed in different ways, which differ by rounding: {'; '.join(ways)}."
+
+
+def no_verdict_yet(n_done: int, n: int) -> str:
+    return f"There is no verdict yet: {n_done} of {n} trainings are done."
+
+
+# --- judge: studies ---------------------------------------------------------------------------------------------------
+
+
+def as_the_paper_counts(name: str, interval: str, over: str) -> str:
+    return f"{name} over all evaluations, as the paper counts: {interval} ({over})"
+
+
+def stability(n_searches: int, correlations: Mapping[str, float | None], entropy: str) -> str:
+    """How alike the policies of several searches are."""
+    values = {key: "undefined" if value is None else f"{value:.2f}" for key, value in correlations.items()}
+    return (
+        f"stability over {n_searches} searches (mean pairwise correlation): pi {values['pi']}, without Invert and "
+        f"Solarize {values['pi_rest']}; mu {values['mu']}, without Solarize {values['mu_rest']}; {entropy}"
+    )
+
+
+def stability_of_one(entropy: str) -> str:
+    return f"one search says nothing about stability; {entropy}"
+
+
+def entropy(nats: float, share: float | None) -> str:
+    of_highest = "" if share is None else f", {share:.1%} of the highest"
+    return f"entropy {nats:.3f} nats{of_highest}"
+
+
+def kept(n_kept: int, n_searches: int, others: Mapping[str, int]) -> str:
+    """What whole trainings decided; `others`, how many searches end with which baseline instead."""
+    text = f"whole trainings kept the learned policy in {n_kept} of {counted(n_searches, 'search')}"
+    instead = listed([f"{augmentation(name)} in {n}" for name, n in others.items()])
+    return f"{text}, and took {instead}" if instead else text
+
+
+def study_of(recipe: str, n_searches: int, model: str, n_trainings: int) -> str:
+    searched = f"{counted(n_searches, 'search')} with {model}, then " if n_searches else ""
+    return f"study {recipe}: {searched}{counted(n_trainings, 'training')}"
+
+
+def search_done(name: str, seconds: float | None, entropy: float, agreement: str | None, remarks: Sequence[str]) -> str:
+    took = [] if seconds is None else [duration(seconds)]
+    found = ", ".join([*took, f"entropy {entropy:.3f}", *([] if agreement is None else [agreement])])
+    return "; ".join([f"{name}: {found}", *remarks])
+
+
+# --- judge: trainings -------------------------------------------------------------------------------------------------
+
+
+def compared(
+    data: str,
+    n_images: tuple[int, int],
+    size: tuple[int, int],
+    n_classes: int,
+    model: str,
+    epochs: int,
+    device: str,
+    *,
+    flips: bool,
+) -> str:
+    """What policies are about to be compared on; `n_images` are training and test images, `size` height and width."""
+    (n_train, n_test), (height, width) = n_images, size
+    return (
+        f"{data}: {n_train:,} training and {n_test:,} test images of {width} x {height} pixels, {n_classes} classes; "
+        f"network {model}, {counted(epochs, 'epoch')}, mirror flips {'on' if flips else 'off'}, on {device}"
+    )
+
+
+def exact_copies(n: int, n_test: int) -> str:
+    return (
+        f"{n:,} of {n_test:,} test images are exact copies of training images: accuracies will look better than they "
+        "are"
+    )
+
+
+def much_longer(name: str, preset: str, usual: int, epochs: int) -> str:
+    return (
+        f"{name} was learned by the preset {preset}, whose trainings would have {usual} epochs here, and these have "
+        f"{epochs}: in much longer trainings such policies have been worse than uniform, so compare with that"
+    )
+
+
+def there_already(n: int, n_all: int) -> str:
+    return f"{n} of {counted(n_all, 'training')} are there already"
+
+
+def cost(n: int, seconds: float) -> str:
+    return (
+        f"{counted(n, 'training')} of about {duration(seconds)} each, measured over a few steps: "
+        f"{duration(n * seconds)} one after the other"
+    )
+
+
+def study_cost(n_searches: int, search: float, n_trainings: int, training: float) -> str:
+    return (
+        f"a search takes about {duration(search)} here and a training {duration(training)}, measured over a few steps: "
+        f"{duration(n_searches * search + n_trainings * training)} one after the other"
+    )
+
+
+def training_done(name: str, accuracy: float, seconds: float, images_per_second: float) -> str:
+    return f"{name}: {100 * accuracy:.2f} % ({duration(seconds)}, {images_per_second:,.0f} images/s)"
+
+
+def grid(n: int) -> str:
+    return f"RandAugment's grid: {n} trainings on one half of the training images, tested on the other"
+
+
+def grid_done(best: str, accuracy: float) -> str:
+    return f"RandAugment's grid: {best} is best with {100 * accuracy:.2f} % on the validation half"
+
+
+def died(name: str, exit_code: int | None) -> str:
+    return f"{name}: its process died (exit code {exit_code}); it is taken up again"
+
+
+# --- judge: policies beside baselines ---------------------------------------------------------------------------------
+
+OTHER_DATA = "learned on other data; it is used with the mean and std of this data"
+NO_FLIPS = "trained without mirror flips, as its file says; the baselines have them (--no-flip turns them off for all)"
+
+
+def other_space(own: str, of_baselines: str) -> str:
+    return f"its space is {own}, that of the uniform baselines {of_baselines} (--ops changes that)"
+
+
+def other_transformations(names: Sequence[str]) -> str:
+    return f"its space differs from that of the uniform baselines by {', '.join(names)}"
+
+
+def other_flips(*, is_on: bool) -> str:
+    return f"trained {'with' if is_on else 'without'} mirror flips, unlike what its file says"
