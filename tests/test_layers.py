@@ -10,7 +10,8 @@ import pytest
 import slackaug
 
 PACKAGE = Path(slackaug.__file__).parent
-CORE = ("rng", "schema", "augment.functional", "augment.pil", "augment.transforms", "augment.apply", "augment.policy",
+CORE = ("rng", "schema", "augment.functional", "augment.hue", "augment.resize", "augment.pil", "augment.space",
+        "augment.branch_free", "augment.transforms", "augment.apply", "augment.policy_file", "augment.policy",
         "engine.hypergrad", "methods.budget", "methods.slack")  # fmt: skip
 CONSTANTS = {"_version"}  # may be imported from anywhere
 CORE_MAY_USE = {"torch", "numpy", "PIL"}  # and of the standard library all but:
