@@ -5,7 +5,6 @@ import math
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -179,7 +178,7 @@ def execute(
         folder, n_steps = run.path / "tensorboard", learner.config.search.n_steps
         run.loggers.append(folders.tensorboard(folder, learner.phi.space.names, n_steps))
     shown = nullcontext() if run is None else Display(work.console, run.path / "search.log")
-    with nullcontext() if run is None else reporting(work, run, learner, dataset), shown as display:
+    with nullcontext() if run is None else reporting(work, run, dataset), shown as display:
 
         def show(progress: Progress, elapsed: float) -> None:
             if display is not None:
@@ -191,20 +190,13 @@ def execute(
 
 
 @contextmanager
-def reporting(work: Work, run: Run, learner: Learner, dataset: Dataset) -> Iterator[None]:
+def reporting(work: Work, run: Run, dataset: Dataset) -> Iterator[None]:
     """report.html is written anew after rounds, and a last time when the work ends, however it does."""
-    from ..report.board import Pies
     from ..report.live import Live  # the page's template engine is not needed for anything else
 
     live = Live(run.path, dataset, work.say)
     run.followers.append(live.follow)
-    at_the_end: list[Callable[[], None]] = [partial(live.update, is_running=False)]
-    if work.tensorboard:
-        pies = Pies(run.path, run.path / "tensorboard", learner.config.search.n_steps, work.say)
-        run.followers.append(pies.update)
-        at_the_end.append(pies.update)
     try:
         yield
     finally:
-        for write in at_the_end:
-            write()
+        live.update(is_running=False)
