@@ -22,10 +22,9 @@ from slackaug import foreign
 from slackaug.augment import transforms
 from slackaug.augment.apply import get_space
 from slackaug.augment.policy import Policy
-from slackaug.data import Split, cache, packages
+from slackaug.data import Split, cache, packages, samples
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import Options
-from slackaug.report import samples
 from slackaug.runs.checkpoints import from_bytes
 
 ROOT = Path(__file__).parents[1]

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ..data import Dataset
-from . import page, samples
+from ..data import Dataset, samples
+from . import page
 
 LOOK_SECONDS = 10.0  # from one look at a study's files to the next
 REST = 20.0  # times what a page took to write: of a search's or a study's time, one part in as many

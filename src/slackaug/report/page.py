@@ -16,14 +16,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import __version__
+from ..data.samples import Samples
 from ..files import write_atomically
 from ..runs import folders
 from ..runs.folders import RunError
 from ..schema import PolicyError, describe, read_json
 from . import outcome, run_page, study_page
 from .outcome import Outcome
-from .samples import Samples
-from .svg import palette
+from .render import palette
 
 NAME = "report.html"
 REFRESH_SECONDS = 10
