@@ -51,7 +51,7 @@ def test_the_story_needs_no_paper(text, folder):
     policy = Policy.load(folder / "policy.json")
     shares = policy.probabilities.mean(0)
     most, least = int(shares.argmax()), int(shares.argmin())
-    sentences = r"Learned as most likely: (.*?)\. Least likely: (.*?)\. Were all equally likely, each (.*?)\.<"
+    sentences = r"Learned as most likely: (.*?)\. Least likely: (.*?)\. If all were equally likely, each (.*?)\.<"
     found = re.search(sentences, text, re.DOTALL)
     for place, n in ((found[1], most), (found[2], least)):
         assert place.strip().startswith(f"<bdi>{policy.space.names[n]}</bdi> {100 * shares[n]:.1f}\xa0%")

@@ -131,7 +131,7 @@ def read_config(path: Path) -> presets.RunConfig:
 
 
 def read_result(path: Path, policies: list[Policy]) -> Policy | None:
-    """policy.json; where that is gone or broken, the last round's."""
+    """policy.json; or if it is gone or broken, the last round's."""
     try:
         return Policy.load(path) if path.is_file() else policies[-1] if policies else None
     except PolicyError:
@@ -162,7 +162,7 @@ def start_policy(config: presets.RunConfig, policies: list[Policy], n_composed: 
 
 def read_steps(path: Path, start: Policy) -> list[Step]:
     """All whole lines; of very many, evenly spread ones and the last of each round, so that a long search does not
-    need ever more memory to be shown. A run that goes on may just be writing the last one."""
+    need ever more memory to be shown. A running search may just be writing the last one."""
     if not path.is_file():
         return []
     with path.open("rb") as file:

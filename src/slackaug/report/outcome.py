@@ -1,6 +1,5 @@
 """What the evaluations found, out of eval/results.json or study.json: the verdict and the rows of a table."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from ..judge.results import IMBALANCED, percent, points
 from ..judge.studies.paper_tables import Figure
 from ..runs.progress import duration
 from ..schema import PolicyError, expect
+from .scene import ticks
 
 TONES = ("better", "worse")
 LONGEST = 1000  # characters of a sentence
@@ -182,7 +182,7 @@ def read_figures(value: Any, where: str) -> list[Figure]:
 
 
 def read_stability(value: Any) -> list[tuple[str, str]]:
-    """What is said of it, and the number."""
+    """What each number means, and the number."""
     if value is None:
         return []
     rows = []
@@ -238,23 +238,14 @@ def intervals_chart(found: Outcome) -> Intervals:
     ends = [row.accuracy.mean + sign * (row.accuracy.half_width or 0) for row in found.rows for sign in (-1, 1)]
     room = max(0.06 * (max(ends) - min(ends)), 0.001)
     low, high = min(ends) - room, max(ends) + room
-    step = nice_step((high - low) / 4)
-    first, last = math.ceil(low / step), math.floor(high / step)
-    digits = max(0, -math.floor(math.log10(100 * step) + 1e-9))
-    ticks = [(place(i * step, low, high), f"{100 * i * step:.{digits}f} %") for i in range(first, last + 1)]
+    numbers = [(place(value, low, high), f"{100 * value:g} %") for value in ticks(low, high, 4)]
     marks = []
     for row in found.rows:
         mean, half_width, _, _ = row.accuracy
         left, centre, right = (place(mean + sign * (half_width or 0), low, high) for sign in (-1, 0, 1))
         marks.append(Mark(row.name, str(row.accuracy), centre, left, right - left, row.name == found.reference))
-    return Intervals(marks, ticks)
+    return Intervals(marks, numbers)
 
 
 def place(value: float, low: float, high: float) -> float:
     return round(100 * (value - low) / (high - low), 2)
-
-
-def nice_step(least: float) -> float:
-    """1, 2 or 5 times a power of ten, not below `least`."""
-    power: float = 10.0 ** math.floor(math.log10(least))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))

@@ -36,7 +36,7 @@ from .scene import (
     text_width,
     ticks,
 )
-from .strength import bounds_text, by_family, family, family_words, position_words, shares
+from .strength import WORDS, bounds_text, by_family, family, position_words, shares
 
 RADIUS = 74.0  # of mu = 1, and of transformations without a magnitude
 ELBOW = 5.0  # from the circle to the bend of a leader
@@ -150,10 +150,10 @@ def legend(names: list[str], y: float) -> tuple[list[Shape], float]:
     shapes: list[Shape] = []
     x = 8.0
     for role in dict.fromkeys(family(names[n]) for n in by_family(names)):
-        width = 16 + text_width(family_words(role), SMALL) + 12
+        width = 16 + text_width(WORDS[role], SMALL) + 12
         if x + width > WIDTH:
             x, y = 8.0, y + LINE
-        shapes += [Rect(x, y - 9, 10, 10, role), Text(x + 15, y, family_words(role), "muted", SMALL)]
+        shapes += [Rect(x, y - 9, 10, 10, role), Text(x + 15, y, WORDS[role], "muted", SMALL)]
         x += width
     return shapes, y + LINE
 

@@ -155,7 +155,7 @@ def save(scene: Scene, to: Path | BinaryIO, kind: str) -> None:
     axes.set_axis_off()
     for order, shape in enumerate(scene.shapes):
         add(axes, matplotlib.patches, shape, order)
-    dates = {"CreationDate": None} if kind == "pdf" else {}  # so that the same policy gives the same bytes
+    dates = {"CreationDate": None} if kind == "pdf" else {}  # the same policy gives the same bytes
     with matplotlib.rc_context({"pdf.fonttype": 42, "font.family": "sans-serif"}):
         figure.savefig(to, format=kind, dpi=DPI, metadata={"Title": scene.title, **dates})
 

@@ -26,7 +26,7 @@ from .scene import (
     text_width,
     ticks,
 )
-from .strength import check_position, family, position_words, shares
+from .strength import family, position_words, shares
 
 N_LABELLED = 6  # transformations that an evolution names
 MAX_POINTS = 200  # of a curve, beside those at the ends of rounds: it is hardly wider in pixels
@@ -148,7 +148,6 @@ def chart(title: str, desc: str, frame: Frame, unit: str, curves: list[Curve], t
 
 def trace(history: History, position: int | None = None) -> list[tuple[float, list[float]]]:
     """Rounds done and the probability of each transformation, from the start on."""
-    check_position(position, len(history.start.pi))
     found = [(0.0, shares(history.start, position))]
     for step in history.policy_steps:
         assert step.pi is not None

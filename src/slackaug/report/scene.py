@@ -173,7 +173,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, size: float, width: float) -> str:
-    """As much of a text as fits."""
+    """The text, or as much of it as fits and an ellipsis."""
     text = clean(text)
     if text_width(text, size) <= width:
         return text

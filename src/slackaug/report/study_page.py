@@ -102,7 +102,7 @@ def facts(study: Study) -> list[tuple[str, str]]:
 
 
 def uses(folder: Path, study: Study, first: int | None) -> list[tuple[str, str]]:
-    found = [("Go on, or say it again", resume(folder, study))]
+    found = [("Continue it, or show its result again", resume(folder, study))]
     if first is not None:
         run = folder / "searches" / str(first)
         found.append(("The report of one search", shlex.join(["slackaug", "report", str(run)])))
