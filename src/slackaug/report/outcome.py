@@ -30,7 +30,7 @@ MEANINGS = {  # for those who have not read the paper
     "uniformaugment": "two transformations an image, at random strengths",
     "autoaugment": "the published policy for CIFAR-10 or ImageNet",
     "domainbed": "crops, colour jitter and grey images, as in DomainBed",
-    "slack": "learned by Algorithm 1, as in the paper",
+    "slack": "learned by the paper's Algorithm 1",
     "auto": "learned by slackaug for this data",
 }
 
