@@ -23,6 +23,8 @@ from slackaug.runs import provenance
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "قطة سوداء", "{{ 7 * 7 }} & co")
 LONG = "a-policy-with-a-name-that-goes-on-and-on-as-the-names-of-files-of-some-people-do-v2-final-really.json"
 
+LEARNED = "slack (paper)"  # the row of a study's searches
+
 
 def images(folder: Path, names: tuple[str, ...] = HOSTILE, side: int = 40) -> Path:
     """A csv with one image of each class: gradients, so that shifts and turns can be seen."""
@@ -57,7 +59,8 @@ def run(
     (folder / "env.json").write_text(json.dumps(provenance.environment()))
     generator = torch.Generator().manual_seed(seed)
     phi = Policy.uniform(chosen.space)
-    lines = [{"stage": "pre-training", "round": 0, "step": i, "train_loss": 2 / i} for i in range(10, 110, 10)]
+    start = {"stage": "pre-training", "round": 0, "n_composed": 3}
+    lines: list[dict[str, Any]] = [start | {"step": i, "train_loss": 2 / i} for i in range(10, 110, 10)]
     for number in range(1, (n_rounds if n_done is None else n_done) + 1):
         lines += [{"stage": "re-training", "round": number, "step": i, "train_loss": 1.0} for i in range(10, 110, 10)]
         for step in range(110, 210, 10):
@@ -127,13 +130,14 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
         run(folder / "searches" / str(s), source, n_rounds=n_rounds, seed=s)
         policies.append(Policy.load(folder / "searches" / str(s) / "policy.json"))
     (folder / "study.yaml").write_text(parse.dump(chosen), encoding="utf-8")
-    evaluation(folder, ("uniform", "trivialaugment-wide", "slack"))
+    evaluation(folder, ("uniform", "trivialaugment-wide", LEARNED))
     document = json.loads((folder / "eval" / "results.json").read_text())
     rows = [
         {key: row[key] for key in ("name", "accuracy", "difference")}
         | {"over_evaluations": row["accuracy"], "paper": [{"accuracy": 96.2, "half_width": 0.1}]}
         for row in document["policies"]
     ]
-    summary = {"verdict": document["verdict"], "rows": rows, "stability": stability(policies)._asdict()}
-    (folder / "study.json").write_text(json.dumps(summary | {"environment": provenance.environment(), "duplicates": 0}))
+    summary = {"verdict": document["verdict"], "learned": LEARNED, "kept": f"kept in {n_search} of {n_search}"}
+    summary |= {"rows": rows, "stability": stability(policies)._asdict(), "duplicates": 0}
+    (folder / "study.json").write_text(json.dumps(summary | {"environment": provenance.environment()}))
     return folder

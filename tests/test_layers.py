@@ -11,17 +11,12 @@ import pytest
 import slackaug
 
 PACKAGE = Path(slackaug.__file__).parent
-<<<<<<< HEAD
 LOOSE = {"cli", "models", "rng", "schema", "messages", "torchvision", "exits", "files", "foreign", "machine"}
 ROOMS = ({"cli", "__main__", "torchvision"}, {"commands"}, {"auto"}, {"report"}, {"judge"}, {"config"}, {"methods"},
          {"engine"}, {"runs"}, {"export"}, {"data"}, {"augment"},
          LOOSE - {"cli", "torchvision"} | {"_version"})  # fmt: skip
 FRONT_DOOR = "slackaug"  # its __init__ offers what users call, wherever it lies
 CORE = ("rng", "schema", "augment.functional", "augment.pil", "augment.transforms", "augment.apply", "augment.policy",
-=======
-CORE = ("rng", "schema", "augment.functional", "augment.hue", "augment.resize", "augment.pil", "augment.space",
-        "augment.branch_free", "augment.transforms", "augment.apply", "augment.policy_file", "augment.policy",
->>>>>>> h2
         "engine.hypergrad", "methods.budget", "methods.slack")  # fmt: skip
 CORE_MAY_USE = {"torch", "numpy", "PIL"}  # and of the standard library all but:
 NOT_IN_THE_CORE = {"argparse", "builtins", "io", "logging", "multiprocessing", "random", "secrets", "shutil", "socket",

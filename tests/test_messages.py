@@ -17,10 +17,9 @@ from slackaug import foreign, messages
 from slackaug.augment import transforms
 from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import get_space
-from slackaug.data import Split, cache, packages
+from slackaug.data import Split, cache, packages, samples
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import Options
-from slackaug.report import samples
 from slackaug.runs.checkpoints import from_bytes
 
 pytestmark = pytest.mark.usefixtures("quick_search")

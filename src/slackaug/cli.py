@@ -153,9 +153,7 @@ def search(
     cache: CacheOption = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write scalars and the pie for TensorBoard, too.")
-    ] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write scalars for TensorBoard, too.")] = False,
     engine: Annotated[str, typer.Option(help="compiled, and captured where it can be (a GPU); or plain.")] = "compiled",
 ) -> None:
     """Learn an augmentation policy for your images. Test images are never looked at."""

@@ -203,8 +203,6 @@ def test_while_it_is_open_the_newest_trial_is_shown():
     assert history.without_other_trials(steps, None) == steps[2:]
     assert history.without_other_trials(steps, 3) == steps[:2]
     assert history.without_other_trials([], None) == []
-    old = [step._replace(n_composed=None) for step in steps]  # of a run from before there were trials
-    assert history.without_other_trials(old, 3) == old
 
 
 def test_a_number_may_be_given(tiny_npz, tmp_path, command):

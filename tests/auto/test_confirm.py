@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 import torch
+from slackaug.engine.gpu.fast import Fast, FastFit
 
 import slackaug
 import tiny
@@ -19,7 +20,6 @@ from slackaug.auto.stages import Learner
 from slackaug.config import parse, presets
 from slackaug.data import load
 from slackaug.engine import ways
-from slackaug.engine.gpu.fast import Fast, FastFit
 from slackaug.report import history, page, run_page
 
 pytestmark = pytest.mark.usefixtures("quick_search")

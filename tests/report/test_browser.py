@@ -229,10 +229,6 @@ def test_the_refreshing_can_be_stopped(visit):
     assert page.evaluate("window.isOld") is True
 
 
-def test_a_finished_page_stands_still(visit):
-    assert visit().locator("meta[http-equiv=refresh]").count() == 0
-
-
 def test_it_says_all_without_a_script(visit):
     page = visit(java_script_enabled=False)
     assert page.locator(".frame:not([hidden])").count() == 1

@@ -74,21 +74,11 @@ def test_nothing_is_minus_zero(policy):
     assert contact_sheet.amount(transform, -0.001) == "+0.00"
 
 
-@pytest.mark.parametrize(
-    ("n", "n_most", "n_least"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (5, 3, 2), (6, 3, 3), (17, 3, 3)]
-)
-def test_small_spaces_show_nothing_twice(n, n_most, n_least):
-    space = get_space("cifar")
-    most, least = contact_sheet.extremes(Policy.uniform(space.exclude(*space.names[n:])))
-    assert (len(most), len(least)) == (n_most, n_least)
-    assert not set(most) & set(least)
-
-
 def test_long_names_and_many_positions_fit(image):
     fog = custom("A transformation of mine with a very long name\n\x1b[31m", lambda images, value: images)
     policy = Policy.uniform(get_space("domainnet").exclude("Invert").add(fog), n_composed=16)
     page = contact_sheet.render(policy, "long/" * 100, [image])
-    assert page.width == contact_sheet.sheet_width()
+    assert page.width == contact_sheet.WIDTH
     edge = np.asarray(page)[:, -contact_sheet.MARGIN :]
     assert (edge == 255).all()  # nothing runs into the margin
     assert contact_sheet.font(14).getlength(contact_sheet.fitted(fog.name, 14, 100)) <= 100

@@ -33,16 +33,23 @@ def test_it_is_written_after_every_round_and_stands_still_at_the_end(tiny_npz, t
     assert "On your images" in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_what_goes_wrong_with_it_is_said_once_and_stops_nothing(command, tiny_npz, finished, tmp_path, monkeypatch):
+@pytest.fixture
+def full_disk(monkeypatch):
+    """No page can be written; the reason that is shown."""
+
     def broken(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(learn, "METRICS_EVERY", 1)
     monkeypatch.setattr(page, "write", broken)
+    return "[Errno 28] No space left on device"
+
+
+def test_what_goes_wrong_with_it_is_shown_once_and_stops_nothing(
+    command, tiny_npz, finished, tmp_path, monkeypatch, full_disk
+):
+    monkeypatch.setattr(learn, "METRICS_EVERY", 1)
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run"))
-    assert done.returncode == 0
-    said = [line for line in done.stdout.splitlines() if "report" in line]
-    assert said == ["the report cannot be written ([Errno 28] No space left on device); all else is"]
+    assert (done.returncode, done.stdout.count(full_disk)) == (0, 1)
     assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
 
 
@@ -50,7 +57,7 @@ def test_a_search_that_was_stopped_has_a_page_that_stands_still(tiny_npz, tmp_pa
     log = tmp_path / "log"
     tiny.run_until(tiny.arguments(tiny_npz, tmp_path / "run"), log, ("policy", 2, 5), 15)
     text = (tmp_path / "run" / "report.html").read_text()
-    assert "The search was left: round 1 of 2 is done." in text
+    assert "round 1 of 2 is done." in text
     assert 'http-equiv="refresh"' not in text
 
 
@@ -95,14 +102,12 @@ def test_a_study_has_a_page_that_follows_it(start_study, jobs):
     assert all(running and 'http-equiv="refresh"' in text for running, text in during)
     assert (is_running, 'http-equiv="refresh"' in last, notice(last)) == (False, False, None)
     said = [notice(text) for _, text in during]
-    end = ". This page renews itself until the end."
-    assert said[0] == "The study is going on: 0 of 2 searches are done" + end
+    assert "0 of 2 searches are done" in said[0]
     if jobs == 1:  # two at a time, chance decides what is seen
-        assert len(set(said)) == len(said)  # written where something has come, and only there
-        first = "The study is going on: 0 of 2 searches are done; search 0 has done round 1 of 2"
-        assert said[1] == first + end
+        assert len(set(said)) == len(said)  # written when something has come, and only then
+        assert "0 of 2 searches are done; search 0 has done round 1 of 2" in said[1]
         assert "How often, search 0, round 1 of 2" in during[1][1]
-        assert "The study is going on: 2 of 2 searches are done; 3 trainings are done" + end in said
+        assert any("2 of 2 searches are done; 3 trainings are done" in one for one in said)
     assert "There is no verdict yet: " in during[-1][1]
 
 
@@ -118,21 +123,15 @@ def test_a_study_that_was_stopped_has_a_page_that_says_how_to_go_on(start_study,
     with pytest.raises(Stopped):
         start_study()
     text = (tmp_path / "report.html").read_text()
-    assert notice(text) == (
-        f"The study was left: 1 of 2 searches are done. To go on: slackaug study -o {tmp_path} --resume"
-    )
+    assert "1 of 2 searches are done" in notice(text)
+    assert notice(text).endswith(f"slackaug study -o {tmp_path} --resume")
     assert 'http-equiv="refresh"' not in text
 
 
-def test_a_study_whose_page_cannot_be_written_says_so_once(start_study, tmp_path, monkeypatch):
-    def broken(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(page, "write", broken)
-    said = io.StringIO()
-    start_study(console=Console(file=said, width=1000))
-    about = [line for line in said.getvalue().splitlines() if "the report" in line]
-    assert about == ["the report cannot be written ([Errno 28] No space left on device); all else is"]
+def test_a_study_whose_page_cannot_be_written_shows_that_once(start_study, tmp_path, full_disk):
+    shown = io.StringIO()
+    start_study(console=Console(file=shown, width=1000))
+    assert shown.getvalue().count(full_disk) == 1
     assert (tmp_path / "study.json").is_file()
 
 

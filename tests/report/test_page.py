@@ -9,21 +9,17 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import torch
 
 import made_up
 import tiny
-from slackaug import data
 from slackaug.augment.policy import Policy
-from slackaug.config.presets import DataConfig
-from slackaug.judge import baselines
-from slackaug.report import outcome, page, samples
+from slackaug.augment.stability import agreement_text
+from slackaug.report import outcome, page
 from slackaug.runs import folders
-from slackaug.runs.folders import RunError
 
 MB = 1_000_000
+REFRESH = f'<meta http-equiv="refresh" content="{page.REFRESH_SECONDS}">'
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +34,6 @@ def text(folder):
     return page.render(folder)
 
 
-def without_images(text):
-    return re.sub(r'src="data:image/[^"]*"', 'src=""', text)
-
-
 def headings(text):
     return re.findall(r"<h2[^>]*>([^<]*)</h2>", text)
 
@@ -52,15 +44,14 @@ def test_a_run_has_all_its_parts(text):
     assert text.count('class="frame charts"') == 11
     assert len(re.findall(r'<img src="data:image/(?:png|jpeg);base64,', text)) == 1 + 20 + 3
     assert "slackaug evaluate " in text
-    assert "http-equiv=&#34;refresh" not in text
-    assert 'http-equiv="refresh"' not in text
+    assert REFRESH not in text
 
 
 def test_the_story_needs_no_paper(text, folder):
     policy = Policy.load(folder / "policy.json")
     shares = policy.probabilities.mean(0)
     most, least = int(shares.argmax()), int(shares.argmin())
-    sentences = r"Learned as most likely: (.*?)\. Least likely: (.*?)\. Were all equally likely, each (.*?)\.<"
+    sentences = r"Learned as most likely: (.*?)\. Least likely: (.*?)\. If all were equally likely, each (.*?)\.<"
     found = re.search(sentences, text, re.DOTALL)
     for place, n in ((found[1], most), (found[2], least)):
         assert place.strip().startswith(f"<bdi>{policy.space.names[n]}</bdi> {100 * shares[n]:.1f}\xa0%")
@@ -95,31 +86,23 @@ def test_it_says_what_holds_a_round_to_its_anchor(tmp_path):
         assert ("The rate of re-training, 0.2, was found by trial" in page.render(folder)) is expected
 
 
-@pytest.mark.parametrize("name", [*baselines.BASELINES, "randaugment-3-14", "slack"])
-def test_every_baseline_is_said_in_words(name):
-    assert outcome.meaning(name)
-    assert not outcome.meaning(f"file:{name}.json")
-
-
 def test_it_says_where_the_policy_may_be_chance(text, tmp_path):
-    assert "may be chance" not in text
     folder = made_up.run(tmp_path, n_rounds=2)
     first = Policy.load(folder / "policies" / "round_01.json")
     Policy.uniform(first.space).save(folder / "policies" / "round_02.json")  # there and back again
     (folder / "calibration.json").write_text(json.dumps({"remark": "pre-training <b>left</b> little to gain"}))
     found = page.render(folder)
-    assert (
-        "Its rounds agree by -1.00 (1: all go one way, 0: chance), so that what it has learned may be chance" in found
-    )
+    assert agreement_text(-1.0)[1:] in found
     assert "Pre-training &lt;b&gt;left&lt;/b&gt; little to gain" in found
+    assert agreement_text(-1.0)[-20:] not in text  # its rounds agree
 
 
 def test_it_is_small_and_alone(text):
-    assert len(without_images(text)) < MB
+    assert len(re.sub(r'src="data:image/[^"]*"', 'src=""', text)) < MB
     assert not re.search(r"""(?:src|href|url\()\s*=?\s*["']?(?:https?:)?//""", text)
     assert "<link" not in text
     assert text.count("<script") == 1
-    assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
+    assert "default-src &#39;none&#39;" in text
 
 
 def seconds_of_command(folder):
@@ -131,11 +114,8 @@ def seconds_of_command(folder):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def test_the_command_takes_seconds_for_ten_rounds(folder):
+def test_the_command_takes_seconds(folder, tmp_path):
     assert seconds_of_command(folder) < 5
-
-
-def test_the_command_takes_seconds_for_a_study(tmp_path):
     assert seconds_of_command(made_up.study(tmp_path)) < 15
 
 
@@ -145,9 +125,7 @@ def test_a_study_compares(tmp_path):
     assert len(text) < MB
     assert headings(text)[:4] == [
         "Does it help?", "The searches side by side", "How they were learned", "Stability"]  # fmt: skip
-    for s in range(4):
-        assert f"How often, search {s}" in text
-    assert "96.20 ± 0.10 %" in text
+    assert all(f"How often, search {s}" in text for s in range(4))
 
 
 def test_nothing_of_a_name_is_markup(text):
@@ -173,9 +151,9 @@ def test_settings_folders_and_verdicts_are_escaped_too(tmp_path, name):
 
 def test_a_search_that_was_left(tmp_path):
     text = page.render(made_up.run(tmp_path / "a run", n_done=4))
-    assert "The search was left: round 4 of 10 is done. To go on: slackaug search digits -o &#39;" in text
+    assert "round 4 of 10 is done. To go on: slackaug search digits -o &#39;" in text
     assert "Nothing has been evaluated yet" in text
-    assert 'http-equiv="refresh"' not in text
+    assert REFRESH not in text
 
 
 @pytest.mark.parametrize("n_done", [0, 3])
@@ -183,10 +161,8 @@ def test_a_search_that_is_going_on(tmp_path, n_done):
     folder = made_up.run(tmp_path, n_done=n_done)
     with folders.held(folder):
         text = page.write(folder).read_text()
-    assert f'<meta http-equiv="refresh" content="{page.REFRESH_SECONDS}">' in text
-    assert "The search is going on" in text
-    assert ("The policy" in headings(text)) == (n_done > 0)
-    assert 'http-equiv="refresh"' not in page.write(folder).read_text()
+    assert (REFRESH in text, "The policy" in headings(text)) == (True, n_done > 0)
+    assert REFRESH not in page.write(folder).read_text()
 
 
 def test_a_run_that_has_only_begun(tmp_path):
@@ -202,39 +178,7 @@ def test_evaluations_without_a_search(tmp_path):
     text = page.render(made_up.evaluation(tmp_path, ("none", "uniform")))
     assert headings(text) == ["Does it help?"]  # no heading has nothing under it
     assert re.findall('<li><a href="#([a-z]+)">', text) == ["results"]
-    assert "uniform is better than no transformations" in text
-
-
-def test_the_policy_is_judged_against_every_baseline(tmp_path):
-    folder = made_up.evaluation(tmp_path, ("none", "worst", "uniform", "runs/a", "runs/a b"))
-    found = outcome.read(folder)
-    assert found.verdict.startswith("runs/a b is better than no transformations ")
-    assert [sentence.partition(" (")[0] for sentence in found.others] == [
-        "runs/a b shows no measurable difference from worst",  # without any spread
-        "runs/a b is better than 3 random transformations",
-        "runs/a b is better than runs/a",
-    ]
-    assert all(sentence in page.render(folder) for sentence in found.others)
-    document = json.loads((folder / "eval" / "results.json").read_text())
-    for entry in document["policies"]:
-        del entry["trials"]
-    (folder / "eval" / "results.json").write_text(json.dumps(document))
-    assert outcome.read(folder).others == []
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"policies": 3}', '{"verdict": "x", "policies": [], "reference": 1}'])
-def test_foreign_results_are_said_in_one_line(tmp_path, content):
-    folder = made_up.evaluation(made_up.run(tmp_path, n_rounds=1))
-    (folder / "eval" / "results.json").write_text(content)
-    assert str(folder / "eval" / "results.json") in page.render(folder)
-
-
-def test_no_run(tmp_path):
-    with pytest.raises(RunError, match="holds nothing to report on"):
-        page.write(tmp_path)
-    with pytest.raises(RunError, match="no such folder"):
-        page.write(tmp_path / "missing")
-    assert not list(tmp_path.iterdir())
+    assert outcome.read(tmp_path).verdict in text
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -244,10 +188,8 @@ def test_the_command_writes_where_it_is_told(command, folder, tmp_path):
     done = command("report", folder, "-o", tmp_path / "deep" / "x.html", "--data", "digits")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"the report is {tmp_path / 'deep' / 'x.html'}\n"
-    assert (
-        "4 classes: <bdi>0</bdi>, <bdi>2</bdi>, <bdi>5</bdi>, <bdi>7</bdi>."
-        in (tmp_path / "deep" / "x.html").read_text()
-    )
+    written = (tmp_path / "deep" / "x.html").read_text()
+    assert "4 classes: <bdi>0</bdi>, <bdi>2</bdi>, <bdi>5</bdi>, <bdi>7</bdi>." in written
 
 
 def test_the_command_opens_a_browser(command, folder, tmp_path, monkeypatch):
@@ -257,18 +199,22 @@ def test_the_command_opens_a_browser(command, folder, tmp_path, monkeypatch):
     assert opened == [(tmp_path / "x.html").as_uri()]
 
 
-def test_the_command_on_no_run(command, tmp_path):
-    done = command("report", tmp_path)
-    assert done.returncode == 2
-    assert "holds nothing to report on" in done.stderr
-
-
 def test_the_command_does_not_write_where_it_cannot(command, folder, tmp_path):
-    done = command("report", folder, "-o", tmp_path)
-    assert (done.returncode, "is a folder, expected a file" in done.stderr) == (2, True)
-    (tmp_path / "x").touch()
-    done = command("report", folder, "-o", tmp_path / "x" / "y.html")
-    assert (done.returncode, "is not a folder; choose another -o" in done.stderr) == (2, True)
+    (tmp_path / "file").touch()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for words, says in (
+        ([empty], "holds nothing to report on"),
+        ([tmp_path / "missing"], "no such folder"),
+        ([folder, "-o", tmp_path], "is a folder, expected a file"),
+        ([folder, "-o", tmp_path / "file" / "y.html"], "is not a folder; choose another -o"),
+        ([folder, "-o", folder / "config.yaml"], "expected a name that ends in .html or .htm"),
+    ):
+        before = tiny.contents(folder)
+        done = command("report", *words)
+        assert (done.returncode, says in done.stderr) == (2, True), says
+        assert tiny.contents(folder) == before
+    assert not list(empty.iterdir())
 
 
 def test_data_that_somebody_asks_for_must_be_there(command, folder, tmp_path):
@@ -307,109 +253,3 @@ def test_a_broken_search_does_not_hide_the_others_of_its_study(tmp_path, name):
     text = page.render(tmp_path)
     assert f"Search 1 cannot be shown: {broken}" in text
     assert [f"Probabilities over search {s}" in text for s in range(3)] == [True, False, True]
-
-
-# --- images -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_folder_is_not_decoded_as_a_whole(tmp_path):
-    source = made_up.images(tmp_path / "files", ("a", "b")).parent
-    for label, name in (("cat", "0.png"), ("dog", "1.png")):
-        (tmp_path / "set" / label).mkdir(parents=True)
-        (source / name).rename(tmp_path / "set" / label / name)
-        (tmp_path / "set" / label / "z.png").write_text("not an image")
-    found = samples.find(DataConfig(source=str(tmp_path / "set")), None)
-    assert found.class_names == ("cat", "dog")
-    assert found.images.shape == (2, 3, 40, 40)
-
-
-def test_a_table_is_not_decoded_as_a_whole(tmp_path):
-    source = made_up.images(tmp_path, ("b", "a", "ت"))
-    for i in range(3, 15):
-        (tmp_path / f"{i}.png").write_text("not an image")
-    found = samples.find(DataConfig(source=str(source)), None)
-    assert found.class_names == ("a", "b", "ت")
-    assert found.images.shape == (3, 3, 40, 40)
-    (tmp_path / "0.png").write_text("not an image")
-    with pytest.raises(samples.DataError, match=r"0\.png: "):
-        samples.find(DataConfig(source=str(source)), None)
-    with pytest.raises(samples.DataError, match="none of 5 files can be read"):
-        samples.find(DataConfig(source=str(source), skip_bad=True), None)
-
-
-def test_a_table_shows_nothing_from_outside_of_its_folder(tmp_path):
-    made_up.images(tmp_path / "secret", ("a",))
-    (tmp_path / "data.csv").write_text("path,label,split\nsecret/1.png,a,test\nsecret/0.png,a,train\n")
-    assert len(samples.find(DataConfig(source=str(tmp_path / "data.csv")), None).images) == 1
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "data.csv").write_text("path,label\n../secret/0.png,a\n")
-    with pytest.raises(samples.DataError, match="outside"):
-        samples.find(DataConfig(source=str(tmp_path / "inner" / "data.csv")), None)
-
-
-def test_a_folder_shows_nothing_that_a_link_leads_out_to(tmp_path):
-    made_up.images(tmp_path / "secret", ("a",))
-    (tmp_path / "set" / "cat").mkdir(parents=True)
-    (tmp_path / "set" / "cat" / "0.png").symlink_to(tmp_path / "secret" / "0.png")
-    with pytest.raises(samples.DataError, match="outside"):
-        samples.find(DataConfig(source=str(tmp_path / "set")), None)
-
-
-def test_bad_files_are_left_out_where_the_search_left_them_out(tmp_path):
-    source = made_up.images(tmp_path, ("a", "b"))
-    (tmp_path / "0.png").write_text("not an image")
-    found = samples.find(DataConfig(source=str(source), skip_bad=True), None)
-    assert found.class_names == ("a", "b")
-
-
-@pytest.mark.parametrize("named", [False, True])
-def test_an_npz_shows_what_the_data_set_has(tmp_path, named):
-    content = tiny.arrays() | ({"class_names": np.array(["x", "y", "<b>"])} if named else {})
-    np.savez(tmp_path / "x.npz", **content)
-    found = samples.find(DataConfig(source=str(tmp_path / "x.npz")), None)
-    expected = samples.of_dataset(data.load(str(tmp_path / "x.npz")))
-    assert found.class_names == expected.class_names == (("x", "y", "<b>") if named else ("0", "1", "2"))
-    assert torch.equal(found.images, expected.images)
-
-
-@pytest.mark.parametrize("source", ["os:getcwd", "torchvision:CIFAR10", "hf:mnist", "gone/", "gone.npz", ""])
-def test_a_file_names_neither_code_nor_downloads(source, monkeypatch):
-    monkeypatch.setattr(samples, "load", lambda *_, **__: pytest.fail("was read"))
-    with pytest.raises(samples.DataError, match="--data says where the images are now"):
-        samples.find(DataConfig(source=source), None)
-
-
-# --- intervals --------------------------------------------------------------------------------------------------------
-
-
-def test_the_chart_of_intervals_holds_them_all(folder):
-    found = outcome.read(folder)
-    drawn = outcome.intervals_chart(found)
-    assert [mark.name for mark in drawn.marks] == [row.name for row in found.rows]
-    for mark in drawn.marks:
-        assert 0 < mark.left <= mark.centre <= mark.left + mark.width + 0.02 < 100
-    assert len(drawn.ticks) > 1
-    assert found.tone == "better"
-
-
-def test_one_policy_without_an_interval(tmp_path):
-    row = {"name": "a", "accuracy": {"mean": 1.0, "half_width": None, "n": 1, "unit": "seed"}, "difference": None}
-    document = {
-        "verdict": "b is worse than a: no",
-        "reference": None,
-        "policies": [row | {"seconds": 1, "images_per_second": 2}],
-    }
-    (tmp_path / "eval").mkdir()
-    (tmp_path / "eval" / "results.json").write_text(json.dumps(document))
-    found = outcome.read(tmp_path)
-    assert found.tone == "open"  # the sentence is not about a policy of the table
-    assert outcome.intervals_chart(found).marks[0].width == 0
-
-
-def test_a_report_replaces_nothing_but_reports(command, tmp_path):
-    run = made_up.run(tmp_path / "run", n_rounds=1)
-    before = tiny.contents(run)
-    done = command("report", run, "-o", run / "config.yaml")
-    says = f"{run / 'config.yaml'}: expected a name that ends in .html or .htm"
-    assert (done.returncode, says in done.stderr) == (2, True)
-    assert tiny.contents(run) == before

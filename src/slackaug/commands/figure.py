@@ -9,11 +9,11 @@ from PIL import Image, ImageOps
 
 from ..augment.formats.published import find_slack
 from ..augment.policy import Policy
-from ..data import DataError, decode
+from ..data import DataError, decode, samples
 from ..files import write_atomically
-from ..report import figures, history, pictures, plots, samples
+from ..report import history, pictures, policy_figures, render, run_figures
+from ..report.render import element, words
 from ..report.scene import Scene
-from ..report.svg import element, render, words
 
 KINDS = ("pie", "evolution", "strips")
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -41,13 +41,13 @@ def draw(kind: str, source: str, out: str, *, position: int | None = None, image
 
 
 def pie_of(source: str, position: int | None) -> Scene:
-    return figures.pie_scene(find_policy(source), position)
+    return policy_figures.pie(find_policy(source), position)
 
 
 def evolution_of(source: str, position: int | None) -> Scene:
     if not Path(source).is_dir():
         raise ValueError(f"{source}: an evolution needs a run, the folder that `slackaug search` wrote")
-    return figures.evolution_scene(history.read(source), position)
+    return run_figures.evolution(history.read(source), position)
 
 
 def find_policy(source: str) -> Policy:
@@ -63,9 +63,9 @@ def find_policy(source: str) -> Policy:
 def save(scene: Scene, path: Path, identity: str) -> None:
     buffer = io.BytesIO()
     if path.suffix.lower() == ".svg":
-        buffer.write((render(scene, identity) + "\n").encode())
+        buffer.write((render.svg(scene, identity) + "\n").encode())
     else:
-        plots.save(scene, buffer, path.suffix.lower().removeprefix("."))
+        render.save(scene, buffer, path.suffix.lower().removeprefix("."))
     write_atomically(path, buffer.getvalue())
 
 
@@ -75,7 +75,7 @@ def save(scene: Scene, path: Path, identity: str) -> None:
 def save_strips(source: str, path: Path, images: Sequence[str]) -> None:
     policy = find_policy(source)
     chosen = [read_image(image) for image in images] if images else images_of_run(source)
-    sheet = figures.strips_sheet(policy, chosen, in_pixels=not images)
+    sheet = pictures.strips_sheet(policy, chosen, in_pixels=not images)
     buffer = io.BytesIO()
     if path.suffix.lower() == ".svg":
         buffer.write((embedded(sheet, f"Each transformation of {source}") + "\n").encode())

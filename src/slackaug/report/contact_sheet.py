@@ -11,26 +11,28 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 from torch import Generator
 
 from .. import rng
 from ..augment import describe
-from ..augment.apply import Composites, Parameters, draw, on_pil
+from ..augment.apply import Parameters, chance, draw, on_pil
 from ..augment.formats.published import find_slack
 from ..augment.policy import Policy
 from ..augment.space import Transform
 from ..data.decode import opened, to_rgb
 from ..data.options import DataError
 from ..files import write_atomically
+from .pictures import N_EXTREMES, apply, extremes
+from .scene import clean
+from .strength import shares
 
-N_EXTREMES = 3  # most likely transformations, and least likely ones
 N_COMPOSITES = 2 * N_EXTREMES + 1  # a tile in every column
 MAX_IMAGES = 50  # more would make a sheet that few programs open
 MAX_LINES = 4  # of the list under a composite
 
 TILE, MARGIN, GAP, GROUP_GAP = 168, 36, 14, 34
+WIDTH = 2 * MARGIN + N_COMPOSITES * TILE + (N_COMPOSITES - 3) * GAP + 2 * GROUP_GAP  # of the sheet
 TITLE, BODY, SMALL = 24, 14, 12  # heights of the letters
 COARSE = 3  # enlarged as many times or more, pixels are shown as squares
 LINE = 18  # from one line of a label to the next
@@ -62,31 +64,14 @@ class Group(NamedTuple):
 # --- what is on the sheet ---------------------------------------------------------------------------------------------
 
 
-def extremes(policy: Policy) -> tuple[list[int], list[int]]:
-    """The indices of the most likely transformations, and of the least likely, beginning with the most extreme."""
-    order = policy.probabilities.detach().mean(0).argsort(descending=True, stable=True).tolist()
-    n_most = min(N_EXTREMES, (len(order) + 1) // 2)
-    return order[:n_most], order[max(n_most, len(order) - N_EXTREMES) :][::-1]
-
-
 def single(policy: Policy, image: Image.Image, n: int, generator: Generator) -> Tile:
     """One transformation alone, at its bound."""
-    op = torch.tensor([[n]])
-    composites = Composites(op, policy.mu.detach()[op], torch.ones_like(op, dtype=torch.bool), policy.space)
-    picture = on_pil(image, draw(composites, generator, flip=False), policy.fill)
-    probability = policy.probabilities.detach().mean(0)
-    transform = policy.space.transforms[n]
-    strength = describe.strength_text(transform, at(transform, policy.mu[n].item()))
-    return Tile(
-        picture,
-        [transform.name, f"{probability[n]:.1%}", strength],
-        (probability[n] / probability.max()).item(),
-    )
-
-
-def at(transform: Transform, magnitude: float) -> float:
+    u, _ = chance(1, 1, generator, flip=False)
+    transform, mu, probabilities = policy.space.transforms[n], policy.mu[n].item(), shares(policy)
     start, end = transform.span or (0.0, 0.0)
-    return start + (end - start) * min(max(magnitude, 0.0), 1.0)
+    strength = describe.strength_text(transform, start + (end - start) * min(max(mu, 0.0), 1.0))
+    lines = [transform.name, f"{probabilities[n]:.1%}", strength]
+    return Tile(apply(policy, n, mu, image, u), lines, probabilities[n] / max(probabilities))
 
 
 def random_composite(policy: Policy, image: Image.Image, generator: Generator) -> Tile:
@@ -138,7 +123,7 @@ def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 def fitted(text: str, size: int, width: float) -> str:
     """The text, or its beginning and an ellipsis, in at most `width` pixels; no control characters."""
-    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    text = clean(text)
     if font(size).getlength(text) <= width:
         return text
     while text and font(size).getlength(text + "…") > width:
@@ -159,12 +144,9 @@ def on_tile(picture: Image.Image) -> Image.Image:
     return tile
 
 
-def n_lines(row: list[Group]) -> int:
-    return max(len(tile.lines) for group in row for tile in group.tiles)
-
-
 def row_height(row: list[Group]) -> int:
-    return HEAD + TILE + 10 + n_lines(row) * LINE + GAP
+    n_lines = max(len(tile.lines) for group in row for tile in group.tiles)
+    return HEAD + TILE + 10 + n_lines * LINE + GAP
 
 
 def draw_row(sheet: Image.Image, top: int, row: list[Group]) -> None:
@@ -173,7 +155,7 @@ def draw_row(sheet: Image.Image, top: int, row: list[Group]) -> None:
     for group in row:
         width = len(group.tiles) * (TILE + GAP) - GAP
         if len(row) == 1:
-            width = sheet_width() - 2 * MARGIN
+            width = WIDTH - 2 * MARGIN
         pen.text((left, top), fitted(group.heading, BODY, width), group.colour, font(BODY))
         pen.line((left, top + 21, left + width - 1, top + 21), group.colour if group.colour != INK else RULE)
         spread = (width - TILE) / max(len(group.tiles) - 1, 1)
@@ -195,16 +177,11 @@ def draw_tile(sheet: Image.Image, pen: ImageDraw.ImageDraw, left: int, top: int,
         pen.text(place, fitted(line, size, TILE), INK if is_name else FAINT, font(size))
 
 
-def sheet_width() -> int:
-    n = 2 * N_EXTREMES + 1
-    return 2 * MARGIN + n * TILE + (n - 3) * GAP + 2 * GROUP_GAP
-
-
 def sheet(title: str, subtitle: str, blocks: Sequence[list[list[Group]]]) -> Image.Image:
     """Title, then block by block, a rule between them."""
     top = MARGIN + TITLE + LINE + 2 * GAP + 4
     height = top + sum(sum(map(row_height, block)) + MARGIN for block in blocks)
-    page = Image.new("RGB", (sheet_width(), height), PAPER)
+    page = Image.new("RGB", (WIDTH, height), PAPER)
     pen = ImageDraw.Draw(page)
     width = page.width - 2 * MARGIN
     pen.text((MARGIN, MARGIN - 6), fitted(title, TITLE, width), INK, font(TITLE))
@@ -265,9 +242,10 @@ def render(policy: Policy, title: str, images: Sequence[Path], seed: int = 0) ->
     flips = "with" if policy.flip else "without"
     n_composed, n = policy.pi.shape
     subtitle = f"{describe.number_text(n_composed)} an image out of {n}, {flips} mirror flips; seed {seed}"
-    blocks = []
-    for i, (path, (image, size)) in enumerate(zip(images, read_images(images), strict=True)):
-        blocks.append(rows(policy, image, path.name, size, rng.generator(seed, "preview", i)))
+    blocks = [
+        rows(policy, image, path.name, size, rng.generator(seed, "preview", i))
+        for i, (path, (image, size)) in enumerate(zip(images, read_images(images), strict=True))
+    ]
     return sheet(title, subtitle, blocks)
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from ..augment.policy import Policy
 from ..augment.policy_file import MAX_COMPOSED
 from ..augment.transforms import get_space
-from ..auto import calibrate, composing, confirm
 from ..config import parse, presets
 from ..files import read_note
 from ..runs import folders
@@ -31,7 +30,7 @@ class Step(NamedTuple):
     round: int  # from 1; 0 in pre-training
     step: int  # of the pre-training or of the round
     train_loss: float
-    n_composed: int | None = None  # in pre-training, of which there is one for each number that was tried
+    n_composed: int | None = None  # in pre-training only, of which there is one for each number that was tried
     val_loss: float | None = None  # this and the rest: in the stage "policy" only
     entropy: list[float] | None = None  # (K,) nats
     pi: list[list[float]] | None = None  # (K, N) probabilities
@@ -49,17 +48,12 @@ class History(NamedTuple):
     policy: Policy | None  # policy.json: of the last finished round, and after a confirmation what is left of it
     rate: float | None  # of re-training, where it was found by trial
     remark: str  # on what pre-training had learned; empty where there is none
-    kept: float | None = None  # of the way to the last round's policy: 1, a part, or 0; None before the confirmation
-    confirmation: str = ""  # in words
+    kept: float | None  # of the way to the last round's policy: 1, a part, or 0; None before the confirmation
+    confirmation: str  # in words
 
     @property
     def names(self) -> list[str]:
         return self.start.space.names
-
-    @property
-    def n_steps(self) -> int:
-        """Of a round."""
-        return self.config.search.n_steps
 
     @property
     def n_rounds(self) -> int:
@@ -96,7 +90,7 @@ class History(NamedTuple):
     def elapsed(self, step: Step) -> float:
         """Rounds done by then, counting all steps; the pre-training goes from -1 to 0."""
         if step.round:
-            return step.round - 1 + step.step / self.n_steps
+            return step.round - 1 + step.step / self.config.search.n_steps
         last = max(other.step for other in self.steps if not other.round)
         return step.step / last - 1
 
@@ -110,15 +104,24 @@ def read(run: Path | str) -> History:
             hint = f"it holds a study, whose runs are in {run / 'searches'}"
         raise RunError(f"{run}: holds no run (there is no config.yaml); {hint}")
     config = read_config(run / "config.yaml")
-    policies, composed = folders.read_policies(run), read_note(run / composing.FILE).get("n_positions")
+    policies, composed = folders.read_policies(run), read_note(run / "composing.json").get("n_positions")
     if not isinstance(composed, int) or not 1 <= composed <= MAX_COMPOSED:
         composed = config.n_composed
     start = start_policy(config, policies, composed)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
-    steps = without_other_trials(steps, len(start.pi) if policies else composed)
-    policy = read_result(run / folders.POLICY, policies)
-    rounds = policies[: config.search.n_rounds]
-    return History(run, config, start, steps, rounds, policy, *read_calibration(run), *read_confirmation(run))
+    calibration, confirmation = (read_note(run / name) for name in ("calibration.json", "confirmation.json"))
+    return History(
+        run,
+        config,
+        start,
+        without_other_trials(steps, len(start.pi) if policies else composed),
+        policies[: config.search.n_rounds],
+        read_result(run / folders.POLICY, policies),
+        rate=number_in(calibration, "model_lr"),
+        remark=text_in(calibration, "remark"),
+        kept=number_in(confirmation, "kept"),
+        confirmation=text_in(confirmation, "remark"),
+    )
 
 
 def read_config(path: Path) -> presets.RunConfig:
@@ -129,24 +132,13 @@ def read_config(path: Path) -> presets.RunConfig:
 
 
 def read_result(path: Path, policies: list[Policy]) -> Policy | None:
-    """policy.json; where that is gone or broken, the last round's."""
+    """policy.json; or if it is gone or broken, the last round's."""
     try:
         return Policy.load(path) if path.is_file() else policies[-1] if policies else None
     except PolicyError:
         if not policies:
             raise
         return policies[-1]
-
-
-def read_calibration(run: Path) -> tuple[float | None, str]:
-    """The rate that was found, and a remark."""
-    found = read_note(run / calibrate.FILE)
-    return number_in(found, "model_lr"), text_in(found, "remark")
-
-
-def read_confirmation(run: Path) -> tuple[float | None, str]:
-    found = read_note(run / confirm.FILE)
-    return number_in(found, "kept"), text_in(found, "remark")
 
 
 def number_in(note: dict[str, Any], name: str) -> float | None:
@@ -166,36 +158,34 @@ def start_policy(config: presets.RunConfig, policies: list[Policy], n_composed: 
         return Policy.uniform(policies[0].space, n_composed=len(policies[0].pi))
     space = get_space(config.space)
     space = space.exclude(*config.exclude) if config.exclude else space
-    return Policy.uniform(space, n_composed=n_composed or composing.PAPER)
+    return Policy.uniform(space) if n_composed is None else Policy.uniform(space, n_composed=n_composed)
 
 
 def read_steps(path: Path, start: Policy) -> list[Step]:
     """All whole lines; of very many, evenly spread ones and the last of each round, so that a long search does not
-    need ever more memory to be shown. A run that goes on may just be writing the last one."""
+    need ever more memory to be shown. A running search may just be writing the last one."""
     if not path.is_file():
         return []
     with path.open("rb") as file:
         every = max(1, math.ceil(sum(1 for _ in file) / MAX_STEPS))
-    steps: list[Step] = []
-    last: Step | None = None
+    held: dict[int, Step] = {}  # by number of the line
+    last: dict[int, tuple[int, Step]] = {}  # of each round
     with path.open(encoding="utf-8", errors="replace") as lines:
         for i, line in enumerate(lines):
             step = read_step(line, start)
-            if step is None:
-                continue
-            if last is not None and last.round != step.round and last is not steps[-1]:
-                steps.append(last)
-            if i % every == 0 or last is None:
-                steps.append(step)
-            last = step
-    return steps if last is None or last is steps[-1] else [*steps, last]
+            if step is not None:
+                last[step.round] = (i, step)
+                if i % every == 0:
+                    held[i] = step
+    held |= dict(last.values())
+    return [held[i] for i in sorted(held)]
 
 
 def without_other_trials(steps: list[Step], n_composed: int | None) -> list[Step]:
-    """Without the pre-trainings that the search did not go on with; as long as that is open, the newest one counts."""
+    """Without the pre-trainings that the search did not keep; as long as that is open, the newest one counts."""
     if n_composed is None:
         n_composed = next((step.n_composed for step in reversed(steps) if not step.round), None)
-    return [step for step in steps if step.round or n_composed is None or step.n_composed in (None, n_composed)]
+    return [step for step in steps if step.round or step.n_composed == n_composed]
 
 
 def is_planned(step: Step, config: presets.RunConfig) -> bool:

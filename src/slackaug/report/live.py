@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ..data import Dataset
-from . import page, samples
+from ..data import Dataset, samples
+from . import page
 
 LOOK_SECONDS = 10.0  # from one look at a study's files to the next
 REST = 20.0  # times what a page took to write: of a search's or a study's time, one part in as many
-FOUND = (  # what a study adds to while it goes on
+FOUND = (  # what a study adds to while it is running
     "searches/*/policies/*.json", "searches/*/confirmation.json", "eval/trials/*.json",
 )  # fmt: skip
 
@@ -17,7 +17,7 @@ Say = Callable[[str], None]
 
 
 def attempt(folder: Path, data: Dataset | None, say: Say, *, is_running: bool = False) -> bool:
-    """Write the report on a folder; where that fails, say so in one line. Whether it is there."""
+    """Write the report on a folder, or say in one line why it cannot be written; whether it is there."""
     try:
         page.write(folder, samples=None if data is None else samples.of_dataset(data), is_running=is_running)
     except Exception as error:  # whatever it is: a report is not worth a search
@@ -28,19 +28,15 @@ def attempt(folder: Path, data: Dataset | None, say: Say, *, is_running: bool = 
 
 
 class Live:
-    """Keeps the report of a search or a study up to date. What goes wrong with that is said once, and all goes on."""
+    """Keeps the report of a search or a study up to date. A failure is reported once, and the work continues."""
 
     def __init__(self, folder: Path, data: Dataset | None, say: Say):
         self.folder, self.data, self.say, self.has_failed = folder, data, say, False
         self.n_seen, self.next_look = 0, 0.0
 
     def update(self, *, is_running: bool = True) -> None:
-        def say_once(text: str) -> None:
-            if not self.has_failed:
-                self.say(text)
-            self.has_failed = True
-
-        attempt(self.folder, self.data, say_once, is_running=is_running)
+        say = (lambda _: None) if self.has_failed else self.say
+        self.has_failed |= not attempt(self.folder, self.data, say, is_running=is_running)
 
     def follow(self) -> None:
         """For a search, after each of its rounds: write, but where rounds are short, not after all of them."""

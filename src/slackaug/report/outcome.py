@@ -1,6 +1,5 @@
 """What the evaluations found, out of eval/results.json or study.json: the verdict and the rows of a table."""
 
-import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from ..judge.results import IMBALANCED, percent, points
 from ..judge.studies.paper_tables import Figure
 from ..messages import duration
 from ..schema import PolicyError, expect
+from .scene import ticks
 
 TONES = ("better", "worse")
 LONGEST = 1000  # characters of a sentence
@@ -31,11 +31,12 @@ MEANINGS = {  # for those who have not read the paper
     "uniformaugment": "two transformations an image, at random strengths",
     "autoaugment": "the published policy for CIFAR-10 or ImageNet",
     "domainbed": "crops, colour jitter and grey images, as in DomainBed",
-    "slack": "what searches with SLACK end with",
+    "slack": "learned by the paper's Algorithm 1",
+    "auto": "learned by slackaug for this data",
 }
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     name: str
     accuracy: Interval
     difference: Interval | None
@@ -47,11 +48,11 @@ class Outcome(NamedTuple):
     tone: str  # better, worse or open
     reference: str | None
     headers: list[str]
-    rows: list[Row]
+    rows: list[ResultRow]
     n_duplicates: int = 0
     stability: list[tuple[str, str]] = []  # noqa: RUF012  # a tuple's default, never changed
     others: list[str] = []  # noqa: RUF012  # verdicts on the same policy, against all but the reference
-    kept: str | None = None  # of a study: in how many searches what was learned is the result
+    kept: tuple[str, str] | None = None  # of a study: the row of the learned policy, and how many searches kept it
 
 
 def read(folder: Path) -> Outcome | None:
@@ -94,8 +95,7 @@ def other_verdicts(found: Outcome, document: Mapping[str, Any]) -> list[str]:
         return []
     accuracies = {}
     for i, entry in enumerate(entries(document, "policies")):
-        trials = entry.get("trials", [])
-        accuracies[entry["name"]] = dict(schema.sequence(trials, f"policies[{i}].trials", read_trial, 0))
+        accuracies[entry["name"]] = dict(schema.sequence(entry["trials"], f"policies[{i}].trials", read_trial, 0))
     subject = max(subjects, key=len)  # of which another name may be the beginning
     others = [name for name in accuracies if name not in (subject, found.reference)]
     pairs = [(name, paired(accuracies[subject], accuracies[name])) for name in others]
@@ -104,8 +104,7 @@ def other_verdicts(found: Outcome, document: Mapping[str, Any]) -> list[str]:
 
 def read_trial(value: Any, where: str) -> tuple[int, float]:
     """Seed and accuracy."""
-    expect(isinstance(value, dict), where, "an object", value)
-    seed = schema.integer(value["seed"], f"{where}.seed", 0, 2**63)
+    seed = schema.integer(as_object(value, where)["seed"], f"{where}.seed", 0, 2**63)
     return seed, schema.number(value["accuracy"], f"{where}.accuracy")
 
 
@@ -124,34 +123,37 @@ def of_study(document: Mapping[str, Any]) -> Outcome:
     others = schema.sequence(document.get("others", []), "others", partial(schema.string, most=LONGEST), 0)
     final = outcome(document, rows[0].name, headers, rows)
     kept = document.get("kept")
-    expect(kept is None or (isinstance(kept, str) and len(kept) <= LONGEST), "kept", "a sentence, or null", kept)
-    return final._replace(stability=read_stability(document["stability"]), others=others, kept=kept)
+    if kept is not None:
+        expect(isinstance(kept, str) and len(kept) <= LONGEST, "kept", "a sentence, or null", kept)
+        final = final._replace(kept=(rows[-1].name, kept))
+    return final._replace(stability=read_stability(document["stability"]), others=others)
 
 
-def outcome(document: Mapping[str, Any], reference: str | None, headers: list[str], rows: list[Row]) -> Outcome:
+def outcome(document: Mapping[str, Any], reference: str | None, headers: list[str], rows: list[ResultRow]) -> Outcome:
     sentence = schema.string(document["verdict"], "verdict", LONGEST)
     n_duplicates = schema.integer(document.get("duplicates", 0), "duplicates", 0, 10**12)
     return Outcome(sentence, tone(sentence, rows), reference, headers, rows, n_duplicates)
 
 
-def tone(sentence: str, rows: list[Row]) -> str:
+def tone(sentence: str, rows: list[ResultRow]) -> str:
     """For the colour. Names in the sentence are a user's, so the words of the verdict are looked for behind them."""
-    names = [*(row.name for row in rows), "SLACK"]
-    found = [word for name in names for word in TONES if sentence.startswith(f"{name} is {word} than ")]
+    found = [word for row in rows for word in TONES if sentence.startswith(f"{row.name} is {word} than ")]
     return found[0] if found else "open"
 
 
 def entries(document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    def entry(value: object, where: str) -> dict[str, Any]:
-        expect(isinstance(value, dict), where, "an object", value)
-        return value  # type: ignore[return-value]
-
-    return schema.sequence(document[key], key, entry)
+    return schema.sequence(document[key], key, as_object)
 
 
-def read_row(entry: dict[str, Any], where: str, cells: list[str]) -> Row:
+def as_object(value: Any, where: str) -> dict[str, Any]:
+    expect(isinstance(value, dict), where, "an object", value)
+    found: dict[str, Any] = value
+    return found
+
+
+def read_row(entry: dict[str, Any], where: str, cells: list[str]) -> ResultRow:
     difference = entry["difference"]
-    return Row(
+    return ResultRow(
         schema.string(entry["name"], f"{where}.name"),
         read_interval(entry["accuracy"], f"{where}.accuracy"),
         None if difference is None else read_interval(difference, f"{where}.difference"),
@@ -160,8 +162,7 @@ def read_row(entry: dict[str, Any], where: str, cells: list[str]) -> Row:
 
 
 def read_interval(value: Any, where: str) -> Interval:
-    expect(isinstance(value, dict), where, "an object", value)
-    half_width = value["half_width"]
+    half_width = as_object(value, where)["half_width"]
     return Interval(
         schema.number(value["mean"], f"{where}.mean"),
         None if half_width is None else schema.number(half_width, f"{where}.half_width", 0),
@@ -172,8 +173,7 @@ def read_interval(value: Any, where: str) -> Interval:
 
 def read_figures(value: Any, where: str) -> list[Figure]:
     def figure(value: Any, where: str) -> Figure:
-        expect(isinstance(value, dict), where, "an object", value)
-        half_width = value["half_width"]
+        half_width = as_object(value, where)["half_width"]
         width = None if half_width is None else schema.number(half_width, f"{where}.half_width")
         return Figure(schema.number(value["accuracy"], f"{where}.accuracy"), width)
 
@@ -181,13 +181,12 @@ def read_figures(value: Any, where: str) -> list[Figure]:
 
 
 def read_stability(value: Any) -> list[tuple[str, str]]:
-    """What is said of it, and the number."""
+    """What each number means, and the number."""
     if value is None:
         return []
-    expect(isinstance(value, dict), "stability", "an object", value)
     rows = []
     for key, text in STABILITY.items():
-        found = value[key]
+        found = as_object(value, "stability")[key]
         rows.append((text, "undefined" if found is None else f"{schema.number(found, f'stability.{key}'):.2f}"))
     share = value["entropy_share"]
     of_highest = "" if share is None else f", {schema.number(share, 'stability.entropy_share'):.1%} of the highest"
@@ -207,14 +206,14 @@ def table(found: Outcome) -> tuple[list[str], list[list[str]]]:
 
 
 def meanings(found: Outcome) -> list[tuple[str, str]]:
-    """What the names of baselines in the table stand for, as far as they are ours."""
+    """What the names in the table stand for, as far as they are ours."""
     return [(row.name, text) for row in found.rows if (text := meaning(row.name))]
 
 
 def meaning(name: str) -> str:
-    if name in MEANINGS:
-        return MEANINGS[name]
-    return next((MEANINGS[kind] for kind in ("trivialaugment", "randaugment") if name.startswith(f"{kind}-")), "")
+    """Of `uniform`, or of a kind with its variant: `trivialaugment-wide`, `slack (paper)`."""
+    kinds = (kind for kind in ("trivialaugment", "randaugment", "slack") if name.startswith((f"{kind}-", f"{kind} (")))
+    return MEANINGS.get(name) or next((MEANINGS[kind] for kind in kinds), "")
 
 
 class Mark(NamedTuple):
@@ -236,27 +235,16 @@ class Intervals(NamedTuple):
 def intervals_chart(found: Outcome) -> Intervals:
     """Where each policy's mean and interval lie between the lowest and the highest of all."""
     ends = [row.accuracy.mean + sign * (row.accuracy.half_width or 0) for row in found.rows for sign in (-1, 1)]
-    low, high = min(ends), max(ends)
-    room = max(0.06 * (high - low), 0.001)
-    low, high = low - room, high + room
-    step = nice_step((high - low) / 4)
-    first, last = math.ceil(low / step), math.floor(high / step)
-    digits = max(0, -math.floor(math.log10(100 * step) + 1e-9))
-    ticks = [(place(i * step, low, high), f"{100 * i * step:.{digits}f} %") for i in range(first, last + 1)]
+    room = max(0.06 * (max(ends) - min(ends)), 0.001)
+    low, high = min(ends) - room, max(ends) + room
+    numbers = [(place(value, low, high), f"{100 * value:g} %") for value in ticks(low, high, 4)]
     marks = []
     for row in found.rows:
         mean, half_width, _, _ = row.accuracy
-        left, right = (place(mean + sign * (half_width or 0), low, high) for sign in (-1, 1))
-        centre = place(mean, low, high)
+        left, centre, right = (place(mean + sign * (half_width or 0), low, high) for sign in (-1, 0, 1))
         marks.append(Mark(row.name, str(row.accuracy), centre, left, right - left, row.name == found.reference))
-    return Intervals(marks, ticks)
+    return Intervals(marks, numbers)
 
 
 def place(value: float, low: float, high: float) -> float:
     return round(100 * (value - low) / (high - low), 2)
-
-
-def nice_step(least: float) -> float:
-    """1, 2 or 5 times a power of ten, not below `least`."""
-    power: float = 10.0 ** math.floor(math.log10(least))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))

@@ -16,14 +16,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import __version__
+from ..data.samples import Samples
 from ..files import write_atomically
 from ..runs import folders
 from ..runs.folders import RunError
 from ..schema import PolicyError, describe, read_json
 from . import outcome, run_page, study_page
 from .outcome import Outcome
-from .samples import Samples
-from .svg import palette
+from .render import palette
 
 NAME = "report.html"
 REFRESH_SECONDS = 10
@@ -41,8 +41,8 @@ def write(
 ) -> Path:
     """Write the report on the run or study in `folder`, as report.html there or to `out`; returns where it is.
 
-    The images come from where the run had them, from `data`, or are those given. Whether the run is going on is seen
-    by its lock, unless said.
+    The images are those given, or come from `data`, or from where the run had them. Its lock shows whether a run is
+    running, unless `is_running` does.
     """
     folder = Path(folder)
     path = folder / NAME if out is None else Path(out)
@@ -98,13 +98,13 @@ def common(folder: Path, found: Outcome | None, problem: str, is_running: bool) 
         "intervals": found and outcome.intervals_chart(found),
         "result_table": found and outcome.table(found),
         "meanings": found and outcome.meanings(found),
-        "files": [(name, read_text(folder / name)) for name in SETTINGS if (folder / name).is_file()],
+        "files": [
+            (name, path.read_text(encoding="utf-8", errors="replace"))
+            for name in SETTINGS
+            if (path := folder / name).is_file()
+        ],
         "environment": read_environment(folder),
     }
-
-
-def read_text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def read_environment(folder: Path) -> list[tuple[str, str]]:

@@ -1,10 +1,13 @@
-"""What a policy does to images: strips of one transformation each, its extremes, random composites.
+"""What a policy does to images: each transformation alone, the most and the least likely, and random composites.
 
-All with the kernels of search and training. Chance comes from a generator; without one, from seed 0.
+All are drawn with the kernels of search and training, and from one seed: a page that is written again stays the same.
 """
 
+import base64
+import io
+import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from PIL import Image, ImageDraw, ImageFont
@@ -12,43 +15,23 @@ from torch import Generator, Tensor
 
 from .. import rng
 from ..augment.apply import Composites, Parameters, draw, on_pil
-from ..augment.pil import MODES
 from ..augment.policy import Policy
+from ..data.samples import Samples
 from .scene import clean
-from .strength import bounds_text, shares
+from .strength import bounds_text, is_constant, shares
 
 N_EXTREMES = 3
+N_EACH = 5  # composites of an image
+SIDE = 96  # pixels of the longer side of an image on a page, at most; the page enlarges small ones
+SMALL = 64  # pixels of the longer side up to which an image is enlarged as squares
+BETWEEN = (128, 128, 128)  # neither light nor dark
 CELL, PAD, CAPTION = 96, 6, 20  # pixels of a sheet
 EDGE = "#c9c9ce"  # around an image: many are white, and so is the sheet
+Images = Sequence[Image.Image]
 
 
-class Strip(NamedTuple):
-    """One transformation: each image at mu / 2 and at mu, or once where there is no magnitude."""
-
-    name: str
-    images: list[Image.Image]
-
-
-class Example(NamedTuple):
-    name: str
-    probability: float
-    strength: str
-    image: Image.Image
-
-
-class Examples(NamedTuple):
-    image: Image.Image
-    most: list[Example]  # the likeliest first
-    least: list[Example]  # the least likely first
-
-
-def readable(image: Image.Image) -> Image.Image:
-    """In a mode that the kernels take."""
-    return image if image.mode in MODES else image.convert("RGB")
-
-
-def seeded(generator: Generator | None) -> Generator:
-    return rng.generator(0, "pictures") if generator is None else generator
+def seeded() -> Generator:
+    return rng.generator(0, "pictures")
 
 
 def apply(policy: Policy, n: int, magnitude: float, image: Image.Image, u: Tensor) -> Image.Image:
@@ -66,100 +49,166 @@ def ranked(policy: Policy) -> list[int]:
 
 
 def extremes(policy: Policy) -> tuple[list[int], list[int]]:
-    """The likeliest, and the least likely; the most extreme first, and none twice."""
+    """The likeliest transformations, and the least likely; the most extreme first, and none twice."""
     order = ranked(policy)
-    most = order[:N_EXTREMES]
-    return most, [n for n in reversed(order) if n not in most][:N_EXTREMES]
+    n_most = min(N_EXTREMES, (len(order) + 1) // 2)
+    return order[:n_most], order[max(n_most, len(order) - N_EXTREMES) :][::-1]
 
 
-def strips(policy: Policy, images: Sequence[Image.Image], generator: Generator | None = None) -> list[Strip]:
-    """Likeliest first. An image keeps its direction and window from one strength to the other."""
-    if not images:
-        raise ValueError("expected at least one image")
-    generator, found = seeded(generator), []
+def strips(policy: Policy, images: Images) -> list[tuple[int, list[Image.Image]]]:
+    """Each transformation, the likeliest first: each image at mu / 2 and at mu, or once if there is no magnitude.
+
+    An image keeps its direction and window from one strength to the other.
+    """
+    generator, found = seeded(), []
     for n in ranked(policy):
-        transform, mu = policy.space.transforms[n], policy.mu[n].item()
-        magnitudes = [mu] if transform.span is None else [mu / 2, mu]
+        mu = policy.mu[n].item()
+        magnitudes = [mu] if policy.space.transforms[n].span is None else [mu / 2, mu]
         done = []
-        for image in map(readable, images):
+        for image in images:
             u = rng.uniform((1, 1, 4), generator)
             done += [apply(policy, n, magnitude, image, u) for magnitude in magnitudes]
-        found.append(Strip(transform.name, done))
+        found.append((n, done))
     return found
 
 
-def examples(policy: Policy, image: Image.Image, generator: Generator | None = None) -> Examples:
-    """An image under the likeliest and the least likely transformations, each at its bound mu (the paper's figure)."""
-    generator, probabilities = seeded(generator), shares(policy)
-    image = readable(image)
+def at_bounds(policy: Policy, image: Image.Image, chosen: Sequence[int]) -> list[Image.Image]:
+    """An image under some transformations, each alone and at its bound mu."""
+    generator = seeded()
+    return [apply(policy, n, policy.mu[n].item(), image, rng.uniform((1, 1, 4), generator)) for n in chosen]
 
-    def example(n: int) -> Example:
+
+def composites(policy: Policy, images: Images) -> list[list[Image.Image]]:
+    """A row for each image: composites as training draws them, with flips if the policy has them."""
+    generator = seeded()
+
+    def one(image: Image.Image) -> Image.Image:
+        return on_pil(image, draw(policy.sample(1, generator), generator, flip=policy.flip), policy.fill)
+
+    return [[one(image) for _ in range(N_EACH)] for image in images]
+
+
+# --- on a page --------------------------------------------------------------------------------------------------------
+
+
+class Picture(NamedTuple):
+    id: str
+    title: str
+    uri: str
+    alt: str
+    width: int
+    height: int
+    note: str
+    columns: Sequence[str]  # what stands above each
+    is_small: bool  # its pixels are to be seen as such
+
+
+def parts(policy: Policy, shown: Samples) -> dict[str, Any]:
+    """What the page's section on images needs."""
+    return {
+        "pictures_of": shown.class_names,
+        "strips": strip_pictures(policy, shown),
+        "sheets": [*([] if is_constant(policy) else extreme_pictures(policy, shown)), composite_picture(policy, shown)],
+    }
+
+
+def picture(
+    identity: str, title: str, rows: Sequence[Images], alt: str, note: str = "", columns: Sequence[str] = ()
+) -> Picture:
+    """Rows of images of one size, made smaller if they are large."""
+    factor = min(1.0, SIDE / max(rows[0][0].size))
+    width, height = (max(1, round(side * factor)) for side in rows[0][0].size)
+    gap = max(1, width // 32)
+    size = (max(map(len, rows)) * (width + gap) - gap, len(rows) * (height + gap) - gap)
+    canvas = Image.new("RGB", size, BETWEEN)
+    for i, row in enumerate(rows):
+        for j, image in enumerate(row):
+            small = image if factor == 1 else image.resize((width, height), Image.Resampling.LANCZOS)
+            canvas.paste(small, (j * (width + gap), i * (height + gap)))
+    return Picture(identity, title, data_uri(canvas), alt, *size, note, columns, max(rows[0][0].size) <= SMALL)
+
+
+def data_uri(image: Image.Image) -> str:
+    """As PNG, which is exact, or as JPEG if that is smaller, as for photographs."""
+    found = []
+    for kind, options in (("png", {}), ("jpeg", {"quality": 85})):
+        buffer = io.BytesIO()
+        image.save(buffer, kind, **options)
+        found.append(f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}")
+    return min(found, key=len)
+
+
+def strip_pictures(policy: Policy, shown: Samples) -> list[Picture]:
+    """The images as they are, then a picture for each transformation."""
+    probabilities = shares(policy)
+    found = [picture("strip-none", "As they are", [shown.pictures], f"Training images: {shown.text}")]
+    for i, (n, done) in enumerate(strips(policy, shown.pictures)):
         transform, mu = policy.space.transforms[n], policy.mu[n].item()
-        changed = apply(policy, n, mu, image, rng.uniform((1, 1, 4), generator))
-        return Example(
-            transform.name, probabilities[n], bounds_text(transform, mu, (image.height, image.width)), changed
-        )
-
-    most, least = extremes(policy)
-    return Examples(image, [example(n) for n in most], [example(n) for n in least])
-
-
-def grid(
-    policy: Policy, images: Sequence[Image.Image], generator: Generator | None = None, n_each: int = 6
-) -> list[list[Image.Image]]:
-    """A row for each image: composites as training draws them, with flips where the policy has them."""
-    generator = seeded(generator)
-    return [
-        [
-            on_pil(image, draw(policy.sample(1, generator), generator, flip=policy.flip), policy.fill)
-            for _ in range(n_each)
-        ]
-        for image in map(readable, images)
-    ]
+        rows = [done] if transform.span is None else [done[0::2], done[1::2]]  # an image at mu / 2, then at mu
+        how = f"at {mu / 2:.2f} and {mu:.2f} of its range" if transform.span else "which has no magnitude"
+        alt = f"The same images under {transform.name}, {how}"
+        note = f"{probabilities[n]:.1%}, {bounds_text(transform, mu, shown.size)}"
+        found.append(picture(f"strip-{i}", transform.name, rows, alt, note))
+    return found
 
 
-# --- sheets -----------------------------------------------------------------------------------------------------------
+def extreme_pictures(policy: Policy, shown: Samples) -> list[Picture]:
+    """Each image beside the most likely and the least likely transformations of it (the paper's figure)."""
+    probabilities, (most, least) = shares(policy), extremes(policy)
+    done = [at_bounds(policy, image, most + least) for image in shown.pictures]
+    found = []
+    for identity, chosen, part in (("most", most, slice(len(most))), ("least", least, slice(len(most), None))):
+        columns = [f"{policy.space.names[n]} {probabilities[n]:.1%}" for n in chosen]
+        alt = f"Rows: {shown.text}. Columns: as it is, {', '.join(columns)}"
+        rows = [[image, *row[part]] for image, row in zip(shown.pictures, done, strict=True)]
+        headers = ["as it is", *map(breakable, columns)]
+        found.append(picture(identity, f"{identity.title()} likely", rows, alt, "At the learned bound.", headers))
+    return found
 
 
-def thumbnail(image: Image.Image, side: int = CELL) -> Image.Image:
-    """As large as fits a square; small images are enlarged by whole pixels."""
+def breakable(name: str) -> str:
+    """May go on in the next line where a new word begins: RandomResize, Crop."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "\N{ZERO WIDTH SPACE}", name)
+
+
+def composite_picture(policy: Policy, shown: Samples) -> Picture:
+    rows = [[image, *row] for image, row in zip(shown.pictures, composites(policy, shown.pictures), strict=True)]
+    alt = f"Rows: {shown.text}. Columns: as it is, then {N_EACH} random composites"
+    note = f"What training sees, drawn at random{', with mirror flips' if policy.flip else ''}."
+    return picture("composites", "Random composites", rows, alt, note, ["as it is", *[""] * N_EACH])
+
+
+# --- as a file --------------------------------------------------------------------------------------------------------
+
+
+def thumbnail(image: Image.Image) -> Image.Image:
+    """As large as fits a cell; small images are enlarged by whole pixels."""
     longest = max(image.size)
-    if longest > side:
-        factor = side / longest
-        return image.convert("RGB").resize([max(1, round(s * factor)) for s in image.size], Image.Resampling.LANCZOS)
-    times = side // longest
-    return image.convert("RGB").resize([s * times for s in image.size], Image.Resampling.NEAREST)
+    if longest > CELL:
+        return image.resize([max(1, round(s * CELL / longest)) for s in image.size], Image.Resampling.LANCZOS)
+    return image.resize([s * (CELL // longest) for s in image.size], Image.Resampling.NEAREST)
 
 
-def sheet(rows: Sequence[tuple[str, Sequence[Image.Image]]]) -> Image.Image:
-    """Rows of images, each under its caption, on white."""
+def strips_sheet(policy: Policy, images: Images, *, in_pixels: bool = True) -> Image.Image:
+    """The images as they are, then a strip for each transformation, each under its caption.
+
+    Shifts are in pixels of the first image, or in per cent.
+    """
+    size = (images[0].height, images[0].width) if in_pixels else None
+    rows: list[tuple[str, Images]] = [("as they are; below, each at mu / 2 and at mu", images)]
+    for n, done in strips(policy, images):
+        transform = policy.space.transforms[n]
+        strength = bounds_text(transform, policy.mu[n].item(), size)
+        rows.append((f"{transform.name}  {100 * shares(policy)[n]:.1f} %  {strength}", done))
     width = PAD + max(len(images) for _, images in rows) * (CELL + PAD)
-    height = len(rows) * (CAPTION + CELL + PAD) + PAD
-    canvas = Image.new("RGB", (max(width, 320), height), "white")
+    canvas = Image.new("RGB", (max(width, 320), len(rows) * (CAPTION + CELL + PAD) + PAD), "white")
     pen, font = ImageDraw.Draw(canvas), ImageFont.load_default(13)
-    for i, (caption, images) in enumerate(rows):
+    for i, (caption, row) in enumerate(rows):
         y = PAD + i * (CAPTION + CELL + PAD)
         pen.text((PAD, y + 1), clean(caption)[:120], "black", font)
-        for j, image in enumerate(images):
-            small = thumbnail(image)
-            offset = [(CELL - s) // 2 for s in small.size]
-            left, top = PAD + j * (CELL + PAD) + offset[0], y + CAPTION + offset[1]
+        for j, small in enumerate(map(thumbnail, row)):
+            left = PAD + j * (CELL + PAD) + (CELL - small.width) // 2
+            top = y + CAPTION + (CELL - small.height) // 2
             pen.rectangle((left - 1, top - 1, left + small.width, top + small.height), outline=EDGE)
             canvas.paste(small, (left, top))
     return canvas
-
-
-def strips_sheet(
-    policy: Policy, images: Sequence[Image.Image], generator: Generator | None = None, *, in_pixels: bool = True
-) -> Image.Image:
-    """The images as they are, then a strip for each transformation; shifts in pixels of the first, or in per cent."""
-    probabilities, space = dict(zip(policy.space.names, shares(policy), strict=True)), policy.space
-    size = (images[0].height, images[0].width) if images and in_pixels else None
-    rows: list[tuple[str, Sequence[Image.Image]]] = [
-        ("as they are; below, each at mu / 2 and at mu", [readable(image) for image in images])
-    ]
-    for name, done in strips(policy, images, generator):
-        n = space.index(name)
-        strength = bounds_text(space.transforms[n], policy.mu[n].item(), size)
-        rows.append((f"{name}  {100 * probabilities[name]:.1f} %  {strength}", done))
-    return sheet(rows)

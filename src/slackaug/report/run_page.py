@@ -3,24 +3,47 @@
 import math
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from markupsafe import Markup
 
 from ..augment.policy import Policy
 from ..augment.stability import CHANCE, agreement_of_rounds, agreement_text
-from ..data import DataError
+from ..data import DataError, samples
+from ..data.samples import Samples
 from ..messages import duration
-from . import figures, history, image_parts, samples
+from . import history, pictures, policy_figures, run_figures
 from .history import History
 from .outcome import Outcome
-from .pieces import Chart, Frame, chart
-from .samples import Samples
+from .render import svg
+from .scene import Numbers, Scene
 from .strength import is_constant, shares
 
 MAX_FRAMES = 13  # of the slider: the start and 12 rounds, evenly spread where there are more
 Size = tuple[int, int] | None  # height and width of the images, where they are known
 REST = [("use", "Use it"), ("settings", "Settings")]
+
+
+class Chart(NamedTuple):
+    """A figure on a page, and the table behind it."""
+
+    id: str
+    title: str
+    svg: Markup
+    table: Numbers
+
+
+class Stop(NamedTuple):
+    """What the slider shows of one round."""
+
+    name: str
+    charts: list[Chart]
+
+
+def chart(identity: str, title: str, scene: Scene) -> Chart:
+    """An SVG is text of ours, in which all that is not ours has been escaped."""
+    return Chart(identity, title, Markup(svg(scene, identity)), scene.table)
 
 
 def parts(
@@ -40,7 +63,7 @@ def parts(
         context["uses"] = uses(folder, past, found)
         shown, problem = find_samples(past, data, given)
         context |= policy_parts(past, policy, None if shown is None else shown.size)
-        context |= {"pictures_missing": problem} if shown is None else image_parts.parts(policy, shown)
+        context |= {"pictures_missing": problem} if shown is None else pictures.parts(policy, shown)
     has = {
         "results": "Does it help?",
         "policy": "The policy" if policy is not None else "",
@@ -180,7 +203,7 @@ def uses(folder: Path, past: History, found: Outcome | None) -> list[tuple[str, 
 
 def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
     positions = range(1, len(policy.pi) + 1) if has_own_positions(policy) else range(0)
-    most, least = ([], []) if is_constant(policy) else figures.extremes(policy)
+    most, least = ([], []) if is_constant(policy) else pictures.extremes(policy)
     return {
         "policy_text": policy_text(policy),
         "most": shares_text(policy, most),
@@ -193,44 +216,36 @@ def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
 
 
 def pie(policy: Policy, identity: str, title: str, position: int | None = None) -> Chart:
-    svg, table = figures.pie(policy, position, id=identity), figures.pie_table(policy, position)
-    return chart(identity, title, svg, table)
+    return chart(identity, title, policy_figures.pie(policy, position))
 
 
-def frames(past: History, size: Size) -> list[Frame]:
+def frames(past: History, size: Size) -> list[Stop]:
     """How often and how strongly, at the start and after each round; the last comes first without a script."""
     named = [("the start", past.start)]
     named += [(f"round {i} of {past.n_rounds}", policy) for i, policy in enumerate(past.policies, 1)]
     if past.policy is not None and (not past.policies or past.kept not in (None, 1)):
         named.append(("the result" if past.policies else "policy.json", past.policy))
-    last, n = len(named) - 1, min(len(named), MAX_FRAMES)
     found = []
-    for number in sorted({round(i * last / max(n - 1, 1)) for i in range(n)}):
+    for number in run_figures.evenly(len(named) - 1, MAX_FRAMES):
         name, policy = named[number]
-        bars, identity = figures.mu_bars(policy, f"mu-{number}", size), f"mu-{number}"
         charts = [
             pie(policy, f"pie-of-{number}", f"How often, {name}"),
-            chart(identity, f"How strongly, {name}", bars, figures.mu_bars_table(policy, size)),
+            chart(f"mu-{number}", f"How strongly, {name}", policy_figures.mu_bars(policy, size)),
         ]
-        found.append(Frame(name, charts))
+        found.append(Stop(name, charts))
     return found
 
 
 def evolution(past: History, position: int | None) -> Chart:
-    identity = "course" if position is None else f"course-{position}"
-    title = (
-        "Probabilities over the search" if position is None else f"Probabilities over the search, position {position}"
-    )
-    svg = figures.evolution(past, position, id=identity)
-    return chart(identity, title, svg, figures.evolution_table(past, position))
+    identity, where = ("course", "") if position is None else (f"course-{position}", f", position {position}")
+    return chart(identity, f"Probabilities over the search{where}", run_figures.evolution(past, position))
 
 
 def diagnostics(past: History) -> list[Chart]:
     found = [evolution(past, None)] if past.policies else []
     if past.steps:
-        found.append(chart("losses", "Losses", figures.losses(past, id="losses"), figures.losses_table(past)))
+        found.append(chart("losses", "Losses", run_figures.losses(past)))
     if past.policies:
-        svg, table = figures.entropy(past, id="entropy"), figures.entropy_table(past)
-        found.append(chart("entropy", "Entropy of the policy", svg, table))
-        found.append(chart("kl", "Distance from the anchors", figures.kl(past, id="kl"), figures.kl_table(past)))
+        found.append(chart("entropy", "Entropy of the policy", run_figures.entropy(past)))
+        found.append(chart("kl", "Distance from the anchors", run_figures.kl(past)))
     return found

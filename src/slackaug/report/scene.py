@@ -1,8 +1,9 @@
-"""A figure as a list of shapes, in units of the figure: `svg` and `plots` draw the same list.
+"""A figure as a list of shapes, in units of the figure; `render` draws them as SVG, PNG or PDF.
 
 A colour is the name of a role in COLOURS, so that a page's themes can choose another. y grows downwards.
 """
 
+import math
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -13,35 +14,22 @@ Point = tuple[float, float]
 WIDTH = 400.0  # of every figure: on a phone that is as wide, the smallest text is 11 pixels high
 TEXT, SMALL = 12.0, 11.5  # sizes of text
 LINE = 15.0  # distance of two lines of text
-COLOURS = {
-    "ink": "#1d2129",
-    "muted": "#585f6b",
-    "faint": "#b3bbc3",
-    "rule": "#dcdee3",
-    "wash": "#eceff2",
-    "paper": "#ffffff",
+THEMES = {  # the colour of each role on a light page, and on a dark one
+    "ink": ("#1d2129", "#e8e9ec"),
+    "muted": ("#585f6b", "#a7adb8"),
+    "faint": ("#b3bbc3", "#59626c"),
+    "rule": ("#dcdee3", "#363b45"),
+    "wash": ("#eceff2", "#2b3038"),
+    "paper": ("#ffffff", "#1e2127"),
     # The families of transformations; Okabe and Ito's colours, which colour-blind people can tell apart
-    "geometric": "#0072b2",
-    "tone": "#e69f00",
-    "colour": "#cc79a7",
-    "crop": "#009e73",
-    "identity": "#5a6169",
-    "own": "#a3471f",
+    "geometric": ("#0072b2", "#3b9ddd"),
+    "tone": ("#e69f00", "#f0b429"),
+    "colour": ("#cc79a7", "#db8fbb"),
+    "crop": ("#009e73", "#26b88a"),
+    "identity": ("#5a6169", "#858d97"),
+    "own": ("#a3471f", "#d07a52"),
 }
-DARK = COLOURS | {  # for a page with a dark theme
-    "ink": "#e8e9ec",
-    "muted": "#a7adb8",
-    "faint": "#59626c",
-    "rule": "#363b45",
-    "wash": "#2b3038",
-    "paper": "#1e2127",
-    "geometric": "#3b9ddd",
-    "tone": "#f0b429",
-    "colour": "#db8fbb",
-    "crop": "#26b88a",
-    "identity": "#858d97",
-    "own": "#d07a52",
-}
+COLOURS = {role: light for role, (light, _) in THEMES.items()}
 
 
 class Wedge(NamedTuple):
@@ -108,19 +96,50 @@ class Text(NamedTuple):
 Shape = Wedge | Circle | Rect | Line | Text
 
 
+class Numbers(NamedTuple):
+    """The table behind a figure, for those who do not see it."""
+
+    headers: list[str]
+    rows: list[list[str | float | None]]
+
+
 class Scene(NamedTuple):
+    """A whole figure."""
+
     title: str
     desc: str
     height: float
     shapes: Sequence[Shape]
+    table: Numbers
     width: float = WIDTH
 
 
-class Table(NamedTuple):
-    """The numbers of a figure, for those who do not see it."""
+def empty(title: str, reason: str, table: Numbers) -> Scene:
+    """A figure with nothing to draw yet."""
+    shapes = [Text(8, 24, title, bold=True), *paragraph(reason, 44)[0]]
+    return Scene(title, reason, 60, shapes, table)
 
-    headers: list[str]
-    rows: list[list[str | float | None]]
+
+# --- numbers along an axis --------------------------------------------------------------------------------------------
+
+
+def ticks(low: float, high: float, n: int = 5) -> list[float]:
+    """Round numbers from low to high, about n of them."""
+    step = 10 ** math.floor(math.log10((high - low) / n))
+    step = next(step * factor for factor in (1, 2, 2.5, 5, 10) if (high - low) / (step * factor) <= n)
+    first = math.ceil(low / step - 1e-9)
+    return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def padded(values: Sequence[float]) -> tuple[float, float]:
+    """A range that holds all values with a little room; it begins at zero if they come near it."""
+    low, high = min(values), max(values)
+    if 0 <= low < high / 2:
+        return 0.0, 1.08 * high
+    if low == high == 0:
+        return 0.0, 1.0
+    room = (high - low) * 0.08 or abs(high) * 0.08 or 1.0
+    return low - room, high + room
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -154,7 +173,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, size: float, width: float) -> str:
-    """As much of a text as fits."""
+    """The text, or as much of it as fits and an ellipsis."""
     text = clean(text)
     if text_width(text, size) <= width:
         return text

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from ..augment.policy import Policy
-from ..auto import confirm
 from ..judge.studies.plan import Study, read_study
 from ..runs.folders import POLICY, RunError, learned
 from ..schema import PolicyError
-from . import figures, history
+from . import history
 from .outcome import Outcome
-from .pieces import Chart, chart
-from .run_page import REST, pie
+from .policy_figures import correlations, side_by_side
+from .run_figures import evolution
+from .run_page import REST, Chart, chart, pie
 
 
 def parts(folder: Path, found: Outcome | None, is_running: bool) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def parts(folder: Path, found: Outcome | None, is_running: bool) -> dict[str, An
     rounds = {s: n_rounds(run) for s, run in runs.items()}
     found_by_rounds = [learned(runs[s]) for s in policies]
     same_space = len({tuple(policy.space.names) for policy in found_by_rounds}) == 1
-    courses = {s: evolution(s, runs[s]) for s in policies}
+    courses = {s: course(s, runs[s]) for s in policies}
     together = read_policy(folder) if len(policies) > 1 else None
     all_searches = [] if together is None else [pie(together, "pie-all", "How often, all searches together")]
     each = [pie(policy, f"pie-{s}", title(study, s, rounds[s])) for s, policy in policies.items()]
@@ -60,7 +60,7 @@ def n_rounds(run: Path) -> int:
 
 def is_done(folder: Path, study: Study, s: int, n: int) -> bool:
     """Whether a search that has done n rounds is over."""
-    is_confirmed = not study.search.confirm or (folder / "searches" / str(s) / confirm.FILE).is_file()
+    is_confirmed = not study.search.confirm or (folder / "searches" / str(s) / "confirmation.json").is_file()
     return n >= study.search.search.n_rounds and is_confirmed
 
 
@@ -102,7 +102,7 @@ def facts(study: Study) -> list[tuple[str, str]]:
 
 
 def uses(folder: Path, study: Study, first: int | None) -> list[tuple[str, str]]:
-    found = [("Go on, or say it again", resume(folder, study))]
+    found = [("Continue it, or show its result again", resume(folder, study))]
     if first is not None:
         run = folder / "searches" / str(first)
         found.append(("The report of one search", shlex.join(["slackaug", "report", str(run)])))
@@ -113,21 +113,18 @@ def uses(folder: Path, study: Study, first: int | None) -> list[tuple[str, str]]
     return found
 
 
-def evolution(s: int, run: Path) -> Chart | str:
+def course(s: int, run: Path) -> Chart | str:
     """Or why there is none: one broken file must not hide the other searches."""
     try:
         past = history.read(run)
     except (RunError, PolicyError) as error:
         return str(error)
-    svg = figures.evolution(past, id=f"course-{s}")
-    return chart(f"course-{s}", f"Probabilities over search {s}", svg, figures.evolution_table(past))
+    return chart(f"course-{s}", f"Probabilities over search {s}", evolution(past))
 
 
 def comparison(policies: list[Policy], numbers: list[int]) -> list[Chart]:
     names = [f"search {s}" for s in numbers]
-    svg, table = figures.side_by_side(policies, names, id="side"), figures.side_by_side_table(policies, names)
-    found = [chart("side", "Probabilities, a dot for each search", svg, table)]
+    found = [chart("side", "Probabilities, a dot for each search", side_by_side(policies, names))]
     if len(policies) > 1:
-        svg, table = figures.correlations(policies, names, id="alike"), figures.correlations_table(policies, names)
-        found.append(chart("alike", "How alike they are, pair by pair", svg, table))
+        found.append(chart("alike", "How alike they are, pair by pair", correlations(policies, names)))
     return found

@@ -1,4 +1,4 @@
-"""A few of the user's own images for the report: of different classes, read again from where the data lies.
+"""A few training images of different classes, to be shown: read again from where the data lies.
 
 Axes: B images, C = 3 channels, H, W pixels.
 """
@@ -12,8 +12,8 @@ from PIL import Image
 from torch import Tensor
 
 from ..config.presets import DataConfig
-from ..data import DATASETS, DataError, Dataset, arrays, decode, folder, listing, load, npz, table
-from ..data.dataset import Options
+from . import DATASETS, DataError, Dataset, arrays, decode, folder, listing, load, npz, table
+from .dataset import Options
 
 N_SAMPLES = 4
 

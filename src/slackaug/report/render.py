@@ -1,19 +1,28 @@
-"""A scene as SVG text: it scales, stands alone, and takes the colours of the page it is part of.
+"""Draws a scene: as SVG text, or with matplotlib (`pip install 'slackaug[figures]'`) as PNG or PDF.
 
-Colours are CSS variables, such as `--ink`, with a default; all rules begin with the figure's id, so that a page may
-hold many. No script, no font, nothing from elsewhere.
+The SVG scales, stands alone, and takes the colours of the page it is part of: they are CSS variables, such as `--ink`,
+with a default. All rules begin with the figure's id, so a page may hold many. There is no script, no font, and nothing
+from elsewhere.
 """
 
 import math
 import re
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
+from typing import Any, BinaryIO
 
-from .scene import COLOURS, DARK, Circle, Line, Point, Rect, Scene, Shape, Text, Wedge, clean
+from ..foreign import extra
+from .scene import COLOURS, THEMES, Circle, Line, Point, Rect, Scene, Shape, Text, Wedge, clean
 
 ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 FULL = 359.999  # degrees from which on a slice is drawn as two halves: an arc back to its start would be nothing
+UNITS_PER_INCH = 90.0  # of a scene
+POINTS = 72 / UNITS_PER_INCH  # of a printer, to a unit
+DPI = 200
+
+# --- SVG --------------------------------------------------------------------------------------------------------------
 
 
 def element(tag: str, *children: str, **attributes: object) -> str:
@@ -66,7 +75,7 @@ def colours(fill: str | None, stroke: str | None, dashed: bool = False) -> dict[
     }
 
 
-def draw(shape: Shape) -> str:
+def element_of(shape: Shape) -> str:
     hint = element("title", words(shape.title)) if shape.title else ""
     match shape:
         case Wedge():
@@ -107,10 +116,10 @@ def rules(identity: str, shapes: Iterable[Shape]) -> str:
 
 def palette() -> str:
     """A rule for a page's style sheet, which all figures on it follow, in its light and in its dark theme."""
-    return ":root{" + "".join(f"--{role}:light-dark({COLOURS[role]},{DARK[role]});" for role in COLOURS) + "}"
+    return ":root{" + "".join(f"--{role}:light-dark({light},{dark});" for role, (light, dark) in THEMES.items()) + "}"
 
 
-def render(scene: Scene, identity: str) -> str:
+def svg(scene: Scene, identity: str) -> str:
     """The whole element. `identity` is its id, which must be unique on a page."""
     if not ID.fullmatch(identity):
         raise ValueError(f"expected an id of letters, digits, - and _, which begins with a letter, got {identity!r}")
@@ -121,7 +130,7 @@ def render(scene: Scene, identity: str) -> str:
         element("desc", words(scene.desc), id=f"{identity}-desc"),
         element("style", rules(identity, scene.shapes)),
         element("rect", width=width, height=height, **colours("paper", None)),
-        *map(draw, scene.shapes),
+        *map(element_of, scene.shapes),
         xmlns="http://www.w3.org/2000/svg",
         id=identity,
         viewBox=f"0 0 {width} {height}",
@@ -131,3 +140,52 @@ def render(scene: Scene, identity: str) -> str:
         stroke_linejoin="round",
         stroke_linecap="round",
     )
+
+
+# --- PNG and PDF ------------------------------------------------------------------------------------------------------
+
+
+def save(scene: Scene, to: Path | BinaryIO, kind: str) -> None:
+    """Draw the scene; `kind` is png or pdf."""
+    figure_module = extra("matplotlib.figure", "figures")
+    matplotlib = extra("matplotlib", "figures")
+    size = (scene.width / UNITS_PER_INCH, scene.height / UNITS_PER_INCH)
+    figure = figure_module.Figure(figsize=size, facecolor=COLOURS["paper"])
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, scene.width), ylim=(scene.height, 0))
+    axes.set_axis_off()
+    for order, shape in enumerate(scene.shapes):
+        add(axes, matplotlib.patches, shape, order)
+    dates = {"CreationDate": None} if kind == "pdf" else {}  # the same policy gives the same bytes
+    with matplotlib.rc_context({"pdf.fonttype": 42, "font.family": "sans-serif"}):
+        figure.savefig(to, format=kind, dpi=DPI, metadata={"Title": scene.title, **dates})
+
+
+def add(axes: Any, patches: Any, shape: Shape, order: int) -> None:
+    style: dict[str, Any]
+    match shape:
+        case Wedge(x, y, radius, start, end, fill):
+            # Its y axis points upwards and angles are measured from the right; ours is turned over with the axes.
+            angles = (start - 90, end - 90)
+            edge = {"edgecolor": COLOURS["paper"], "linewidth": 0.75 * POINTS}
+            axes.add_patch(patches.Wedge((x, y), radius, *angles, facecolor=COLOURS[fill], zorder=order, **edge))
+        case Circle(x, y, radius, fill, stroke, dashed, width):
+            style = {
+                "facecolor": COLOURS[fill] if fill else "none",
+                "edgecolor": COLOURS[stroke] if stroke else "none",
+                "linestyle": (0, (3, 3)) if dashed else "-",
+            }
+            axes.add_patch(patches.Circle((x, y), radius, linewidth=width * POINTS, zorder=order, **style))
+        case Rect(x, y, width, height, fill):
+            style = {"facecolor": COLOURS[fill], "alpha": shape.opacity, "linewidth": 0}
+            axes.add_patch(patches.Rectangle((x, y), width, height, zorder=order, **style))
+        case Line(points, stroke, width, dashed):
+            style = {"color": COLOURS[stroke], "linestyle": (0, (3, 3)) if dashed else "-"}
+            axes.plot(*zip(*points, strict=True), linewidth=width * POINTS, zorder=order, **style)
+        case Text(x, y, text, fill, size, anchor, bold):
+            style = {
+                "color": COLOURS[fill],
+                "ha": {"start": "left", "middle": "center", "end": "right"}[anchor],
+                "weight": "bold" if bold else "normal",
+                "parse_math": False,  # a name may hold dollars
+            }
+            axes.text(x, y, text, fontsize=size * POINTS, va="baseline", zorder=order, **style)

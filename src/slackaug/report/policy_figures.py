@@ -1,0 +1,323 @@
+"""Figures of a policy: the paper's pie and bars of mu; and of several policies side by side.
+
+The width of a slice is a probability, its radius the bound mu. All policies that are compared are over one space.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+
+from ..augment.policy import Policy
+from ..augment.policy_file import MU_START
+from ..augment.stability import Stability, stability
+from .render import on_circle
+from .scene import (
+    LINE,
+    SMALL,
+    TEXT,
+    WIDTH,
+    Circle,
+    Line,
+    Numbers,
+    Point,
+    Rect,
+    Scene,
+    Shape,
+    Text,
+    Wedge,
+    break_name,
+    empty,
+    padded,
+    paragraph,
+    shorten,
+    spread,
+    text_width,
+    ticks,
+)
+from .strength import WORDS, bounds_text, by_family, family, position_words, shares
+
+RADIUS = 74.0  # of mu = 1, and of transformations without a magnitude
+ELBOW = 5.0  # from the circle to the bend of a leader
+GAP = 11.0  # from the circle to the labels
+CENTRE = WIDTH / 2
+ROOM = CENTRE - RADIUS - GAP - 5  # width of a label
+TURNS = range(0, 360, 10)  # degrees by which a pie may be turned, so that no leader crosses it
+NAMES = 130.0  # width of the column of names: the longest of the paper fits
+STRENGTHS = 154.0  # width of the column of strengths, likewise
+ROW = 19.0
+
+# --- the pie ----------------------------------------------------------------------------------------------------------
+
+
+class Slice(NamedTuple):
+    name: str
+    share: float
+    mu: float | None  # None: parameter-free
+    start: float  # degrees clockwise from the top
+    end: float
+    strength: str
+
+    @property
+    def middle(self) -> float:
+        return (self.start + self.end) / 2
+
+    @property
+    def radius(self) -> float:
+        return RADIUS * (1 if self.mu is None else self.mu)
+
+    @property
+    def hint(self) -> str:
+        bound = self.strength if self.mu is None else f"mu {self.mu:.2f}, {self.strength}"
+        return f"{self.name}: probability {100 * self.share:.2f} %, {bound}"
+
+
+class Label(NamedTuple):
+    """The text of a slice: beside the pie at `y`, relative to the centre."""
+
+    slice: Slice
+    is_right: bool
+    y: float  # of its middle
+    lines: list[str]
+
+    @property
+    def leader(self) -> list[Point]:
+        """From the slice's edge outwards, then to the text; relative to the centre."""
+        edge, elbow = (on_circle(0, 0, r, self.slice.middle) for r in (self.slice.radius, RADIUS + ELBOW))
+        side = 1 if self.is_right else -1
+        return [edge, elbow, (side * (RADIUS + GAP), self.y)]
+
+    def crosses(self) -> bool:
+        """Whether the leader runs through the pie."""
+        _, (x, y), (end_x, end_y) = self.leader
+        points = ((x + t / 20 * (end_x - x), y + t / 20 * (end_y - y)) for t in range(21))
+        return any(math.hypot(*point) < RADIUS for point in points)
+
+    def shapes(self, centre: float) -> list[Shape]:
+        """The leader and the text, with the pie's centre at that height."""
+        side = 1 if self.is_right else -1
+        x = CENTRE + self.leader[-1][0] + 3 * side
+        anchor = "start" if self.is_right else "end"
+        first = centre + self.y + SMALL / 3 - LINE * (len(self.lines) - 1) / 2
+        return [
+            Line([(CENTRE + dx, centre + dy) for dx, dy in self.leader], "muted", 0.6),
+            *(
+                Text(x, first + LINE * i, line, "ink", SMALL, anchor, title=self.slice.hint)
+                for i, line in enumerate(self.lines)
+            ),
+        ]
+
+
+def slices(policy: Policy, position: int | None = None, turn: float = 0.0) -> list[Slice]:
+    """Clockwise from the top, or from `turn` degrees on; transformations of a family side by side."""
+    probabilities, found, start = shares(policy, position), [], turn
+    for n in by_family(policy.space.names):
+        transform, mu = policy.space.transforms[n], policy.mu[n].item()
+        end = start + 360 * probabilities[n]
+        bound = None if transform.span is None else mu
+        found.append(Slice(transform.name, probabilities[n], bound, start, end, bounds_text(transform, mu)))
+        start = end
+    return found
+
+
+def place_labels(found: list[Slice]) -> list[Label]:
+    labels = []
+    for is_right in (True, False):
+        side = [s for s in found if (s.middle % 360 < 180) == is_right]
+        side.sort(key=lambda s: s.middle % 360, reverse=not is_right)
+        wanted = [on_circle(0, 0, RADIUS + ELBOW, s.middle)[1] for s in side]
+        lines = [break_name(s.name, f" {100 * s.share:.1f}", SMALL, ROOM) for s in side]
+        gaps = [LINE * (len(a) + len(b)) / 2 for a, b in pairwise(lines)]
+        half = max(RADIUS + ELBOW, sum(gaps) / 2)
+        labels += list(map(Label, side, [is_right] * len(side), spread(wanted, gaps, -half, half), lines))
+    return labels
+
+
+def layout(policy: Policy, position: int | None = None) -> list[Label]:
+    """Slices and labels; turned no further than it takes to keep the leaders outside the pie."""
+    found: list[tuple[int, list[Label]]] = []
+    for turn in TURNS:
+        labels = place_labels(slices(policy, position, turn))
+        found.append((sum(label.crosses() for label in labels), labels))
+        if not found[-1][0]:
+            break
+    return min(found, key=lambda one: one[0])[1]
+
+
+def legend(names: list[str], y: float) -> tuple[list[Shape], float]:
+    """A chip for each family that there is, and where the next line would be."""
+    shapes: list[Shape] = []
+    x = 8.0
+    for role in dict.fromkeys(family(names[n]) for n in by_family(names)):
+        width = 16 + text_width(WORDS[role], SMALL) + 12
+        if x + width > WIDTH:
+            x, y = 8.0, y + LINE
+        shapes += [Rect(x, y - 9, 10, 10, role), Text(x + 15, y, WORDS[role], "muted", SMALL)]
+        x += width
+    return shapes, y + LINE
+
+
+def pie(policy: Policy, position: int | None = None) -> Scene:
+    """The paper's pie, averaged over the positions or of one of them (from 1); the table has the most likely first."""
+    labels = layout(policy, position)
+    half = max(RADIUS + ELBOW, *(abs(label.y) + LINE * len(label.lines) / 2 for label in labels)) + LINE / 2
+    shapes: list[Shape] = [Circle(CENTRE, half, MU_START * RADIUS, "wash")]
+    shapes += [
+        Wedge(CENTRE, half, s.radius, s.start, s.end, family(s.name), s.hint)
+        for s in sorted((label.slice for label in labels), key=lambda s: s.start)
+    ]
+    shapes.append(Circle(CENTRE, half, MU_START * RADIUS, None, "ink", True, 0.8, f"mu at the start: {MU_START:g}"))
+    shapes += [shape for label in labels for shape in label.shapes(half)]
+    chips, y = legend(policy.space.names, 2 * half + 14)
+    where = position_words(position, len(policy.pi))
+    note, y = paragraph(
+        f"Width: probability in %{', ' + where if where else ''}. Radius: mu, the largest magnitude; dashed: where it "
+        f"started, {MU_START:g}. Without a magnitude: full radius.",
+        y + 2,
+    )
+    ranked = sorted(slices(policy, position), key=lambda s: -s.share)
+    most, least = (", ".join(f"{s.name} {100 * s.share:.1f} %" for s in few) for few in (ranked[:3], ranked[-3:]))
+    title = f"The policy: {len(ranked)} transformations" + (f", {where}" if where else "")
+    table = Numbers(
+        ["transformation", "probability", "mu", "strength"], [[s.name, s.share, s.mu, s.strength] for s in ranked]
+    )
+    return Scene(title, f"Most likely: {most}. Least likely: {least}.", y - 4, [*shapes, *chips, *note], table)
+
+
+# --- bars -------------------------------------------------------------------------------------------------------------
+
+
+def name_column(names: Sequence[str], top: float) -> list[Shape]:
+    return [
+        Text(NAMES, top + ROW * i + 14, shorten(name, TEXT, NAMES - 4), anchor="end", title=name)
+        for i, name in enumerate(names)
+    ]
+
+
+def mu_bars(policy: Policy, image_size: tuple[int, int] | None = None) -> Scene:
+    """The bound mu of every magnitude against where it started, and the strengths that it allows; the strongest first.
+
+    `image_size`, height and width, gives shifts in pixels.
+    """
+    title = "How strong the transformations may become"
+    pairs = zip(policy.space, policy.mu.tolist(), strict=True)
+    found = [(t.name, mu, bounds_text(t, mu, image_size)) for t, mu in pairs if t.span is not None]
+    rows = sorted(found, key=lambda row: -row[1])
+    table = Numbers(["transformation", "mu", "strength"], [list(row) for row in rows])
+    if not rows:
+        return empty(title, "No transformation has a magnitude.", table)
+    top, left, right = 24.0, NAMES + 8, WIDTH - STRENGTHS
+    floor, start = top + ROW * len(rows), left + MU_START * (right - left)
+    shapes: list[Shape] = [
+        Text(left, 14, "0", "muted", SMALL, "middle"),
+        Text(right, 14, "1", "muted", SMALL, "middle"),
+        Text(start + 8, 14, f"start {MU_START:g}", "muted", SMALL, "end"),
+    ]
+    shapes += name_column([name for name, _, _ in rows], top)
+    for i, (name, mu, text) in enumerate(rows):
+        y, hint = top + ROW * i, f"{name}: mu {mu:.3f}, {text}"
+        shapes.append(Rect(left, y + 4, right - left, ROW - 7, "wash", hint))
+        shapes.append(Rect(left, y + 4, mu * (right - left), ROW - 7, family(name), hint))
+        shapes.append(Text(right + 8, y + 14, shorten(text, SMALL, STRENGTHS - 10), "muted", SMALL, title=hint))
+    shapes.append(Line([(start, top), (start, floor)], "ink", 1.0, True))
+    free = [t.name for t in policy.space if t.span is None]
+    note = "Bound mu of the magnitudes, and the strengths that it allows."
+    note += f" Without a magnitude: {', '.join(free)}." if free else ""
+    more, end = paragraph(note, floor + 20)
+    desc = "; ".join(f"{name} {mu:.2f}, {text}" for name, mu, text in rows)
+    return Scene(title, desc, end - 4, [*shapes, *more], table)
+
+
+# --- several searches -------------------------------------------------------------------------------------------------
+
+
+def stability_text(found: Stability) -> str:
+    def number(value: float | None) -> str:
+        return "undefined" if value is None else f"{value:.2f}"
+
+    entropy = f"entropy {found.entropy:.3f} nats"
+    entropy += f", {100 * found.entropy_share:.1f} % of uniform" if found.entropy_share is not None else ""
+    if found.n_policies < 2:
+        return f"One search says nothing about stability; {entropy}."
+    return (
+        f"Mean correlation between {found.n_policies} searches: pi {number(found.pi)}, without Invert and Solarize "
+        f"{number(found.pi_rest)}; mu {number(found.mu)}, without Solarize {number(found.mu_rest)}; {entropy}."
+    )
+
+
+def side_by_side(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
+    """Probabilities, averaged over positions, a dot for each search; the likeliest on average first."""
+    columns = [shares(policy) for policy in policies]
+    rows = list(zip(policies[0].space.names, map(list, zip(*columns, strict=True)), strict=True))
+    rows.sort(key=lambda row: -math.fsum(row[1]))
+    top, left, right = 24.0, NAMES + 12, WIDTH - 14
+    floor = top + ROW * len(rows)
+    low, high = padded([100 * value for _, values in rows for value in values])
+
+    def at(percent: float) -> float:
+        return left + (percent - low) / (high - low) * (right - left)
+
+    shapes: list[Shape] = []
+    for value in ticks(low, high, 6):
+        x = at(value)
+        shapes.append(Line([(x, top), (x, floor)], "rule", 0.7))
+        shapes.append(Text(x, floor + 16, f"{value:g}", "muted", SMALL, "middle"))
+    uniform = at(100 / len(rows))
+    shapes.append(Line([(uniform, top), (uniform, floor)], "muted", 1.0, True))
+    shapes.append(Text(uniform, 15, "uniform", "muted", SMALL, "middle"))
+    shapes += name_column([name for name, _ in rows], top)
+    numbers: list[list[str | float | None]] = []
+    for i, (name, values) in enumerate(rows):
+        y, mean = top + ROW * i + ROW / 2, math.fsum(values) / len(values)
+        numbers.append([name, *values, mean])
+        shapes.append(Line([(at(100 * min(values)), y), (at(100 * max(values)), y)], family(name), 1.2))
+        for label, value in zip(names, values, strict=True):
+            hint = f"{name}, {label}: {100 * value:.2f} %"
+            shapes.append(Circle(at(100 * value), y, 3.6, family(name), "paper", title=hint))
+        hint = f"{name}, mean: {100 * mean:.2f} %"
+        shapes.append(Line([(at(100 * mean), y - 6), (at(100 * mean), y + 6)], "ink", 2.0, title=hint))
+    text = stability_text(stability(policies))
+    more, end = paragraph(f"Probability in %, a dot for each search, a bar at their mean. {text}", floor + 38)
+    desc = f"{len(policies)} searches; likeliest on average {rows[0][0]}, least likely {rows[-1][0]}. {text}"
+    table = Numbers(["transformation", *names, "mean"], numbers)
+    return Scene("The policies of several searches", desc, end - 4, [*shapes, *more], table)
+
+
+def correlation_matrix(policies: Sequence[Policy]) -> list[list[float | None]]:
+    """Pearson's correlation of pi, averaged over positions, for each pair; None if one is constant."""
+    pi = torch.tensor([shares(policy) for policy in policies], dtype=torch.float64)  # (S, N)
+    centred = pi - pi.mean(1, keepdim=True)
+    norm = centred.norm(dim=1)
+    products = (centred @ centred.T / norm.outer(norm)).tolist()
+    is_constant = (norm <= 1e-9).tolist()
+    return [
+        [None if is_constant[i] or is_constant[j] else value for j, value in enumerate(row)]
+        for i, row in enumerate(products)
+    ]
+
+
+def correlations(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
+    """How alike the probabilities of each pair of searches are."""
+    cells, text = correlation_matrix(policies), stability_text(stability(policies))
+    n, top = len(policies), 12.0
+    left = min(NAMES, 14 + max(text_width(name, TEXT) for name in names))
+    side = min(52.0, (WIDTH - left - 12) / n)
+    height = min(34.0, side)
+    shapes: list[Shape] = []
+    for i, row in enumerate(cells):
+        y = top + height * i
+        shapes.append(Text(left - 8, y + height / 2 + 4, shorten(names[i], TEXT, left - 10), anchor="end"))
+        for j, value in enumerate(row):
+            number = "-" if value is None else f"{value:.2f}"
+            x, hint = left + side * j, f"{names[i]} and {names[j]}: {number}"
+            shapes.append(Rect(x, y, side - 2, height - 2, "wash", hint))
+            if value is not None and i != j:
+                role = "geometric" if value >= 0 else "tone"
+                shapes.append(Rect(x, y, side - 2, height - 2, role, hint, round(0.5 * min(1, abs(value)), 3)))
+            if side >= 30 and i != j:
+                shapes.append(Text(x + side / 2 - 1, y + height / 2 + 3, number, "ink", SMALL, "middle"))
+    more, end = paragraph(f"Correlation of pi between searches. {text}", top + height * n + 18)
+    table = Numbers(["correlation of pi", *names], [[name, *row] for name, row in zip(names, cells, strict=True)])
+    return Scene("How alike the searches are", text, end - 4, [*shapes, *more], table)

@@ -1,0 +1,318 @@
+"""Figures of a search: its probabilities, entropy, KL and losses over the rounds, as line charts."""
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeVar
+
+from .history import History
+from .scene import (
+    LINE,
+    SMALL,
+    TEXT,
+    WIDTH,
+    Circle,
+    Line,
+    Numbers,
+    Point,
+    Scene,
+    Shape,
+    Text,
+    empty,
+    padded,
+    paragraph,
+    shorten,
+    spread,
+    text_width,
+    ticks,
+)
+from .strength import family, position_words, shares
+
+N_LABELLED = 6  # transformations that an evolution names
+MAX_POINTS = 200  # of a curve, beside those at the ends of rounds: it is hardly wider in pixels
+MAX_COLUMNS = 21  # of a table: the start and 20 rounds, evenly spread where there are more
+T = TypeVar("T")
+NOTHING_YET = "Nothing is recorded yet: phi has not moved."
+LEFT, RIGHT, TOP, BOTTOM = 34.0, 12.0, 26.0, 40.0  # margins around a frame
+
+
+class Frame(NamedTuple):
+    """The rectangle in which a chart draws, and the ranges of the data."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    height: float  # of the whole chart
+    right: float = RIGHT  # margins
+    left: float = LEFT
+
+    def __call__(self, x: float, y: float) -> Point:
+        (x0, x1), (y0, y1) = self.x, self.y
+        across = (x - x0) / (x1 - x0)
+        down = (y1 - y) / (y1 - y0)
+        return self.left + across * (self.end - self.left), TOP + down * (self.floor - TOP)
+
+    @property
+    def end(self) -> float:
+        return WIDTH - self.right
+
+    @property
+    def floor(self) -> float:
+        return self.height - BOTTOM
+
+
+class Curve(NamedTuple):
+    name: str
+    points: Sequence[Point]  # in the data's units
+    stroke: str
+    width: float = 1.8
+    dots: Sequence[Point] = ()
+    is_labelled: bool = True  # at its end
+    hint: str = ""
+    dashed: bool = False
+    value: str = ""  # stands behind the name, however short that must become
+
+
+MAX_MARKS = 20  # of rounds
+STEPS: list[int] = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # from one mark to the next
+LEADER = 15.0  # from the end of a curve to its name
+MOST_FOR_NAMES = 0.44  # of the width
+
+
+def room_for_names(curves: Sequence[Curve]) -> float:
+    """A right margin in which the names fit, as far as the curves can spare it."""
+    widths = [text_width(curve.name + curve.value, TEXT) for curve in curves if curve.is_labelled]
+    return min(LEADER + 4 + max(widths, default=0.0), MOST_FOR_NAMES * WIDTH)
+
+
+def axes(frame: Frame, y_label: str) -> list[Shape]:
+    """Levels with their numbers, rounds with theirs, and what they count."""
+    shapes: list[Shape] = [Text(4, 14, y_label, "muted", SMALL)]
+    for value in ticks(*frame.y):
+        _, y = frame(frame.x[0], value)
+        shapes.append(Line([(frame.left, y), (frame.end, y)], "rule", 0.7))
+        shapes.append(Text(frame.left - 6, y + 4, f"{value:g}", "muted", SMALL, "end"))
+    if frame.x[1] > 0:
+        middle = (frame(0, frame.y[0])[0] + frame.end) / 2
+        shapes.append(Text(middle, frame.height - 6, "rounds done", "muted", SMALL, "middle"))
+    return shapes + round_ticks(frame)
+
+
+def rounds_apart(n_rounds: float) -> int:
+    """Of the marks of rounds, so that there are not too many."""
+    return next(k for k in STEPS if n_rounds / k <= MAX_MARKS)
+
+
+def round_ticks(frame: Frame) -> list[Shape]:
+    """A line at the start of rounds, where the anchor is set, and numbers as far as there is room."""
+    first, last = math.ceil(frame.x[0]), math.floor(frame.x[1] + 1e-9)
+    apart = rounds_apart(last - first)
+    every = next(k for k in STEPS if k >= apart and k * (frame.end - frame.left) >= 26 * (last - first))
+    shapes: list[Shape] = []
+    for k in range(first, last + 1):
+        if k not in (first, last) and k % apart:
+            continue
+        x, _ = frame(k, frame.y[0])
+        shapes.append(Line([(x, TOP), (x, frame.floor)], "rule", 0.7, k not in (first, last)))
+        if k >= 0 and k % every == 0:
+            shapes.append(Text(x, frame.floor + 16, str(k), "muted", SMALL, "middle"))
+    if first < 0:
+        x = (frame.left + frame(0, frame.y[0])[0]) / 2
+        shapes.append(Text(x, frame.height - 6, "pre-training", "muted", SMALL, "middle"))
+    return shapes
+
+
+def curve_shapes(frame: Frame, curves: Sequence[Curve]) -> list[Shape]:
+    """Muted curves first; names of the labelled ones at their ends, apart from one another."""
+    shapes: list[Shape] = []
+    for curve in sorted(curves, key=lambda c: c.is_labelled):
+        shapes.append(Line([frame(*p) for p in curve.points], curve.stroke, curve.width, curve.dashed, curve.hint))
+        shapes += [Circle(*frame(*p), 3.0, curve.stroke, "paper", title=curve.hint) for p in curve.dots]
+    named = sorted((c for c in curves if c.is_labelled), key=lambda c: -c.points[-1][1])
+    wanted = [frame(*c.points[-1])[1] for c in named]
+    x = frame.end + LEADER - 1
+    for curve, y in zip(named, spread(wanted, [LINE] * (len(named) - 1), TOP, frame.floor), strict=True):
+        shapes.append(Line([frame(*curve.points[-1]), (x - 2, y)], curve.stroke, 0.8))
+        name = shorten(curve.name, TEXT, WIDTH - x - 2 - text_width(curve.value, TEXT)) + curve.value
+        shapes.append(Text(x + 1, y + TEXT / 3, name, "muted" if curve.dashed else "ink", title=curve.hint))
+    return shapes
+
+
+def chart(title: str, desc: str, frame: Frame, unit: str, curves: list[Curve], table: Numbers) -> Scene:
+    """Curves in a frame, whose left margin is as wide as its numbers need."""
+    frame = frame._replace(left=max(LEFT, 10 + max(text_width(f"{value:g}", SMALL) for value in ticks(*frame.y))))
+    return Scene(title, desc, frame.height, [*axes(frame, unit), *curve_shapes(frame, curves)], table)
+
+
+# --- the probabilities ------------------------------------------------------------------------------------------------
+
+
+def trace(history: History, position: int | None = None) -> list[tuple[float, list[float]]]:
+    """Rounds done and the probability of each transformation, from the start on."""
+    found = [(0.0, shares(history.start, position))]
+    for step in history.policy_steps:
+        assert step.pi is not None
+        rows = step.pi if position is None else [step.pi[position - 1]]
+        found.append((history.moved(step), [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]))
+    if len(found) == 1:  # without metrics there may still be policies
+        found += [(float(r), shares(policy, position)) for r, policy in enumerate(history.policies, 1)]
+    return thinned(found)
+
+
+def thinned(points: Sequence[tuple[float, T]]) -> list[tuple[float, T]]:
+    """Not too many, but the last, and those at the ends of rounds."""
+    every = math.ceil(len(points) / MAX_POINTS)
+    last = len(points) - 1
+    return [(x, y) for i, (x, y) in enumerate(points) if i % every == 0 or i == last or is_whole(x)]
+
+
+def is_whole(x: float) -> bool:
+    return abs(x - round(x)) < 1e-9
+
+
+def last_round(x: float) -> float:
+    return max(1.0, math.ceil(x - 1e-9))
+
+
+def level(end: float, height: float, name: str, value: str = "") -> Curve:
+    """A dashed line across."""
+    return Curve(name, [(0, height), (end, height)], "muted", 1.0, dashed=True, value=value)
+
+
+def evolution(history: History, position: int | None = None) -> Scene:
+    """The probabilities over the rounds, averaged over the positions or of one of them (from 1).
+
+    The table has them at the start and at the ends of finished rounds; most changed first.
+    """
+    where = position_words(position, len(history.start.pi))
+    title = "How the probabilities moved" + (f", {where}" if where else "")
+    points, table = trace(history, position), evolution_table(history, position)
+    if len(points) < 2:
+        return empty(title, NOTHING_YET, table)
+    (_, first), (x_last, last) = points[0], points[-1]
+    names, change = history.names, [b - a for a, b in zip(first, last, strict=True)]
+    labelled = sorted(range(len(names)), key=lambda n: -abs(change[n]))[:N_LABELLED]
+    every = rounds_apart(last_round(x_last))
+    curves = [level(x_last, 100 * first[0], "uniform", f" {100 * first[0]:.1f}")]
+    for n, name in enumerate(names):
+        hint = f"{name}: {100 * first[n]:.1f} % to {100 * last[n]:.1f} %"
+        line = [(x, 100 * row[n]) for x, row in points]
+        if n in labelled:
+            ends = [(x, y) for x, y in line if is_whole(x) and round(x) % every == 0]
+            curves.append(Curve(name, line, family(name), 1.9, ends, hint=hint, value=f" {100 * last[n]:.1f}"))
+        else:
+            curves.append(Curve(name, line, "faint", 1.1, is_labelled=False, hint=hint))
+    levels = padded([100 * p for _, row in points for p in row])
+    frame = Frame((0, last_round(x_last)), levels, 310, room_for_names(curves))
+    note, end = paragraph(
+        ("" if len(labelled) == len(names) else f"The {len(labelled)} transformations that moved most are named. ")
+        + "Dots and dashed lines: where a round began and its anchor was set. Only steps in which the policy moves are "
+        "counted.",
+        frame.height + 14,
+    )
+    moved = ", ".join(f"{names[n]} {100 * first[n]:.1f} to {100 * last[n]:.1f} %" for n in labelled[:4])
+    desc = f"After {x_last:.3g} rounds, most changed: {moved}."
+    whole = chart(title, desc, frame, f"probability in %{', ' + where if where else ''}", curves, table)
+    return whole._replace(height=end - 4, shapes=[*whole.shapes, *note])
+
+
+def evolution_table(history: History, position: int | None) -> Numbers:
+    policies, last = [history.start, *history.policies], len(history.policies)
+    shown = evenly(last, MAX_COLUMNS)
+    columns = [shares(policies[r], position) for r in shown]
+    order = sorted(range(len(history.names)), key=lambda n: -abs(columns[-1][n] - columns[0][n]))
+    headers = ["transformation", "start", *(f"round {r}" for r in shown[1:])]
+    return Numbers(headers, [[history.names[n], *(column[n] for column in columns)] for n in order])
+
+
+def evenly(last: int, most: int) -> list[int]:
+    """The numbers from 0 to `last`, or as many of them as there may be."""
+    n = min(last + 1, most)
+    return sorted({round(i * last / max(n - 1, 1)) for i in range(n)})
+
+
+# --- entropy, KL and losses -------------------------------------------------------------------------------------------
+
+
+def entropy(history: History) -> Scene:
+    """The entropy of the policy over the rounds, from that of the uniform one on."""
+    title, n_positions = "Entropy of the policy", len(history.start.pi)
+    found = [policy.entropy().tolist() for policy in (history.start, *history.policies)]
+    table = Numbers(
+        ["rounds done", "mean", *(f"position {k + 1}" for k in range(n_positions))],
+        [[r, math.fsum(row) / len(row), *row] for r, row in enumerate(found)],
+    )
+    highest = math.log(len(history.names))
+    rows = [(history.moved(step), step.entropy) for step in history.policy_steps if step.entropy is not None]
+    rows = thinned([(0.0, [highest] * n_positions), *rows])
+    if len(rows) < 2:
+        return empty(title, NOTHING_YET, table)
+    mean = [(x, math.fsum(row) / len(row)) for x, row in rows]
+    curves = [Curve("mean", mean, "ink"), level(mean[-1][0], highest, "uniform")]
+    differ = any(len({*row}) > 1 for _, row in rows)  # not those of a search with `tied`
+    for k in range(n_positions if differ else 0):
+        line = [(x, row[k]) for x, row in rows]
+        curves.append(Curve(f"position {k + 1}", line, "faint", 1.2, is_labelled=False, hint=f"position {k + 1}"))
+    desc = f"From {highest:.3f} nats, the highest there is, to {mean[-1][1]:.3f}, averaged over positions."
+    levels = padded([highest, *(min(row) for _, row in rows)])
+    frame = Frame((0, last_round(rows[-1][0])), levels, 200, room_for_names(curves))
+    return chart(title, desc, frame, f"entropy in nats{'; grey: each position' if differ else ''}", curves, table)
+
+
+def divergence(p: Sequence[Sequence[float]], q: Sequence[Sequence[float]]) -> float:
+    """KL(p || q), summed over positions."""
+    pairs = ((a, b) for row, other in zip(p, q, strict=True) for a, b in zip(row, other, strict=True))
+    return math.fsum(a * math.log(a / max(b, 1e-300)) for a, b in pairs if a > 0)
+
+
+def kl_points(history: History) -> list[Point]:
+    """Of each recorded step to the anchor of its round, which begins at zero."""
+    anchors = [policy.probabilities.tolist() for policy in history.anchors]
+    points: list[Point] = []
+    for step in history.policy_steps:
+        assert step.pi is not None
+        if step.round <= len(anchors):
+            if not points or points[-1][0] <= step.round - 1:
+                points.append((step.round - 1, 0.0))
+            points.append((history.moved(step), max(0.0, divergence(step.pi, anchors[step.round - 1]))))
+    return points
+
+
+def kl(history: History) -> Scene:
+    """The KL divergence to the anchor of each round; the table has it at the end of every finished one."""
+    title = "How far each round went from its anchor"
+    points, ends = kl_points(history), [(float(r), value) for r, value in enumerate(history.kl, 1)]
+    table = Numbers(["round", "KL to its anchor"], [[r, value] for r, value in enumerate(history.kl, 1)])
+    if not points and not ends:
+        return empty(title, NOTHING_YET, table)
+    points = thinned(points or [(0.0, 0.0), *ends])
+    last = last_round(points[-1][0])
+    dots = [(x, y) for x, y in ends if x % rounds_apart(last) == 0]
+    curve = Curve("KL", points, "ink", dots=dots, is_labelled=False, hint="KL to the round's anchor")
+    values = ", ".join(f"{y:.4f}" for _, y in ends) or "none is finished"
+    frame = Frame((0, last), padded([y for _, y in (*points, *ends)]), 200)
+    desc = f"In nats, at the end of the rounds: {values}."
+    return chart(title, desc, frame, "KL to the anchor in nats", [curve], table)
+
+
+def losses(history: History) -> Scene:
+    """Training and validation loss, from the pre-training on; the table has the last recorded step of each round."""
+    train = [(history.elapsed(step), step.train_loss) for step in history.steps]
+    val = [(history.elapsed(step), step.val_loss) for step in history.steps if step.val_loss is not None]
+    ends = sorted({step.round: step for step in history.steps}.items())
+    table = Numbers(
+        ["round", "step", "train loss", "validation loss"],
+        [[r or "pre-training", step.step, step.train_loss, step.val_loss] for r, step in ends],
+    )
+    if len(train) < 2:
+        return empty("Losses", "Nothing is recorded yet.", table)
+    rounds = [list(group) for _, group in groupby(thinned(val), lambda point: math.ceil(point[0] - 1e-9))]
+    curves = [Curve("train", thinned(train), "geometric", 1.2)]
+    curves += [  # known only where phi moves
+        Curve("validation", points, "own", 1.2, is_labelled=points is rounds[-1]) for points in rounds
+    ]
+    first = -1 if train[0][0] < 0 else 0
+    last = max(first + 1, math.ceil(train[-1][0] - 1e-9))
+    frame = Frame((first, last), padded([y for _, y in (*train, *val)]), 270, room_for_names(curves))
+    desc = f"Training, on augmented images: last {train[-1][1]:.3f}."
+    desc += f" Validation: last {val[-1][1]:.3f}." if val else ""
+    return chart("Losses", desc, frame, "cross-entropy of a batch", curves, table)

@@ -1,0 +1,114 @@
+"""`slackaug figure`: what it writes, and what it refuses."""
+
+import re
+import shutil
+import sys
+
+import pytest
+from PIL import Image
+
+from drawings import SVG, parse
+from slackaug.commands import figure
+
+
+def test_it_draws_svg(command, tmp_path, finished):
+    for kind in ("pie", "evolution"):
+        out = tmp_path / f"{kind}.svg"
+        done = command("figure", kind, finished, "-o", out, "--position", 2)
+        assert (done.returncode, done.stdout.replace("\n", ""), done.stderr) == (0, str(out), "")
+        assert "at position 2 of 3" in parse(out.read_text()).find(f"{SVG}title").text
+
+
+def test_it_draws_strips_of_the_runs_own_images(command, tmp_path, finished):
+    for suffix in ("png", "svg", "pdf"):
+        out = tmp_path / f"strips.{suffix}"
+        assert command("figure", "strips", finished, "-o", out).returncode == 0
+        assert out.stat().st_size > 1000
+    with Image.open(tmp_path / "strips.png") as image:
+        assert image.width >= 3 * 2 * 96
+    assert "data:image/png;base64," in (tmp_path / "strips.svg").read_text()
+    photo = tmp_path / "a.png"
+    Image.new("RGB", (30, 20)).save(photo)
+    assert command("figure", "strips", "uniform:cifar", "--image", photo, "-o", tmp_path / "b.png").returncode == 0
+
+
+def test_strips_show_an_image_as_a_search_sees_it(tmp_path):
+    photo = Image.new("RGB", (400, 200), "teal")
+    photo.paste("red", (0, 0, 200, 200))
+    exif = photo.getexif()
+    exif[0x0112] = 6  # turned by the camera: red is above
+    photo.save(tmp_path / "photo.jpg", exif=exif)
+    turned = figure.read_image(str(tmp_path / "photo.jpg"))
+    assert turned.size == (48, 96)
+    assert turned.getpixel((24, 10))[0] > 200 > 60 > turned.getpixel((24, 90))[0]
+    Image.new("RGBA", (8, 8), (255, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert figure.read_image(str(tmp_path / "clear.png")).getpixel((4, 4)) == (255, 255, 255)
+    Image.new("I;16", (8, 8), 32768).save(tmp_path / "deep.png")
+    assert figure.read_image(str(tmp_path / "deep.png")).getpixel((4, 4)) == (128, 128, 128)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cake", "uniform:cifar", "-o", "x.svg"], "unknown figure 'cake'; known: pie, evolution, strips"),
+        (["pie", "uniform:cifar", "-o", "x.gif"], "expected a name that ends in .svg, .png, .pdf"),
+        (["pie", "uniform:cifar", "-o", "nowhere/x.svg"], "there is no folder nowhere"),
+        (["pie", "uniform:cifar", "-o", "x" * 300 + ".svg"], "slackaug: " + "x" * 300 + ".svg: File name too long"),
+        (["pie", "uniform:cifr", "-o", "x.svg"], "expected one of uniform:cifar"),
+        (["pie", "uniform:cifar", "-o", "x.svg", "--position", "4"], "expected a number from 1 to 3, got 4"),
+        (["pie", ".", "-o", "x.svg"], "holds no run"),
+        (["pie", "uniform:cifar", "-o", "x.svg", "--image", "a.png"], "--image is for strips"),
+        (["evolution", "uniform:cifar", "-o", "x.svg"], "an evolution needs a run"),
+        (["strips", "uniform:cifar", "-o", "x.png"], "give --image FILE"),
+        (["strips", "uniform:cifar", "-o", "x.png", "--image", "no.png"], "--image no.png: cannot be read"),
+        (["strips", "uniform:cifar", "-o", "x.png", "--position", "1"], "--position is for pie"),
+    ],
+)
+def test_it_says_what_is_wrong(command, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    done = command("figure", *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_without_a_policy_has_no_pie_yet(command, tmp_path, finished):
+    shutil.copy(finished / "config.yaml", tmp_path)
+    done = command("figure", "pie", tmp_path, "-o", tmp_path / "x.svg")
+    assert done.returncode == 2
+    assert "has no policy yet" in done.stderr
+    (tmp_path / "other.json").write_text("{}")
+    assert command("figure", "pie", tmp_path / "other.json", "-o", tmp_path / "x.svg").returncode == 2
+
+
+@pytest.mark.parametrize("source", ["os:getcwd", "torchvision:CIFAR10", "hf:some/name", "gone.npz"])
+def test_a_config_may_neither_call_code_nor_start_a_download(command, tmp_path, finished, source):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    text = re.sub(r"source: .*", f"source: {source}", (run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(text)
+    done = command("figure", "strips", run, "-o", tmp_path / "x.png")
+    assert done.returncode == 2
+    assert f"{source}: not found here; give --image FILE, once or more" in done.stderr
+
+
+def test_png_and_pdf_of_charts_need_matplotlib(command, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = command("figure", "pie", "uniform:cifar", "-o", tmp_path / "x.png")
+    assert done.returncode == 2
+    assert "pip install 'slackaug[figures]'" in done.stderr
+
+
+@pytest.mark.figures
+@pytest.mark.parametrize("kind", ["pie", "evolution", "strips"])
+@pytest.mark.parametrize("suffix", ["png", "PNG", "pdf"])
+def test_it_draws_png_and_pdf(command, tmp_path, finished, kind, suffix):
+    path = tmp_path / f"x.{suffix}"
+    done = command("figure", kind, finished, "-o", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    if suffix == "pdf":
+        assert path.read_bytes().startswith(b"%PDF")
+        return
+    with Image.open(path) as image:
+        assert min(image.size) > 300
+        assert len(set(image.convert("L").resize((64, 64)).tobytes())) > 20  # not empty

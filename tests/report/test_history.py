@@ -1,0 +1,136 @@
+"""What the files of a run say about its course, and the figures of it."""
+
+import json
+import shutil
+from itertools import pairwise
+
+import pytest
+import torch
+
+import made_up
+from drawings import check, shapes
+from slackaug.augment.policy import Policy
+from slackaug.report import history, run_figures, scene
+from slackaug.runs.folders import RunError
+
+SCENES = (run_figures.evolution, run_figures.entropy, run_figures.kl, run_figures.losses)
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A finished run of 2 rounds, to be changed."""
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def read_and_draw(run):
+    found = history.read(run)
+    for draw in SCENES:
+        check(draw(found))
+    return found
+
+
+def test_history_is_what_the_files_say(finished):
+    found = read_and_draw(finished)
+    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    last = Policy.load(finished / "policy.json")
+    assert found.names == last.space.names
+    assert len(found.steps) == len(lines)
+    assert found.steps[-1].pi == lines[-1]["pi"]
+    assert found.steps[-1].val_loss == lines[-1]["val_loss"]
+    assert torch.equal(found.policy.pi, last.pi)
+    assert (found.n_rounds, len(found.policies), found.is_finished, len(found.anchors)) == (2, 2, True, 2)
+    assert found.kl == [pytest.approx(b.kl(a).item()) for a, b in pairwise([found.start, *found.policies])]
+
+
+def test_evolution_is_the_metrics(finished):
+    found = history.read(finished)
+    points = run_figures.trace(found, 2)
+    assert points[0] == (0.0, pytest.approx([1 / 17] * 17))
+    assert [row for _, row in points[1:]] == [step.pi[1] for step in found.policy_steps]
+    assert [x for x, _ in points] == pytest.approx([0, 1 / 3, 2 / 3, 1, 4 / 3, 5 / 3, 2])
+    drawing = run_figures.evolution(found)
+    n = found.names.index(drawing.table.rows[0][0])
+    assert drawing.table.headers == ["transformation", "start", "round 1", "round 2"]
+    assert drawing.table.rows[0][1:] == [p.probabilities.mean(0)[n].item() for p in (found.start, *found.policies)]
+    assert sum(bool(text.title) for text in shapes(drawing, scene.Text)) == run_figures.N_LABELLED
+
+
+def test_kl_in_the_metrics_ends_at_that_of_the_policies(finished):
+    found = history.read(finished)
+    assert dict(run_figures.kl_points(found))[2.0] == pytest.approx(found.kl[1], rel=0.05, abs=1e-4)
+
+
+@pytest.mark.parametrize("kept", range(0, 19, 2))
+def test_a_run_that_is_going_on(run, kept):
+    """Cut off in the middle of a line, with the policies of the rounds that were finished by then."""
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:kept]) + "".join(lines[kept : kept + 1])[:-9])
+    (run / "policy.json").unlink()
+    for r in (1, 2):
+        if kept < 6 + 6 * r:
+            (run / "policies" / f"round_{r:02d}.json").unlink()
+    found = read_and_draw(run)
+    assert len(found.steps) == kept
+    assert (found.policy is None) == (kept < 12)
+
+
+def test_a_run_that_has_only_begun(finished, tmp_path):
+    shutil.copy(finished / "config.yaml", tmp_path)
+    found = read_and_draw(tmp_path)
+    assert (found.steps, found.policies, found.policy, found.kl) == ([], [], None, [])
+    assert len(found.names) == 17
+
+
+def test_a_run_without_metrics_still_has_its_rounds(run):
+    (run / "metrics.jsonl").unlink()
+    assert len(run_figures.trace(read_and_draw(run))) == 3
+
+
+@pytest.mark.parametrize("n_rounds", [1, 7, 33, 100])
+def test_a_long_search_is_not_drawn_in_full(tmp_path, n_rounds):
+    past = history.read(made_up.run(tmp_path, n_rounds=n_rounds))
+    for draw in SCENES:
+        drawing = draw(past)
+        check(drawing)
+        assert len(shapes(drawing, scene.Circle)) <= 6 * (run_figures.MAX_MARKS + 1)
+    drawing = run_figures.evolution(past)
+    lines = [len(line.points) for line in shapes(drawing, scene.Line) if line.title]
+    assert max(lines) <= run_figures.MAX_POINTS + n_rounds + 2
+    headers, rows = drawing.table
+    assert (len(headers), headers[-1]) == (min(n_rounds, 20) + 2, f"round {n_rounds}")
+    last = dict(zip(past.names, past.policies[-1].probabilities.mean(0).tolist(), strict=True))
+    assert {row[0]: row[-1] for row in rows} == last
+
+
+def test_of_very_many_lines_some_are_held_and_the_ends_of_rounds(tmp_path, monkeypatch):
+    made_up.run(tmp_path, n_rounds=10)
+    all_of_them = history.read(tmp_path).steps
+    monkeypatch.setattr(history, "MAX_STEPS", 20)
+    some = history.read(tmp_path).steps
+    assert len(all_of_them) > 200
+    assert len(some) <= 20 + 11
+    assert [step for step in all_of_them if step in some] == some
+    last = {step.round: step for step in all_of_them}
+    assert all(step in some for step in last.values())
+
+
+@pytest.mark.parametrize(
+    "line", ["", "[]", "3", "null", '{"stage": 1}', '{"stage": "policy", "round": "x", "step": 1, "train_loss": 1}',
+             '{"stage": "policy", "round": 1, "step": 1, "train_loss": NaN}', "\x00\x00",
+             '{"stage": "policy", "round": 1, "step": 4, "train_loss": 1, "pi": [[1]], "mu": [1], "entropy": [0]}'],
+)  # fmt: skip
+def test_lines_that_are_no_metrics_are_left_out(finished, run, line):
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(line + "\n")
+    assert history.read(run).steps == history.read(finished).steps
+
+
+def test_no_run_at_all(tmp_path):
+    with pytest.raises(RunError, match="holds no run"):
+        history.read(tmp_path)
+    (tmp_path / "study.yaml").write_text("")
+    with pytest.raises(RunError, match="holds a study, whose runs are in"):
+        history.read(tmp_path)
+    (tmp_path / "config.yaml").write_text("a: [")
+    with pytest.raises(RunError, match="is not the configuration of a run"):
+        history.read(tmp_path)

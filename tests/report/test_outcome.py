@@ -1,0 +1,73 @@
+"""What the page takes from the files of results: verdicts, a table, a chart of intervals."""
+
+import json
+
+import pytest
+
+import made_up
+from slackaug.judge import baselines, intervals
+from slackaug.report import outcome, page
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An evaluation with names that bite; not to be changed."""
+    return made_up.evaluation(tmp_path_factory.mktemp("evaluation"))
+
+
+@pytest.mark.parametrize(
+    "name", [*baselines.METHODS, "randaugment-3-14", "slack (paper)", "slack (paper, changed)", "auto"]
+)
+def test_every_name_of_ours_has_a_meaning(name):
+    assert outcome.meaning(name)
+    assert not outcome.meaning(f"file:{name}.json")
+
+
+def test_the_policy_is_judged_against_every_baseline(tmp_path):
+    folder = made_up.evaluation(tmp_path, ("none", "worst", "uniform", "runs/a", "runs/a b"))
+    found, document = outcome.read(folder), json.loads((folder / "eval" / "results.json").read_text())
+    trials = {e["name"]: {one["seed"]: one["accuracy"] for one in e["trials"]} for e in document["policies"]}
+    assert (found.tone, found.reference) == ("better", "none")
+    assert found.others == [
+        intervals.verdict("runs/a b", name, intervals.paired(trials["runs/a b"], trials[name]))
+        for name in ("worst", "uniform", "runs/a")
+    ]
+    assert all(sentence in page.render(folder) for sentence in found.others)
+
+
+def test_a_study_names_the_row_of_what_was_learned(tmp_path):
+    found = outcome.read(made_up.study(tmp_path, n_search=2, n_rounds=1))
+    assert (found.tone, found.reference, found.kept) == ("better", "uniform", (made_up.LEARNED, "kept in 2 of 2"))
+    assert f"<bdi>{made_up.LEARNED}</bdi>, kept in 2 of 2" in page.render(tmp_path)
+    assert "<td><bdi>96.20 ± 0.10 %</bdi>" in page.render(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"policies": 3}', '{"verdict": "x", "policies": [], "reference": 1}'])
+def test_foreign_results_are_said_in_one_line(tmp_path, content):
+    folder = made_up.evaluation(made_up.run(tmp_path, n_rounds=1))
+    (folder / "eval" / "results.json").write_text(content)
+    assert str(folder / "eval" / "results.json") in page.render(folder)
+
+
+def test_the_chart_of_intervals_holds_them_all(folder):
+    found = outcome.read(folder)
+    drawn = outcome.intervals_chart(found)
+    assert [mark.name for mark in drawn.marks] == [row.name for row in found.rows]
+    for mark in drawn.marks:
+        assert 0 < mark.left <= mark.centre <= mark.left + mark.width + 0.02 < 100
+    assert len(drawn.ticks) > 1
+    assert found.tone == "better"
+
+
+def test_one_policy_without_an_interval(tmp_path):
+    row = {"name": "a", "accuracy": {"mean": 1.0, "half_width": None, "n": 1, "unit": "seed"}, "difference": None}
+    document = {
+        "verdict": "b is worse than a: no",
+        "reference": None,
+        "policies": [row | {"seconds": 1, "images_per_second": 2}],
+    }
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "results.json").write_text(json.dumps(document))
+    found = outcome.read(tmp_path)
+    assert found.tone == "open"  # the sentence is not about a policy of the table
+    assert outcome.intervals_chart(found).marks[0].width == 0

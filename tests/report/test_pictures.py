@@ -1,0 +1,64 @@
+"""What a policy does to images: by the kernels of search and training, and the same each time."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from drawings import drawn
+from slackaug.augment.policy import Policy
+from slackaug.augment.transforms import get_space
+from slackaug.report import pictures
+from slackaug.report.policy_figures import pie
+
+
+@pytest.fixture
+def photos() -> list[Image.Image]:
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 24, 3), dtype=np.uint8)
+    return [Image.fromarray(pixels), Image.fromarray(255 - pixels)]
+
+
+def test_strips_are_the_kernels_of_the_space(photos):
+    policy = drawn("domainnet")
+    found = pictures.strips(policy, photos)
+    assert [n for n, _ in found] == policy.probabilities.mean(0).argsort(descending=True).tolist()
+    by_name = {policy.space.names[n]: [image.tobytes() for image in done] for n, done in found}
+    bits = [round(8 - 6 * m * policy.mu[policy.space.index("Posterize")].item()) for m in (0.5, 1)]
+    posterize, invert = policy.space["Posterize"], policy.space["Invert"]
+    assert by_name["Posterize"] == [posterize.pil(photo, b).tobytes() for photo in photos for b in bits]
+    assert by_name["Invert"] == [invert.pil(photo, 0).tobytes() for photo in photos]
+    assert len(by_name["Rotate"]) == 4
+
+
+def test_a_page_that_is_written_again_has_the_same_pictures(photos):
+    def pixels(policy: Policy) -> list[bytes]:
+        images = [image for row in pictures.composites(policy, photos) for image in row]
+        images += pictures.at_bounds(policy, photos[0], range(len(policy.space)))
+        return [image.tobytes() for image in images]
+
+    assert pixels(drawn()) == pixels(drawn())
+    assert pixels(drawn()) != pixels(drawn(seed=1))
+
+
+@pytest.mark.parametrize(
+    ("n", "n_most", "n_least"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (4, 2, 2), (5, 3, 2), (6, 3, 3), (17, 3, 3)]
+)
+def test_extremes_are_the_ends_of_the_order_and_none_is_there_twice(n, n_most, n_least):
+    space = get_space("cifar")
+    most, least = pictures.extremes(Policy.uniform(space.exclude(*space.names[n:])))
+    assert (len(most), len(least), len({*most, *least})) == (n_most, n_least, n_most + n_least)
+    policy = drawn()
+    ranked = [policy.space.index(row[0]) for row in pie(policy).table.rows]
+    assert pictures.extremes(policy) == (ranked[:3], ranked[:-4:-1])
+
+
+def test_composites_have_a_row_for_each_image(photos):
+    rows = pictures.composites(drawn(), photos)
+    assert [[image.size for image in row] for row in rows] == [[photo.size] * pictures.N_EACH for photo in photos]
+
+
+def test_a_sheet_has_a_row_for_each_transformation(photos):
+    sheet = pictures.strips_sheet(drawn(), photos)
+    assert sheet.mode == "RGB"
+    assert sheet.height == 18 * (pictures.CAPTION + pictures.CELL + pictures.PAD) + pictures.PAD
+    assert pictures.thumbnail(Image.new("RGB", (500, 20))).size == (96, 4)
+    assert pictures.thumbnail(photos[0]).size == (96, 80)
