@@ -24,11 +24,11 @@ BUSY = "while True: pass"
 def measure(seconds: float) -> float:
     """Steps a second, in this process."""
     from slackaug.auto.stages import Learner
-    from slackaug.config import presets
+    from slackaug.config import paper, presets
     from slackaug.data import load
 
     data = load("digits")
-    steps = Learner(presets.rounds_alone(presets.quick(data)), data, "cpu").pretrain()
+    steps = Learner(paper.rounds_alone(presets.quick(data)), data, "cpu").pretrain()
     next(steps)
     start, done = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:

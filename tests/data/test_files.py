@@ -9,8 +9,6 @@ from PIL import Image
 
 import slackaug
 from slackaug.data import DataError, load
-from slackaug.data.folder import BEFORE_A_RUN
-from slackaug.runs import folders
 
 
 def picture(path, value=0, size=(4, 4)):
@@ -475,7 +473,3 @@ def test_csv_refuses(rows, header, message, tmp_path):
 def test_csv_in_another_encoding(tmp_path):
     (tmp_path / "x.csv").write_bytes("path,label\nb\xe4r.png,b\xe4r\n".encode("latin-1"))
     refused(tmp_path / "x.csv", "not a csv file in UTF-8")
-
-
-def test_what_is_left_before_a_run_has_the_run_s_own_name():
-    assert folders.TRIALS == BEFORE_A_RUN

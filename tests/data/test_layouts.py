@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from slackaug.augment import policy
-from slackaug.config import presets
+from slackaug.config import paper, presets
 from slackaug.data import DataError, layouts, load, splits
 
 WNIDS = ["n01440764", "n01443537", "n02085620", "n03000684"]
@@ -43,9 +43,9 @@ def test_imagenet100(imagenet):
 
 def test_imagenet100_has_the_papers_row(imagenet):
     dataset = load(f"imagenet100:{imagenet}")
-    assert presets.paper(dataset) == presets.imagenet100()
+    assert presets.paper(dataset) == paper.imagenet100()
     assert presets.paper(dataset, "wrn-40-2").model == "wrn-40-2"
-    assert presets.paper_row(dataset) == "imagenet100"
+    assert paper.paper_row(dataset) == "imagenet100"
 
 
 def test_folders_of_classes_that_are_not_in_the_list_do_not_matter(imagenet):
@@ -121,7 +121,7 @@ def test_domainnet_holds_out_a_fifth_of_each_class(domainnet):
     assert dataset.train.images.shape[1:] == (3, 224, 224)  # clipart: Resize((224, 224))
     assert (dataset.mean, dataset.std) == policy.IMAGENET
     assert any("3 classes, of the 345" in note for note in dataset.notes)
-    assert presets.paper(dataset) == presets.domainnet("clipart")
+    assert presets.paper(dataset) == paper.domainnet("clipart")
 
 
 def test_real_and_quickdraw_are_reduced(domainnet, monkeypatch):
@@ -131,7 +131,7 @@ def test_real_and_quickdraw_are_reduced(domainnet, monkeypatch):
     assert sorted(dataset.train.labels.bincount().tolist()) == [4, 5, 5]
     assert dataset.input_size == (224, 224)  # real: Resize(256) + RandomCrop(224)
     assert len(load(f"domainnet:{domainnet}/clipart", size=8).train.labels) == 24
-    assert presets.paper(dataset) == presets.domainnet("real")
+    assert presets.paper(dataset) == paper.domainnet("real")
 
 
 def test_the_split_depends_on_the_names_alone(domainnet):
@@ -147,7 +147,7 @@ def test_the_official_split(domainnet):
         path.write_text(path.read_text(), encoding="utf-8-sig")  # from an editor on Windows
     dataset = load(f"domainnet:{domainnet}/clipart@official", size=8)
     assert (len(dataset.train.labels), len(dataset.test.labels)) == (27, 3)
-    assert presets.paper_row(dataset) == "domainnet-clipart"
+    assert paper.paper_row(dataset) == "domainnet-clipart"
     (domainnet / "clipart_test.txt").unlink()
     with pytest.raises(DataError, match=r"the official split needs .*clipart_train.txt and .*clipart_test.txt"):
         load(f"domainnet:{domainnet}/clipart@official", size=8)
@@ -207,7 +207,7 @@ def test_a_folder_with_an_at_sign_in_its_name(domainnet, tmp_path):
     (tmp_path / "me@home" / "dn").symlink_to(domainnet, target_is_directory=True)
     for kind in ("", "@official"):
         dataset = load(f"domainnet:{tmp_path}/me@home/dn/clipart{kind}", size=8)
-        assert presets.paper_row(dataset) == "domainnet-clipart"
+        assert paper.paper_row(dataset) == "domainnet-clipart"
 
 
 def test_files_that_lists_name_must_be_there(domainnet):

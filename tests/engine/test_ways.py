@@ -89,7 +89,7 @@ def test_where_one_kind_of_step_is_not_captured_all_is_as_before(monkeypatch, ca
     monkeypatch.setattr(ways, "Fast", Half)
     model, streams = net(), rng.streams(0, "search")
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    made = ways.make_engine("fast", CONFIG, model, PHI, DATA, DATA, CONFIG.batch, streams)
+    made = ways.make_engine("compiled", CONFIG, model, PHI, DATA, DATA, CONFIG.batch, streams)
     assert type(made) is Plain
     assert "(for a test)" in caplog.text
     for found in (made.model.state_dict(), made.theta_0):

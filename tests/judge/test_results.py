@@ -13,8 +13,8 @@ from rich.console import Console
 import slackaug
 import tiny
 from slackaug import data
-from slackaug.config.presets import DataConfig
 from slackaug.data import Split
+from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig
 from slackaug.judge import results
 from slackaug.judge.results import Results, judge, make_rows

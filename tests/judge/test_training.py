@@ -16,7 +16,7 @@ import tiny
 from slackaug import models
 from slackaug.augment.policy import Policy
 from slackaug.auto.learn import Diverged
-from slackaug.config.presets import DataConfig
+from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig, predict
 from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped

@@ -17,7 +17,7 @@ import made_up
 import tiny
 from slackaug import data
 from slackaug.augment.policy import Policy
-from slackaug.config.presets import DataConfig
+from slackaug.data.options import DataConfig
 from slackaug.judge import baselines
 from slackaug.report import outcome, page, samples
 from slackaug.runs import folders

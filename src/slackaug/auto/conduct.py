@@ -5,6 +5,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -14,8 +15,9 @@ from rich.console import Console
 from ..augment.policy import Policy
 from ..augment.stability import CHANCE, agreement_text
 from ..config.layers import is_foreign
-from ..config.presets import DataConfig, RunConfig
-from ..data import Dataset
+from ..config.run import RunConfig
+from ..data import Dataset, read
+from ..data.options import DataConfig
 from ..exits import Stopped, signals
 from ..machine import default_device
 from ..runs import folders
@@ -49,7 +51,7 @@ class Work(NamedTuple):
     console: Console
     ensemble: Ensemble = ALONE
     watch: Callable[[float], None] | None = None  # is told the share that is done
-    engine: str = "fast"
+    engine: str = "compiled"
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -67,14 +69,14 @@ class Work(NamedTuple):
             words += ["--threads", str(self.threads)]
         if self.tensorboard:
             words.append("--tensorboard")
-        if self.engine != "fast":
+        if self.engine != "compiled":
             words += ["--engine", self.engine]
         return shlex.join(words)
 
 
 def read_data(work: Work, data: DataConfig) -> Dataset:
     """The data of a run, from where the command says it is now."""
-    return data.read(Reading(work.console), work.data)
+    return read(replace(data, source=work.data), Reading(work.console))
 
 
 @contextmanager

@@ -7,11 +7,11 @@ import torch
 
 from .. import models, rng
 from ..config import presets
-from ..config.presets import RunConfig
+from ..config.run import RunConfig
 from ..data import Dataset, Split
 from ..data.dataset import with_margin
 from ..data.files import assembled
-from ..data.options import Options, listing
+from ..data.options import DataConfig, listing
 from ..data.rows import Rows
 from ..data.splits import HOLD_OUT
 from ..data.survey import Survey
@@ -35,12 +35,9 @@ def proposed_size(found: Survey) -> int:
     return min(LARGEST, shorter[len(shorter) // 2])
 
 
-def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
+def stand_in_for(found: Survey, data: DataConfig) -> Dataset:
     """A data set of the same numbers and sizes, of which a few random images are all there is."""
-    if size is None and len(found.sizes) > 1:
-        size = proposed_size(found)
-    options = Options(size=size, margin=margin)
-    side = options.stored_size
+    side = data.stored_size
     height, width = (side, side) if side else next(iter(found.sizes))
     noise = torch.randint(0, 256, (N_STAND_IN, 3, height, width), generator=torch.Generator(), dtype=torch.uint8)
 
@@ -61,7 +58,7 @@ def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
         std=(0.25, 0.25, 0.25),
         fingerprint="",
     )
-    return with_margin(dataset, options) if margin else dataset
+    return with_margin(dataset, data) if data.margin else dataset
 
 
 def without_images(found: Survey) -> Dataset:

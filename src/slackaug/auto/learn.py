@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..config.presets import RunConfig
+from ..config.run import RunConfig
 from ..data import Dataset
 from ..methods import slack
 from ..runs.folders import POLICY, Run
@@ -236,7 +236,7 @@ class StepSeconds(NamedTuple):
 
 
 def search_seconds(
-    config: RunConfig, data: Dataset, device: str, engine_name: str = "fast", n_pretrainings: int = 1
+    config: RunConfig, data: Dataset, device: str, engine_name: str = "compiled", n_pretrainings: int = 1
 ) -> float:
     """The cost of a whole search, measured over a few steps of each kind on a copy of everything."""
     return whole_seconds(step_seconds(config, data, device, engine_name), config, n_pretrainings)
@@ -247,7 +247,7 @@ def whole_seconds(each: StepSeconds, config: RunConfig, n_pretrainings: int = 1)
     return steps.usual(config, each.n_pretraining, n_pretrainings).at(seconds)
 
 
-def step_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "fast") -> StepSeconds:
+def step_seconds(config: RunConfig, data: Dataset, device: str, engine_name: str = "compiled") -> StepSeconds:
     learner = Learner(config, data, device, engine=engine_name)
     fit_seconds = timed(lambda: learner.fit.step())
     learner.begin_search()

@@ -9,8 +9,9 @@ from typing import Any
 from ..augment.policy import Policy
 from ..config import layers
 from ..config.layers import is_foreign
-from ..config.presets import DataConfig, RunConfig
+from ..config.run import RunConfig
 from ..data import DataError, Dataset
+from ..data.options import DataConfig
 from ..runs import folders
 from ..runs.ensemble import n_processes
 from ..runs.folders import POLICY, START_ANEW, Run, RunError, what_changed

@@ -11,9 +11,8 @@ from torch import Generator, Tensor
 
 from .. import models, rng
 from ..augment import prepare
-from ..augment.apply import get_space
 from ..augment.policy import Policy
-from ..config.presets import RunConfig
+from ..config.run import RunConfig, start_policy
 from ..data import Dataset, Split, splits
 from ..data.rows import repeated
 from ..engine import ways, weights
@@ -44,16 +43,6 @@ class Progress(NamedTuple):
     phi: Policy
 
 
-def start_policy(config: RunConfig, data: Dataset) -> Policy:
-    space = get_space(config.space)
-    if config.exclude:
-        space = space.exclude(*config.exclude)
-    flip = data.flip if config.flip is None else config.flip
-    n_composed = config.n_composed or composing.PAPER
-    phi = Policy.uniform(space, n_composed=n_composed, flip=flip, mean=data.mean, std=data.std)
-    return replace(phi, dataset=data.fingerprint)
-
-
 class Learner:
     """The stages of a search, and how to leave and take them up again. Test images have no part in it."""
 
@@ -63,7 +52,7 @@ class Learner:
         data: Dataset,
         device: str = "cpu",
         ensemble: Ensemble = ALONE,
-        engine: str = "fast",
+        engine: str = "compiled",
     ):
         self.config, self.ensemble, self.engine_name = config, ensemble, engine
         self.on_composed: Callable[[Composing], None] = lambda _: None  # for who wants to be told

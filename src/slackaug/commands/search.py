@@ -1,21 +1,23 @@
-"""`slackaug.search`: the command and the function are this one, with the same names."""
+"""`slackaug.search`: learn a policy for some images."""
 
 import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path as FilePath
+from typing import Annotated, Any
 
 from rich.console import Console
 
-from ..auto import composing, learn, margins
-from ..auto.conduct import SearchResult, Work, conduct, holding, read_data, writing
+from ..auto import learn
+from ..auto.conduct import SearchResult, Work, conduct, holding, read_data
 from ..auto.resume import go_on
 from ..auto.stages import Learner
-from ..config import parse, presets
+from ..config import paper, parse
 from ..config.layers import configure, data_config
-from ..config.presets import RunConfig
+from ..config.options import ConfigFile, Given, Machine, Path, ReadAs, Settings, Source, command
+from ..config.run import Choices, RunConfig
 from ..data import DataError, Dataset
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
@@ -27,142 +29,73 @@ from ..runs.progress import duration
 LEAST_BATCH, LEAST_COMPOSITES = 16, 2  # that a search makes do with by itself
 
 
+@command
 def search(
-    data: str | os.PathLike[str],
-    out: str | os.PathLike[str],
+    data: Source,
+    out: Annotated[Path, "folder of the run, such as runs/pets"],
     *,
-    preset: str | None = None,
-    model: str | None = None,
-    ops: str | None = None,
-    exclude: Sequence[str] = (),
-    time_limit: float | str | None = None,
-    config: str | os.PathLike[str] | None = None,
-    set: Sequence[str] = (),
-    seed: int | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    dry_run: bool = False,
-    size: int | None = None,
-    margin: bool | None = None,
-    try_margin: bool = False,
-    flip: bool | None = None,
-    skip_bad: bool = False,
-    group_by: str | None = None,
-    balanced: bool | None = None,
-    weights: str | os.PathLike[str] | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    device: str | None = None,
-    threads: int | None = None,
-    tensorboard: bool = False,
-    engine: str = "fast",
+    chosen: Annotated[dict[str, Any], Given(Choices)],
+    time_limit: Annotated[float | str | None, "such as 90s, 20min or 2h; ends with the last round"] = None,
+    config: ConfigFile = None,
+    set: Settings = (),
+    resume: Annotated[bool, "go on with the run in this folder"] = False,
+    overwrite: Annotated[bool, "replace the run in this folder"] = False,
+    dry_run: Annotated[bool, "print the settings and the cost, and write no run"] = False,
+    reading: ReadAs,
+    where: Machine,
+    tensorboard: Annotated[bool, "write scalars for TensorBoard, too"] = False,
+    engine: Annotated[str, "how steps are executed: compiled, where they can be (on a GPU), or plain"] = "compiled",
     estimate: bool = True,
     console: Console | None = None,
     watch: Callable[[float], None] | None = None,
 ) -> SearchResult | None:
-    """Learn a policy for the images in `data` and write the run to the folder `out`.
+    """Learn an augmentation policy for your images. Test images are never looked at.
 
-    `data` is whatever the command takes: a folder of class folders, a file, a name. `time_limit` is in seconds, or a
-    text such as 20min. Progress goes to stderr, or to `console`. Returns the policy and the folder; None after a dry
-    run. With `resume`, all settings are those of the run. In processes of torchrun, their models are an ensemble.
-    Without `estimate`, no steps are measured beforehand to say how long it will take, nor batches fitted to the GPU.
+    With --resume, all settings are those of the run. In processes of torchrun, their models are an ensemble.
     """
-    data, console = os.fspath(data), console or Console(stderr=True)
-    if isinstance(exclude, str) or isinstance(set, str):
-        raise TypeError("exclude and set take lists of texts, such as ['Invert', 'Solarize']")
-    if isinstance(time_limit, str):
-        time_limit = duration_seconds(time_limit)
-    given = {
-        "preset": preset,
-        "model": model,
-        "space": ops,
-        "exclude": list(exclude) or None,
-        "seed": seed,
-        "flip": flip,
-        "balanced": balanced,
-        "weights": None if weights is None else os.fspath(weights),
-    }
-    given = {key: value for key, value in given.items() if value is not None}
-    with ensemble.join(device or default_device()) as ranks:
-        if not ranks.leads:
-            console = Console(quiet=True)
+    # In Python alone: `console` is told the progress, else stderr is; `watch` the share that is done; without
+    # `estimate`, no steps are measured to say how long it will take, nor batches fitted to the GPU.
+    data, limit = os.fspath(data), duration_seconds(time_limit) if isinstance(time_limit, str) else time_limit
+    with ensemble.join(where.device or default_device()) as ranks:
+        console = (console or Console(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
-            where = machine(ranks.place(device or default_device()), threads)
-            work = Work(data, Path(out), *where, time_limit, tensorboard, console, ranks, watch, engine)
-            if resume and (
-                given.keys() - {"model", "weights"}
-                or config
-                or set
-                or overwrite
-                or dry_run
-                or size
-                or margin is not None
-                or try_margin
-                or skip_bad
-                or group_by
-                or cache
-            ):
+            place = machine(ranks.place(where.device or default_device()), where.threads)
+            work = Work(data, FilePath(out), *place, limit, tensorboard, console, ranks, watch, engine)
+            if resume and (chosen.keys() - {"model", "weights"} or config or set or overwrite or dry_run or reading):
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
                 )
-            if try_margin and (size is None or margin):
-                raise DataError("--try-margin needs --size, and stands in place of --margin")
             if tensorboard and not resume and find_spec("tensorboard") is None:
                 raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
             if ranks.leads and not resume and not dry_run:
                 folders.refuse(work.folder, overwrite=overwrite)  # before the data is read, which may take long
         if resume:
-            return go_on(work, model, None if weights is None else os.fspath(weights))
+            return go_on(work, chosen.get("model"), chosen.get("weights"))
         with ranks.together():
-            reading = {
-                "size": size,
-                "margin": try_margin or margin,  # where both are tried, the one that takes more memory is measured
-                "skip_bad": skip_bad or None,
-                "group_by": group_by,
-                "cache": cache,
-            }
             source = data_config(data, reading, config)
             dataset = read_data(work, source)
             source = replace(source, fingerprint=dataset.fingerprint)
-            chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
-            announce(work, dataset, chosen)
+            settings = replace(configure(dataset, chosen, config, set, ranks.n_ranks), data=source)
+            announce(work, dataset, settings)
             if estimate:
-                chosen = estimated(
-                    work, dataset, chosen, is_given=config is not None, assignments=set, try_margin=try_margin
-                )
+                settings = fitting(work, dataset, settings, is_given=config is not None, assignments=set)
         if dry_run:
-            work.say(parse.dump(chosen))
+            work.say(parse.dump(settings))
             return None
-        tried = None
-        if try_margin:
-            chosen, dataset, tried = try_both(work, chosen, dataset)
-        return begin(work, chosen, dataset, tried, overwrite=overwrite)
+        check_same_data(work, dataset)
+        with ranks.together():
+            learner = Learner(settings, dataset, work.device, ranks, engine)
+        for remark in learner.remarks:
+            work.say(remark)
+        with holding(work, settings, lambda: Run.create(work.folder, parse.dump(settings), overwrite=overwrite)) as run:
+            if run is not None:
+                run.write("env.json", json.dumps(folders.environment(), indent=1))
+            return conduct(work, run, learner, dataset, 0.0)
 
 
-def try_both(work: Work, config: RunConfig, dataset: Dataset) -> tuple[RunConfig, Dataset, margins.Choice]:
-    """Pre-training with and without a margin, which `dataset` has; the configuration and data of what is better."""
-
-    def prepared(margin: bool) -> tuple[RunConfig, Dataset]:
-        if margin:
-            return config, dataset
-        whole = read_data(work, replace(config.data, margin=False))
-        return replace(config, data=replace(config.data, margin=False, fingerprint=whole.fingerprint)), whole
-
-    def learner_of(margin: bool) -> Learner:
-        with work.ensemble.together():
-            tried, images = prepared(margin)
-            tried = replace(tried, n_composed=tried.n_composed or composing.PAPER, confirm=False)
-            return Learner(tried, images, work.device, work.ensemble, work.engine)
-
-    def keep(losses: dict[bool, float]) -> None:
-        with work.ensemble.together(), writing(work, config):
-            if work.ensemble.leads:
-                trials.write(losses)
-
-    with work.ensemble.together():
-        trials = margins.Trials(work.folder, margins.key(config))
-    found = margins.compare(learner_of, work.say, work.ensemble.lead(trials.read), keep)
-    with work.ensemble.together():
-        return *prepared(found.margin), found
+def check_same_data(work: Work, dataset: Dataset) -> None:
+    if len({*work.ensemble.all(dataset.fingerprint)}) > 1:
+        raise DataError(f"{work.data}: is not the same data for all processes of the ensemble")
 
 
 def announce(work: Work, dataset: Dataset, config: RunConfig) -> None:
@@ -189,7 +122,7 @@ def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True) -> str:
     `by_name`: it was the data's name that chose the row of `paper`.
     """
     without = f" without {', '.join(config.exclude)}" if config.exclude else ""
-    row = f" (the row of {presets.paper_row(dataset)})" if config.preset == "paper" and by_name else ""
+    row = f" (the row of {paper.paper_row(dataset)})" if config.preset == "paper" and by_name else ""
     return f"space {config.space}{without}, network {config.model}, preset {config.preset}{row}"
 
 
@@ -234,38 +167,13 @@ def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
     return f"{steps}, {images}; {rate}; {speed}{shared}"
 
 
-def estimated(
-    work: Work,
-    dataset: Dataset,
-    config: RunConfig,
-    *,
-    is_given: bool,
-    assignments: Sequence[str],
-    try_margin: bool,
-) -> RunConfig:
-    """Say what it will take; the configuration that fits on the GPU."""
-    n_trials = len(margins.TEXTS) if try_margin else 0
-    config, seconds = fitting(
-        work, dataset, config, is_given=is_given, assignments=assignments, n_pretrainings=1 + n_trials
-    )
-    trials = f", with {n_trials} pre-trainings of --try-margin, which decide data.margin" if try_margin else ""
-    work.say(f"this search takes about {duration(seconds)} here, measured over a few steps{trials}")
-    return config
-
-
 def fitting(
-    work: Work,
-    dataset: Dataset,
-    config: RunConfig,
-    *,
-    is_given: bool,
-    assignments: Sequence[str],
-    n_pretrainings: int = 1,
-) -> tuple[RunConfig, float]:
-    """The configuration with batches that fit on the GPU, where they are not given or the paper's, and its seconds."""
+    work: Work, dataset: Dataset, config: RunConfig, *, is_given: bool, assignments: Sequence[str]
+) -> RunConfig:
+    """Say how long it will take, with batches that fit on the GPU, where they are not given or the paper's."""
     while True:
         try:
-            return config, learn.search_seconds(config, dataset, work.device, work.engine, n_pretrainings)
+            seconds = learn.search_seconds(config, dataset, work.device, work.engine)
         except OutOfMemory as error:
             found = smaller(config, error)
             is_fixed = is_given or {text.partition("=")[0] for text in assignments} & found.keys()
@@ -273,8 +181,11 @@ def fitting(
                 raise
             said = " and ".join(f"{setting}={value}" for setting, value in found.items())
             work.say(f"{error.what} do not fit on the GPU; going on with {said}")
-        for setting, value in found.items():
-            config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
+            for setting, value in found.items():
+                config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
+        else:
+            work.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
+            return config
 
 
 def smaller(config: RunConfig, error: OutOfMemory) -> dict[str, int]:
@@ -289,21 +200,3 @@ def smaller(config: RunConfig, error: OutOfMemory) -> dict[str, int]:
     if error.setting == "search.batch" and search.val_batch is not None:
         found["search.val_batch"] = max(search.val_batch // 2, 1)
     return found
-
-
-def begin(
-    work: Work, config: RunConfig, dataset: Dataset, tried: margins.Choice | None, *, overwrite: bool
-) -> SearchResult:
-    """A new run."""
-    if len({*work.ensemble.all(dataset.fingerprint)}) > 1:
-        raise DataError(f"{work.data}: is not the same data for all processes of the ensemble")
-    with work.ensemble.together():
-        learner = Learner(config, dataset, work.device, work.ensemble, work.engine)
-    for remark in learner.remarks:
-        work.say(remark)
-    with holding(work, config, lambda: Run.create(work.folder, parse.dump(config), overwrite=overwrite)) as run:
-        if run is not None:
-            run.write("env.json", json.dumps(folders.environment(), indent=1))
-            if tried is not None:
-                run.write("preparation.json", json.dumps(tried.to_json(), indent=1))
-        return conduct(work, run, learner, dataset, 0.0)

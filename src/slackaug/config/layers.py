@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from .. import foreign
-from ..auto.stages import start_policy
 from ..data import Dataset
+from ..data.options import DataConfig
 from ..data.sources import located
 from ..engine import weights as start
 from ..methods.slack import SearchConfig
 from ..runs.ensemble import n_processes
 from . import parse, presets
-from .presets import BLANK, DataConfig, RunConfig
+from .run import BLANK, RunConfig, start_policy
 
 REPLACED_BY_A_BUDGET = ("policy_lr", "kl_weight")
-READING = ("size", "margin", "skip_bad", "group_by", "cache")  # of DataConfig: how data is read, not which
 
 
 def read(path: Path) -> RunConfig:
@@ -33,15 +32,12 @@ def data_config(
 
     Places are whole, for a later command may be given elsewhere. An empty --group-by is none.
     """
-    stored = parse.read_yaml(config).get("data", {}) if config is not None else {}
-    parse.update(BLANK, {"data": stored})  # finds what is no setting, or not of its kind
-    read = {key: value for key, value in stored.items() if key in READING}
-    read |= {key: value for key, value in given.items() if value is not None}
-    read = ({} if before is None else {key: getattr(before, key) for key in READING}) | read
-    if read.get("cache") is not None:
-        read["cache"] = os.path.abspath(os.path.expanduser(read["cache"]))
-    read["group_by"] = read.get("group_by") or None
-    return parse.update(BLANK, {"data": read | {"source": located(source)}}).data
+    base = replace(BLANK, data=before or DataConfig())
+    stored = {} if config is None else parse.read_yaml(config).get("data", {})
+    both = merge({"data": stored}, {"data": given}) if isinstance(stored, dict) else {"data": stored}
+    read = parse.update(base, both).data
+    cache = None if read.cache is None else os.path.abspath(os.path.expanduser(read.cache))
+    return replace(read, source=located(source), cache=cache, group_by=read.group_by or None, fingerprint="")
 
 
 def configure(

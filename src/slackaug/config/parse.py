@@ -93,8 +93,8 @@ def update(config: C, changes: dict[str, Any], where: str = "") -> C:
     except SettingError:
         raise
     except ValueError as error:
-        message = str(error)
-        raise SettingError(message if message.startswith(where) else f"{where}{message}") from None
+        is_of_a_field = str(error).split(" ", 1)[0] in fields
+        raise SettingError(f"{where}{error}" if is_of_a_field else str(error)) from None
 
 
 def checked(value: Any, kind: Any, where: str) -> Any:

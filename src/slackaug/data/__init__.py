@@ -6,16 +6,29 @@ if TYPE_CHECKING:
     from .batches import Batches
     from .dataset import Dataset, Split, build
     from .duplicates import count_duplicates
-    from .options import DataError
-    from .sources import DATASETS, load
+    from .options import DataConfig, DataError
+    from .sources import DATASETS, load, read
     from .splits import halves
 
-__all__ = ["DATASETS", "Batches", "DataError", "Dataset", "Split", "build", "count_duplicates", "halves", "load"]
+__all__ = [
+    "DATASETS",
+    "Batches",
+    "DataConfig",
+    "DataError",
+    "Dataset",
+    "Split",
+    "build",
+    "count_duplicates",
+    "halves",
+    "load",
+    "read",
+]
 
 # Imported at first use: the processes that decode images need no torch, and would wait for it.
 _WHERE = {
     "DATASETS": "sources",
     "Batches": "batches",
+    "DataConfig": "options",
     "DataError": "options",
     "Dataset": "dataset",
     "Split": "dataset",
@@ -23,6 +36,7 @@ _WHERE = {
     "count_duplicates": "duplicates",
     "halves": "splits",
     "load": "sources",
+    "read": "sources",
 }
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .dataset import RGB, Dataset, Kind, Split, build
-from .options import DataError, Options, listing
+from .options import DataConfig, DataError, listing
 from .pixels import Array, resize, to_8_bits
 
 MODES = {("bool", 1): "1", ("uint8", 1): "L", ("uint16", 1): "I;16",
@@ -21,7 +21,7 @@ def from_arrays(
     name: str,
     train: tuple[Any, Any],
     test: tuple[Any, Any] | None,
-    options: Options,
+    options: DataConfig,
     class_names: Sequence[str] | None = None,
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
@@ -49,7 +49,7 @@ def kind_of(array: Array, where: str) -> Kind:
     return Kind(height, width, MODES[array.dtype.name, n_channels])
 
 
-def to_images(array: Any, options: Options, where: str) -> Tensor:
+def to_images(array: Any, options: DataConfig, where: str) -> Tensor:
     """Grey or RGB, with the channels last or first, of 8 or 16 bits or boolean -> (B, 3, H, W) uint8."""
     array = channels_last(to_8_bits(np.asarray(array), where), where)
     size = options.stored_size

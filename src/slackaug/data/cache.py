@@ -27,7 +27,7 @@ from torch import Tensor
 from ..files import leads_elsewhere
 from . import records
 from .crew import Crew, n_cores
-from .options import DataError, Options, Progress, counted
+from .options import DataConfig, DataError, Progress, counted
 
 FORMAT = 2  # of these files
 DEFAULT = Path("~/.cache/slackaug/images")
@@ -45,12 +45,12 @@ class Cached(NamedTuple):
     odd_size: tuple[int, int] | None  # height and width of an image that is not like the others; then nothing is whole
 
 
-def folder_for(place: Path | None, root: Path, height: int, width: int, options: Options) -> Path:
+def folder_for(root: Path, height: int, width: int, options: DataConfig) -> Path:
     """One for each folder of files and each way to store them. Other versions of Pillow may decode otherwise."""
     about = (FORMAT, PIL.__version__, os.path.realpath(root), height, width, options.size, options.margin)
     digest = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in root.resolve().name)[:40]
-    return (place or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
+    return Path(options.cache or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
 
 
 def fill(
@@ -58,18 +58,19 @@ def fill(
     root: Path,
     paths: Sequence[Path],
     shape: tuple[int, int],
-    options: Options,
+    options: DataConfig,
+    progress: Progress | None = None,
 ) -> Cached:
     """The cache in `folder` with all of these files in it, as far as they can be read."""
     refuse_links(folder)
     try:
         try:
             with locked(folder) as lock:
-                return Filling(folder, root, paths, shape, options, lock).run()
+                return Filling(folder, root, paths, shape, options, lock, progress).run()
         except OSError as error:
             if error.errno not in READ_ONLY or not (folder / "index.bin").is_file():  # there is no cache to be read
                 raise
-            return Filling(folder, root, paths, shape, options, None).run()
+            return Filling(folder, root, paths, shape, options, None, progress).run()
     except OSError as error:
         raise DataError(
             f"{folder}: the cache of decoded images cannot be written ({error.strerror or error}); what is done is "
@@ -105,15 +106,16 @@ class Filling:
         root: Path,
         paths: Sequence[Path],
         shape: tuple[int, int],
-        options: Options,
+        options: DataConfig,
         lock: int | None,
+        progress: Progress | None,
     ):
         self.lock = lock
         self.images, self.index = folder / "images.u8", folder / "index.bin"
         self.root, self.paths = os.fspath(root), [os.fspath(path) for path in paths]
         if self.root == ".":  # which paths do not begin with, but must, to be the same files from anywhere
             self.paths = [os.path.join(self.root, path) for path in self.paths]
-        self.progress: Progress = options.progress or silent
+        self.progress = progress or silent
         self.height, self.width = shape
         self.n_bytes = 3 * self.height * self.width
         self.n_processes = min(n_cores(), 1 + len(self.paths) // 2)

@@ -5,10 +5,10 @@ import numpy as np
 from .. import foreign
 from .arrays import from_arrays
 from .dataset import Dataset, rebuild
-from .options import DataError, Options
+from .options import DataConfig, DataError
 
 
-def custom(reference: str, options: Options) -> Dataset:
+def custom(reference: str, options: DataConfig) -> Dataset:
     """It returns a Dataset, or the arrays train_images, train_labels and perhaps test_images, test_labels."""
     result = foreign.call(reference, foreign.resolve(reference))
     if isinstance(result, Dataset):

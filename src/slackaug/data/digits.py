@@ -14,14 +14,14 @@ import torch
 from . import splits
 from .arrays import to_images
 from .dataset import Dataset, Kind, Split, build
-from .options import Options
+from .options import DataConfig
 
 # Pixels to move by: at 8, a rotation or a shift can only tear a digit apart. At 32 nothing is gained but the cost.
 SIZE = 16
 N_FEW = 200
 
 
-def digits(options: Options) -> Dataset:
+def digits(options: DataConfig) -> Dataset:
     """Ink is white on black; mirror images are other signs, so flips are off."""
     with resources.files("slackaug.data").joinpath("digits.npz").open("rb") as file:
         stored = np.load(file, allow_pickle=False)
@@ -32,7 +32,7 @@ def digits(options: Options) -> Dataset:
     return replace(dataset, kinds={Kind(*dataset.image_size, "L"): len(labels)})
 
 
-def few_digits(options: Options) -> Dataset:
+def few_digits(options: DataConfig) -> Dataset:
     """About 20 of each digit to learn from, and the same test set: few enough that augmentation matters."""
     base = digits(options)
     kept, _ = splits.train_on(base.train.labels, N_FEW)

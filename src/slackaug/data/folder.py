@@ -13,17 +13,16 @@ from .dataset import Dataset
 from .decode import SUFFIXES
 from .files import checked, from_files, part_of, real, refuse_outside, split_of
 from .listing import Item, Listing, label_of
-from .options import DataError, Options, counted, examples, listing, printable
+from .options import DataConfig, DataError, Progress, counted, examples, listing, printable
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
 # What slackaug writes, wherever it is told to: docs/reference/files.md. A folder of images has neither of these.
 LOCK = ".lock"  # in a run, a study, an evaluation and a cache
 BESIDE_LOCK = {"config.yaml", "study.yaml", "trials", "results.json", "images.u8"}  # unless it has not begun
-BEFORE_A_RUN = "preparation-trials.json"  # there is no lock yet
 
 
-def folder(location: str, options: Options) -> Dataset:
-    return from_files(list_folder(location), options)
+def folder(location: str, options: DataConfig, progress: Progress) -> Dataset:
+    return from_files(list_folder(location), options, progress)
 
 
 def list_folder(location: str) -> Listing:
@@ -225,8 +224,6 @@ def is_own(path: Path) -> bool:
     """A run, a study, an evaluation or a cache of slackaug, by its files; or a folder that holds such folders and no
     images, as runs/ does."""
     try:
-        if (path / BEFORE_A_RUN).is_file():
-            return True
         if (path / LOCK).is_file():
             shown = {name for name in os.listdir(path) if not is_litter(name)}
             return not shown or not shown.isdisjoint(BESIDE_LOCK)

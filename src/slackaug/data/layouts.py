@@ -19,7 +19,7 @@ from .dataset import Dataset, with_margin
 from .files import checked, from_files, refuse_outside
 from .folder import folders, is_image, items_in
 from .listing import Item, Listing, label_of, relative
-from .options import DataError, Options, counted, listing, percent
+from .options import DataConfig, DataError, Progress, counted, listing, percent
 
 SIZE = 224
 WITH_MARGIN = ("painting", "infograph", "real")  # Resize(256) + RandomCrop(224); the others Resize((224, 224))
@@ -31,12 +31,12 @@ CLASS_LIST = "imagenet100.txt"
 OFFICIAL = "@official"
 
 
-def imagenet100(location: str, options: Options) -> Dataset:
-    return stored(list_imagenet100(location), options, margin=True)
+def imagenet100(location: str, options: DataConfig, progress: Progress) -> Dataset:
+    return stored(list_imagenet100(location), options, progress, margin=True)
 
 
-def domainnet(location: str, options: Options) -> Dataset:
-    return stored(list_domainnet(location), options, margin=has_margin("domainnet", location))
+def domainnet(location: str, options: DataConfig, progress: Progress) -> Dataset:
+    return stored(list_domainnet(location), options, progress, margin=has_margin("domainnet", location))
 
 
 def has_margin(scheme: str, location: str) -> bool:
@@ -44,12 +44,12 @@ def has_margin(scheme: str, location: str) -> bool:
     return scheme == "imagenet100" or domain_of(location)[1] in WITH_MARGIN
 
 
-def stored(found: Listing, options: Options, *, margin: bool) -> Dataset:
+def stored(found: Listing, options: DataConfig, progress: Progress, *, margin: bool) -> Dataset:
     """As the paper prepares it, unless the user says a size."""
     if options.size is not None:
-        return from_files(found, options, IMAGENET)
+        return from_files(found, options, progress, IMAGENET)
     options = replace(options, size=SIZE, margin=margin)
-    dataset = from_files(found, options, IMAGENET)
+    dataset = from_files(found, options, progress, IMAGENET)
     return with_margin(dataset, options) if margin else dataset
 
 

@@ -17,7 +17,7 @@ from . import decode
 from .arrays import from_arrays
 from .dataset import Dataset, Kind
 from .files import one_size, part_of, split_of
-from .options import DataError, Options, listing
+from .options import DataConfig, DataError, listing
 from .pixels import Array
 
 Arguments = dict[str, Any]
@@ -38,7 +38,7 @@ TORCHVISION_PARTS: dict[str, dict[str, tuple[Arguments, ...]]] = {
 STATISTICS = {"CIFAR10": CIFAR, "CIFAR100": CIFAR}  # the usual ones, for both; all others are measured
 
 
-def torchvision(name: str, options: Options) -> Dataset:
+def torchvision(name: str, options: DataConfig) -> Dataset:
     """A class of torchvision.datasets; downloaded where its files are not in the root folder yet."""
     source = f"torchvision:{name}"
     module = foreign.extra("torchvision.datasets", "torchvision")
@@ -46,7 +46,7 @@ def torchvision(name: str, options: Options) -> Dataset:
     construct = getattr(module, name, None) if name in known else None
     if construct is None:
         raise DataError(unknown("data set of torchvision", name, known))
-    root = str((options.root or ROOT).expanduser() / "torchvision")
+    root = str(ROOT.expanduser() / "torchvision")
     parameters = inspect.signature(construct).parameters
     downloads = {"download": True} if "download" in parameters else {}
 
@@ -74,7 +74,7 @@ def torchvision_parts(parameters: Mapping[str, object]) -> dict[str, tuple[Argum
     return {"train": ({},)}
 
 
-def hf(name: str, options: Options) -> Dataset:
+def hf(name: str, options: DataConfig) -> Dataset:
     """A data set of the Hugging Face hub; LABEL picks one of several columns of labels."""
     source = f"hf:{name}"
     module = foreign.extra("datasets", "hf")
@@ -127,7 +127,7 @@ def from_stacks(source: str, stacks: Mapping[str, Stack], *rest: Any, **more: An
     return replace(dataset, kinds=sum((one.kinds for one in stacks.values()), Counter()))
 
 
-def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) -> Stack:
+def stack(source: str, examples: Iterable[tuple[Any, Any]], options: DataConfig) -> Stack:
     """Out of pairs of a PIL image and an integer."""
     images, labels = [], []
     kinds: Counter[Kind] = Counter()

@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ..foreign import ForeignError, is_reference
 from ..schema import unknown
 from . import layouts, packages, shapes
+from .cache import silent
 from .custom import custom
 from .dataset import Dataset, with_margin
 from .decode import NO_FILE
@@ -15,10 +17,10 @@ from .folder import folder, list_folder
 from .groups import with_groups
 from .listing import Listing
 from .npz import npz
-from .options import DataError, Options, Progress
+from .options import DataConfig, DataError, Progress
 from .table import list_table, table
 
-DATASETS: dict[str, Callable[[Options], Dataset]] = {
+DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {
     "digits": digits,
     "digits:few": few_digits,
     "shapes": shapes.colour,
@@ -28,49 +30,35 @@ DATASETS: dict[str, Callable[[Options], Dataset]] = {
 PACKAGES = {"torchvision": packages.torchvision, "hf": packages.hf}
 PUBLISHED = {"imagenet100": layouts.imagenet100, "domainnet": layouts.domainnet}
 LISTINGS = {"imagenet100": layouts.list_imagenet100, "domainnet": layouts.list_domainnet}
-FILES = {".npz": npz, ".csv": table}
+FILES = (".npz", ".csv")
 FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "imagenet100:ROOT", "domainnet:ROOT/DOMAIN",
          "module:callable"]  # fmt: skip
 
 
-def load(
-    source: str | os.PathLike[str],
-    *,
-    size: int | None = None,
-    margin: bool = False,
-    skip_bad: bool = False,
-    group_by: str | None = None,
-    root: str | Path | None = None,
-    cache: str | Path | None = None,
-    progress: Progress | None = None,
-) -> Dataset:
+def load(source: str | os.PathLike[str], *, progress: Progress = silent, **options: Any) -> Dataset:
     """Read a data set: a name in DATASETS, a folder, an npz or csv file, or one of the other FORMS.
 
-    `size` resizes every image to that square; with `margin`, the shorter side becomes 8/7 of it, and the centre square
-    is kept for training on random windows of the size. `skip_bad` leaves out unreadable files; `root` is where
-    torchvision's data sets are kept. Image files are decoded once, by all cores, into the folder `cache`; without it,
-    small sets are decoded in memory, and large ones into the user's cache. `progress` is told about that. `group_by` is
-    a column of a csv or a regular expression on paths: images of one group stay on one side of a split.
+    The options are the fields of `DataConfig`, such as size=32.
     """
-    source = os.fspath(source)
-    options = Options(
-        size=size,
-        margin=margin,
-        skip_bad=skip_bad,
-        group_by=group_by,
-        root=None if root is None else Path(root),
-        cache=None if cache is None else Path(cache),
-        progress=progress,
-    )
+    return read(DataConfig(source=os.fspath(source), **options), progress)
+
+
+def read(config: DataConfig, progress: Progress = silent) -> Dataset:
+    """The images that `config` names, read as it says; `progress` is told what long reading does.
+
+    With a margin, the shorter side becomes 8/7 of the size, and the centre square is kept for training on random
+    windows of the size. Image files are decoded once, by all cores, into a cache; small sets are decoded in memory.
+    """
+    source = config.source
     try:
-        dataset = find(source)(options)
+        dataset = read_source(source, config, progress)
     except ForeignError as error:
         raise DataError(str(error)) from error
     except OSError as error:
         raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
-    if group_by is not None and dataset.groups is None:
-        raise DataError(f"{source}: --group-by {group_by}: groups are for image files: a folder or a csv")
-    return with_margin(dataset, options) if margin else dataset
+    if config.group_by is not None and dataset.groups is None:
+        raise DataError(f"{source}: --group-by {config.group_by}: groups are for image files: a folder or a csv")
+    return with_margin(dataset, config) if config.margin else dataset
 
 
 def located(source: str) -> str:
@@ -103,30 +91,31 @@ def own_preparation(source: str) -> tuple[int, bool] | None:
     return (layouts.SIZE, layouts.has_margin(scheme, rest)) if scheme in PUBLISHED and rest else None
 
 
-def find(source: str) -> Callable[[Options], Dataset]:
-    """The loader of a source. An embedded name wins over a folder of that name: write ./digits for the folder."""
+def read_source(source: str, config: DataConfig, progress: Progress) -> Dataset:
+    """By its loader. An embedded name wins over a folder of that name: write ./digits for the folder."""
     if source in DATASETS:
-        return DATASETS[source]
+        return DATASETS[source](config)
     scheme, _, rest = source.partition(":")
-    schemes = PACKAGES | PUBLISHED
-    if scheme in schemes and rest:
-        return lambda options: schemes[scheme](rest, options)
+    if scheme in PACKAGES and rest:
+        return PACKAGES[scheme](rest, config)
+    if scheme in PUBLISHED and rest:
+        return PUBLISHED[scheme](rest, config, progress)
     path = Path(source)
-    reader = FILES.get(path.suffix.lower())
+    suffix = path.suffix.lower()
     if source and path.is_dir():
-        return lambda options: folder(source, options)
-    if path.is_file() and reader is not None:
-        return lambda options: reader(source, options)
-    if reader is not None and path.exists():
+        return folder(source, config, progress)
+    if suffix in FILES and path.is_file():
+        return npz(source, config) if suffix == ".npz" else table(source, config, progress)
+    if suffix in FILES and path.exists():
         raise DataError(f"{path}: {NO_FILE}")
     if source and path.exists():
         raise DataError(
             f"{path}: expected a folder, an npz file or a csv file, got a file that ends in {path.suffix!r}"
         )
-    if reader is not None or "/" in source:
+    if suffix in FILES or "/" in source:
         raise DataError(f"{path}: no such file or folder")
     if is_reference(source) and scheme not in {name.partition(":")[0] for name in DATASETS}:
-        return lambda options: custom(source, options)
+        return custom(source, config)
     raise DataError(
         unknown("data set", source, [*DATASETS, *FORMS]) + "; there is no file or folder of that name either"
     )

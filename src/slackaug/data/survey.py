@@ -16,9 +16,9 @@ from .crew import Crew, n_cores
 from .dataset import Dataset, Kind
 from .groups import Groups
 from .listing import Item, Listing, shown
-from .options import Options, printable
+from .options import DataConfig, Progress, printable
 from .rows import chunks
-from .sources import find_listing, load
+from .sources import find_listing, read
 from .worker import digest
 
 Size = tuple[int, int]  # height and width
@@ -72,22 +72,12 @@ class Seen(NamedTuple):
     group: str | None = None
 
 
-def survey(source: str, options: Options) -> Survey:
-    found = find_listing(source, options.group_by)
-    if found is not None:
-        return survey_files(found, options)
-    dataset = load(
-        source,
-        size=options.size,
-        margin=options.margin,
-        skip_bad=options.skip_bad,
-        group_by=options.group_by,
-        root=options.root,
-    )
-    return survey_dataset(dataset)
+def survey(options: DataConfig, progress: Progress = silent) -> Survey:
+    found = find_listing(options.source, options.group_by)
+    return survey_dataset(read(options)) if found is None else survey_files(found, options, progress)
 
 
-def survey_files(found: Listing, options: Options) -> Survey:
+def survey_files(found: Listing, options: DataConfig, progress: Progress) -> Survey:
     """By all cores."""
     sizes: Counter[Size] = Counter()
     modes: Counter[str] = Counter()
@@ -95,7 +85,7 @@ def survey_files(found: Listing, options: Options) -> Survey:
     misnamed, stacks, deep, levels = [], [], [], []
     seen: list[Seen] = []
     readable: list[Item] = []
-    for item, about in look_at(found, options):
+    for item, about in look_at(found, options, progress):
         name = shown(item.path, found.root)
         if "bad" in about:
             bad[name] = about["bad"]
@@ -135,11 +125,10 @@ def survey_files(found: Listing, options: Options) -> Survey:
     )
 
 
-def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, Any]]]:
+def look_at(found: Listing, options: DataConfig, progress: Progress) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Items and what there is to know about their files, in the order of the list."""
     items = {str(item.path): item for item in found.items}
     answers: dict[str, dict[str, Any]] = {}
-    progress = options.progress or silent
     about = {"file": None, "read_only": False, "root": "", "height": 1, "width": 1,
              "size": options.size, "margin": options.margin}  # fmt: skip
     with Crew(about, min(n_cores(), 1 + len(items) // 8)) as crew:

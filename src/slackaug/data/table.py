@@ -11,13 +11,13 @@ from pathlib import Path
 from .dataset import Dataset
 from .files import PARTS, checked, from_files, part_of, real, refuse_outside, split_of
 from .listing import Item, Listing, label_of
-from .options import DataError, Options, counted, listing
+from .options import DataConfig, DataError, Progress, counted, listing
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
-def table(location: str, options: Options) -> Dataset:
-    return from_files(list_table(location, options.group_by), options)
+def table(location: str, options: DataConfig, progress: Progress) -> Dataset:
+    return from_files(list_table(location, options.group_by), options, progress)
 
 
 def list_table(location: str, group_by: str | None = None) -> Listing:

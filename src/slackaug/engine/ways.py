@@ -14,7 +14,7 @@ from .gpu.fast import Fast, FastFit
 from .gpu.graphs import NotCaptured
 from .passes import Plain
 
-ENGINES = ("fast", "plain")  # of a search; a training is always tried in the fast way first
+ENGINES = ("compiled", "plain")  # of a search; a training is always tried in the fast way first
 log = logging.getLogger("slackaug")  # a warning is a line on stderr, unless a program decides otherwise
 
 

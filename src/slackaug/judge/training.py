@@ -27,9 +27,9 @@ from ..augment.policy import Policy
 from ..auto.learn import Diverged, timed
 from ..auto.stages import to_device
 from ..config import parse
-from ..config.presets import DataConfig
-from ..data import Dataset, Split
+from ..data import Dataset, Split, read
 from ..data.dataset import fingerprint
+from ..data.options import DataConfig
 from ..engine import ways
 from ..engine import weights as start
 from ..engine.fit import Fit, FitConfig, predict
@@ -120,7 +120,7 @@ class Trial:
 @lru_cache(maxsize=2)
 def load_once(data: DataConfig, reading: Reading) -> Dataset:
     """For all trials of a process."""
-    return data.read(reading)
+    return read(data, reading)
 
 
 def dataset(data: DataConfig, reading: Reading = SILENT) -> Dataset:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from ..augment.apply import get_space
 from ..augment.policy import MAX_COMPOSED, Policy
 from ..auto import calibrate, composing, confirm
-from ..config import parse, presets
+from ..config import parse
+from ..config.run import BLANK, RunConfig
 from ..files import read_note
 from ..runs import folders
 from ..runs.folders import RunError
@@ -41,7 +42,7 @@ class History(NamedTuple):
     """The course of a search."""
 
     run: Path
-    config: presets.RunConfig
+    config: RunConfig
     start: Policy  # the uniform policy that it began with
     steps: list[Step]  # as recorded, every few steps
     policies: list[Policy]  # at the end of each finished round
@@ -120,9 +121,9 @@ def read(run: Path | str) -> History:
     return History(run, config, start, steps, rounds, policy, *read_calibration(run), *read_confirmation(run))
 
 
-def read_config(path: Path) -> presets.RunConfig:
+def read_config(path: Path) -> RunConfig:
     try:
-        return parse.update(presets.BLANK, parse.read_yaml(path))
+        return parse.update(BLANK, parse.read_yaml(path))
     except parse.SettingError as error:
         raise RunError(f"{path}: is not the configuration of a run ({error})") from error
 
@@ -160,7 +161,7 @@ def text_in(note: dict[str, Any], name: str) -> str:
     return found[:LONGEST_REMARK] if isinstance(found, str) else ""
 
 
-def start_policy(config: presets.RunConfig, policies: list[Policy], n_composed: int | None) -> Policy:
+def start_policy(config: RunConfig, policies: list[Policy], n_composed: int | None) -> Policy:
     if policies:
         return Policy.uniform(policies[0].space, n_composed=len(policies[0].pi))
     space = get_space(config.space)
@@ -197,7 +198,7 @@ def without_other_trials(steps: list[Step], n_composed: int | None) -> list[Step
     return [step for step in steps if step.round or n_composed is None or step.n_composed in (None, n_composed)]
 
 
-def is_planned(step: Step, config: presets.RunConfig) -> bool:
+def is_planned(step: Step, config: RunConfig) -> bool:
     """Whether a search has such a step: an axis to the round 10^18 has no end."""
     search = config.search
     if step.round == 0:

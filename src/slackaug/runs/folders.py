@@ -28,17 +28,14 @@ POLICY = "policy.json"
 FINISHED = "finished.json"  # is written last
 STUDY = "study.yaml"  # of a study: all that decides it
 SEARCHES = "search.yaml"  # of a study: the settings that all of its searches share
-TRIALS = "preparation-trials.json"  # of --try-margin, until the run begins
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
-    "composing.json", "calibration.json", "confirmation.json", "preparation.json", TRIALS, "report.html",
+    "composing.json", "calibration.json", "confirmation.json", "report.html",
     "eval/results.json", "eval/results.csv", "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
 BEFORE_A_RUN = {
     ".lock",
-    TRIALS,
-    temporary_name(TRIALS),
     temporary_name("config.yaml"),
 }  # left by a process that dies before there is a run
 LOGS = ("search.log", "metrics.jsonl")

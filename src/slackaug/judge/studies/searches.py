@@ -15,7 +15,7 @@ from ...augment.stability import agreement_text
 from ...auto import calibrate, confirm
 from ...commands import search as api
 from ...config import layers
-from ...config.presets import DataConfig
+from ...data.options import DataConfig
 from ...exits import Stopped, signals
 from ...files import read_note
 from ...runs import folders
