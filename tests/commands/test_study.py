@@ -328,8 +328,8 @@ def test_nothing_searched(command, tiny_npz, tmp_path):
 
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = slackaug.study(
-        "digits", tmp_path / "study", data=tiny_npz, searches=1, evaluations=1, baselines=["uniform"], set=assignments(),
-        console=Console(quiet=True),
+        "digits", tmp_path / "study", data=tiny_npz, searches=1, evaluations=1, baselines=["uniform"],
+        set=assignments(), console=Console(quiet=True),
     )  # fmt: skip
     assert "with fewer than two no interval can be given" in found.verdict
     assert found.rows[-1].accuracy.half_width is None
