@@ -57,7 +57,7 @@ def test_a_good_set(pets, command):
         f"next: slackaug search {pets} -o runs/NAME",
     ):
         assert text in done.stdout
-    assert "to mend" not in done.stdout
+    assert "fix first" not in done.stdout
 
 
 def test_nothing_is_written(pets, tmp_path, monkeypatch, command):
@@ -99,10 +99,10 @@ def test_everything_that_is_wrong_is_said_at_once(pets, command):
     for text in (
         "cannot be read: train/cat/empty.png: empty",
         "cannot be read: train/dog/cut.png: ",
-        "to mend first: 2 files cannot be read: repair or remove them, or give --skip-bad",
-        "to mend first: classes in the test set that have no training images: emu",
-        "to mend first: classes with fewer than 2 training images that can be read: fox",
-        "to mend first: images of 2 sizes: give --size 8",
+        "fix first: 2 files cannot be read: repair or remove them, or give --skip-bad",
+        "fix first: classes in the test set that have no training images: emu",
+        "fix first: classes with fewer than 2 training images that can be read: fox",
+        "fix first: images of 2 sizes: give --size 8",
         "then: slackaug search",
         "--size 8 --skip-bad",
     ):
@@ -114,7 +114,7 @@ def test_links_to_folders_are_to_be_mended(pets, tmp_path, command):
     (pets / "train" / "cat" / "batch2").symlink_to(tmp_path / "store")
     done = command("check", str(pets), "--no-cost")
     assert done.returncode == 1
-    assert f"to mend first: links to folders are not followed: {pets}/train/cat/batch2; copy" in done.stdout
+    assert f"fix first: links to folders are not followed: {pets}/train/cat/batch2; copy" in done.stdout
     assert "not images by their names" not in done.stdout
 
 
@@ -257,7 +257,7 @@ def test_one_of_a_kind_is_said_in_the_singular(pets, command):
     (pets / "train" / "dog" / "notes.txt").write_text("")
     (pets / "test" / "dog" / "9.png").write_bytes((pets / "train" / "cat" / "3.png").read_bytes())
     said = command("check", pets, "--no-cost").stdout
-    assert "to mend first: 1 file cannot be read: repair or remove it, or give --skip-bad" in said
+    assert "fix first: 1 file cannot be read: repair or remove it, or give --skip-bad" in said
     assert re.findall(r"\b1 (?:\w+ )?\w+s are|\b1 (?:files|images|classes)\b", said) == []
 
 
@@ -449,7 +449,7 @@ def test_too_few_groups_to_hold_one_out_and_a_class_that_is_not_tested(patients)
             picture(patients / "rare" / f"p{patient}_{i}.png", 10 * patient + i)
     found = slackaug.check(patients, group_by=BY_PATIENT, cost=False)
     assert found.problems == []
-    assert "classes that are not tested, for too few groups have them: rare" in found.remarks
+    assert "classes that are not tested, because too few groups have them: rare" in found.remarks
 
 
 def test_a_class_without_images_is_said_before_any_split_by_groups(patients):
@@ -559,7 +559,7 @@ def test_what_a_search_refuses_is_to_be_mended(says, tmp_path, command):
         load(str(tmp_path), **options).halves(0)
     words = [["--" + name.replace("_", "-")] + [value] * (value is not True) for name, value in options.items()]
     done = command("check", tmp_path, "--no-cost", *(word for pair in words for word in pair))
-    assert (done.returncode, "to mend first: " in done.stdout) == (1, True), done.stdout + done.stderr
+    assert (done.returncode, "fix first: " in done.stdout) == (1, True), done.stdout + done.stderr
     assert "next: " not in done.stdout
     assert "will be held out" not in done.stdout or "hold one out" not in done.stdout
 
@@ -568,7 +568,7 @@ def test_what_a_search_refuses_is_to_be_mended(says, tmp_path, command):
 def test_bad_data_of_a_search_is_bad_data_here(says, tmp_path, command):
     """Where there is nothing to look at, in a search's words and with its exit code."""
     done = command("check", test_messages.BAD_DATA[says](tmp_path / "data"), "--no-cost")
-    assert done.returncode == (1 if "to mend first: " in done.stdout else 2)
+    assert done.returncode == (1 if "fix first: " in done.stdout else 2)
     assert says in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 

@@ -1,4 +1,4 @@
-"""`slackaug check`: what a data set is, what must be mended, what a search would do and cost. Writes nothing."""
+"""`slackaug check`: what a data set is, what to fix, what a search would do and cost. Writes nothing."""
 
 import shlex
 from dataclasses import replace
@@ -53,7 +53,7 @@ class Findings(NamedTuple):
         return 1 if self.problems else 0
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """The same as one JSON object."""
         found = self.survey
         return {
             "name": found.name,
@@ -94,7 +94,7 @@ def look(data: DataConfig, *, model: str | None, device: str, cost: bool, progre
     stand_in = stand_in_for(found, prepared)
     try:
         dataset = without_images(found)
-    except DataError as error:  # a search would be refused; mended, it costs about the same
+    except DataError as error:  # a search would be refused; when that is fixed, it costs about the same
         problems += [] if of_classes else [str(error)]
     else:
         said += [] if found.has_test else [f"no test set: a stratified {percent(HOLD_OUT)} will be held out"]
@@ -265,7 +265,7 @@ def lines(findings: Findings) -> list[str]:
                     f"{proposal.preparation}")  # fmt: skip
         text += [f"a search with preset {cost.preset} ({cost.model}) takes about {duration(cost.seconds)} here"
                  for cost in findings.costs]  # fmt: skip
-    text += [f"to mend first: {problem}" for problem in findings.problems]
+    text += [f"fix first: {problem}" for problem in findings.problems]
     if proposal is not None:
         text.append(f"then: {proposal.command}" if findings.problems else f"next: {proposal.command}")
     return text

@@ -80,7 +80,7 @@ def split_by_groups(stand_in: Dataset, found: Survey, dataset: Dataset) -> tuple
     counts = dataset.test.labels.bincount(minlength=len(found.classes)).tolist()
     untested = [name for name, n in zip(found.classes, counts, strict=True) if not n]
     if untested and not found.has_test:
-        said.append(f"classes that are not tested, for too few groups have them: {listing(untested)}")
+        said.append(f"classes that are not tested, because too few groups have them: {listing(untested)}")
     images = stand_in.train.subset(torch.arange(len(labels)) % len(stand_in.train.labels)).images
     divided = replace(stand_in, train=Split(images, labels), groups=dataset.groups)
     train, val = (len(half.labels) for half in divided.halves(0))

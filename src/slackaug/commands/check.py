@@ -25,9 +25,9 @@ def check(
     where: Machine,
     console: Console | None = None,
 ) -> Findings:
-    """Look at a data set: what is in it, what must be mended, what a search would do and cost. Writes nothing.
+    """Look at a data set: what is in it, what to fix, what a search would do and cost. Writes nothing.
 
-    Exits 1 where something must be mended before a search can start.
+    Exits 1 where you have to fix something before a search can start.
     """
     device, _ = machine(where.device, where.threads)
     progress = Reading(None if console is None else Console(stderr=True))

@@ -1,4 +1,4 @@
-"""What is installed here, and the line that mends what is broken."""
+"""What is installed here, and the line that fixes what is broken."""
 
 import importlib.metadata
 import os
@@ -19,7 +19,7 @@ TORCHVISION_OFFSET = 15
 class Finding(NamedTuple):
     what: str
     state: str
-    remedy: str = ""  # empty: nothing to mend
+    remedy: str = ""  # empty: nothing to fix
 
 
 def version(package: str) -> str | None:
@@ -37,12 +37,12 @@ class Findings(list[Finding]):
 
 @command
 def doctor(*, console: Console | None = None) -> Findings:
-    """Say what is installed, what is broken, and the line that mends it. Exits 1 where something is broken."""
+    """Say what is installed, what is broken, and the line that fixes it. Exits 1 where something is broken."""
     found = Findings(findings())
     for finding in found if console is not None else ():
         print(f"{finding.what:12} {finding.state}")
         if finding.remedy:
-            print(f"{'':12} to mend it: {finding.remedy}")
+            print(f"{'':12} to fix it: {finding.remedy}")
     return found
 
 

@@ -58,7 +58,7 @@ def evaluate(
 ) -> Results:
     """Train with policies and baselines under one protocol, and say whether a policy helps.
 
-    Given the same command again, it goes on where it was left.
+    Give the same command again, and it continues where it stopped.
     """
     console = console or Console(stderr=True)
     if seeds < 1:

@@ -126,7 +126,7 @@ def begin(folder: FilePath, chosen: Study) -> None:
 
 
 def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> int:
-    """What is about to be done, and what it will cost; the number of test images that are training images, too."""
+    """What is about to be done, and what it will cost, and how many test images are training images, too."""
     n_duplicates = queue.announce(work, dataset)
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
     searched = f"{chosen.n_search} searches with {chosen.search.model}, then " if chosen.n_search else ""
@@ -149,7 +149,7 @@ def announce(work: Work, dataset: Dataset, chosen: Study, *, is_new: bool) -> in
 
 
 def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
-    """What a search of its own would say first, but for what is said of the trainings."""
+    """What a search of its own would say first, but nothing about the trainings."""
     search = chosen.search
     is_own = chosen.recipe == search.preset  # else the recipe says which row of the paper it is
     found = [api.basis(search, dataset, by_name=is_own), *api.choices(search, dataset)]

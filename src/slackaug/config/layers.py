@@ -100,7 +100,7 @@ def known_weights(config: RunConfig) -> RunConfig:
 
 
 def with_distance(base: SearchConfig, layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Who changes the number of rounds alone wants more or fewer of them, and not a policy that goes further."""
+    """If only the number of rounds is changed, the policy goes no further: the budget of each round follows."""
     n_rounds, budget = base.n_rounds, base.kl_budget
     for given in map(of_search, layers):
         before, n_rounds = n_rounds, given.get("n_rounds", n_rounds)
@@ -112,7 +112,7 @@ def with_distance(base: SearchConfig, layers: Sequence[dict[str, Any]]) -> dict[
 
 
 def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
-    """Who gives a rate of the search does not want it to be found, unless the same file or command asks for that, too:
+    """If a rate of the search is given, it is not searched for, unless the same file or command asks for that, too:
     a run's file has both, and what is given after it counts."""
     given = of_search(changes)
     off: dict[str, Any] = {"calibrate": False} if "model_lr" in given else {}
@@ -121,7 +121,7 @@ def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_without_effect(chosen: RunConfig, assigned: dict[str, Any]) -> None:
-    """Of --set: who gives a budget and what it stands in place of expects both to count. Files are left alone, for that
+    """If --set gives a budget and what it replaces, both cannot count. Files are left alone, for that
     of a run has all fields; and so is model_lr with calibrate, for it is where the trials begin."""
     given = of_search(assigned)
     unused = [name for name in (*REPLACED_BY_A_BUDGET, "mu_divisor") if name in given]

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from ..data.options import DataConfig
 from ..machine import machine
+from .parse import several
 
 R = TypeVar("R")
 OTHER_NAMES = {"space": "ops", "n_search": "searches", "n_eval": "evaluations"}  # of fields, as options
@@ -65,13 +66,9 @@ def hints(of: Any) -> dict[str, Any]:
 
 
 def kinds(hint: Any) -> list[Any]:
-    """The types that a value may have, but None."""
+    """The types that the value of an option may have, but None."""
     bare = typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
-    return [kind for kind in typing.get_args(bare) or [bare] if kind is not type(None)] if is_union(bare) else [bare]
-
-
-def is_union(hint: Any) -> bool:
-    return isinstance(hint, type(int | str)) or typing.get_origin(hint) is typing.Union
+    return [kind for kind in several(bare) if kind is not type(None)]
 
 
 def takes_several(hint: Any) -> bool:
