@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 MARGIN = 8 / 7  # the side that is stored, of the size that the network sees
 MAX_LISTED = 20
@@ -48,10 +48,14 @@ class DataConfig:
         """The side of the squares in memory; None: as they come."""
         return round(MARGIN * self.size) if self.margin and self.size is not None else self.size
 
+    def given(self) -> dict[str, Any]:
+        """How images are read, as far as that is not the default: by name, as commands take it."""
+        named = {name: value for name, value in vars(self).items() if name not in ("source", "fingerprint")}
+        return {name: value for name, value in named.items() if value not in (None, False)}
+
     def options(self) -> list[list[str]]:
-        """What a command is given to read images like this: each option with its value, but for the cache."""
-        found = {name: value for name, value in vars(self).items() if name not in ("source", "cache", "fingerprint")}
-        words = [(f"--{name.replace('_', '-')}", value) for name, value in found.items() if value not in (None, False)]
+        """The same for the command line: each option with its value."""
+        words = [(f"--{name.replace('_', '-')}", value) for name, value in self.given().items()]
         return [[word] if value is True else [word, str(value)] for word, value in words]
 
 

@@ -75,8 +75,7 @@ def search(one: Search, report: Report) -> None:
         options["resume"] = True
     else:
         options |= {"config": one.config, "seed": one.seed, "estimate": not one.is_measured}
-        options |= {"size": one.data.size, "margin": one.data.margin, "skip_bad": one.data.skip_bad}
-        options |= {"group_by": one.data.group_by, "cache": one.data.cache}
+        options |= one.data.given()
     with one.log.open("a", encoding="utf-8") as log:
         try:
             api.search(one.data.source, one.folder, **options, console=Console(file=log, width=200))
@@ -93,7 +92,6 @@ def search_ensemble(one: Search) -> None:
     else:
         words += ["--config", str(one.config), "--seed", str(one.seed)]
         words += [word for option in one.data.options() for word in option]
-        words += ["--cache", one.data.cache] if one.data.cache else []
     words += ["--model", one.model] if one.model else []
     words += ["--threads", str(one.threads)] if one.threads else []
     with one.log.open("a", encoding="utf-8") as log, signals() as caught:
