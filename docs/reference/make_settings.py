@@ -61,8 +61,8 @@ all settings as they would be; a run's `config.yaml` has them as they were. What
   there is no budget. What has no effect beside a budget is refused.
 - **Rounds**: `search.kl_budget` is {presets.DISTANCE:g} / n_rounds², whether the preset or `search.n_rounds` says how
   many there are: more of them take the policy no further.
-- **Memory**: where images do not fit on the GPU, batches and then `search.n_composites` are halved, and the search says so;
-  not with `paper` or `--config`, nor where `--set` gives them.
+- **Memory**: where images do not fit on the GPU, batches and then `search.n_composites` are halved, and the
+  search says so; not with `paper` or `--config`, nor where `--set` gives them.
 - **Evaluations** depend on `evaluate`, `model`, `weights`, `space`, `exclude` and `flip` alone. With a policy of a run
   they begin as in that run. Settings of a search are refused.
 """
