@@ -155,12 +155,8 @@ def packed():
 
 
 IN_PYTHON = {
-    "exclude and set take lists of texts, such as ['Invert', 'Solarize']": lambda: slackaug.search(
-        "digits", "x", exclude="Invert"
-    ),
-    "policies, baselines and set take lists, such as ['uniform', 'trivialaugment-wide']": lambda: slackaug.evaluate(
-        "digits", baselines="uniform", out="x"
-    ),
+    "exclude takes a list, such as ['Invert']": lambda: slackaug.search("digits", "x", exclude="Invert"),
+    "baselines takes a list, such as ['uniform']": lambda: slackaug.evaluate("digits", baselines="uniform", out="x"),
     "module 'slackaug' has no attribute 'serach'": lambda: slackaug.serach,
     "module 'slackaug.data' has no attribute 'laod'": lambda: slackaug.data.laod,
     "a transformation needs a name, got ''": lambda: transforms.custom("", fog),
