@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import wraps
 
 import pytest
 from PIL import Image
@@ -12,7 +13,7 @@ from PIL import Image
 import slackaug
 from slackaug import Policy, cli
 from slackaug.augment.apply import SPACES
-from slackaug.commands import COMMANDS, process
+from slackaug.commands import COMMANDS, evaluate, process
 
 
 @pytest.fixture
@@ -28,11 +29,29 @@ def test_help_lists_the_commands_that_work(command):
     assert all(f" {name} " in out for name in COMMANDS)
 
 
-def test_version_does_not_wait_for_torch():
-    script = "import sys; from slackaug import cli; sys.argv[1:] = ['--version']; cli.app(standalone_mode=False); "
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [("--version", f"slackaug {slackaug.__version__}\n"), ("--help", "Learn an augmentation policy")],
+    [("--version", f"slackaug {slackaug.__version__}\n"), ("--help", "Learn an augmentation policy")],
+)
+def test_version_and_help_do_not_wait_for_torch(option, says):
+    script = f"import sys; from slackaug import cli; sys.argv[1:] = ['{option}']; cli.app(standalone_mode=False); "
     script += "assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, f"slackaug {slackaug.__version__}\n")
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout
+
+
+def test_names_are_separated_by_commas_or_repeated_and_files_are_repeated(command, monkeypatch):
+    given = {}
+    monkeypatch.setattr(evaluate, "evaluate", wraps(evaluate.evaluate)(lambda **options: given.update(options)))
+    words = ["x", "--baselines", "a, b", "--baselines", "c", "-p", "p,q", "--policy", "r", "--no-flip"]
+    assert command("evaluate", *words).returncode == 0
+    assert given.pop("console")
+    assert given == {
+        "data": "x", "baselines": ["a", "b", "c"], "policies": ["p,q", "r"], "flip": False, "seeds": 4,
+        "magnitudes": "own", "overwrite": False, "backend": "local",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
