@@ -38,8 +38,8 @@ def test_on_the_cpu_a_training_is_plain():
 
 
 def test_an_unknown_engine():
-    with pytest.raises(ValueError, match="unknown engine 'fats'; did you mean 'fast'"):
-        ways.make_engine("fats", CONFIG, net(), PHI, DATA, DATA, 4, rng.streams(0, "search"))
+    with pytest.raises(ValueError, match="unknown engine 'complied'; did you mean 'compiled'"):
+        ways.make_engine("complied", CONFIG, net(), PHI, DATA, DATA, 4, rng.streams(0, "search"))
 
 
 def test_a_model_that_draws_is_not_captured(caplog):
