@@ -313,7 +313,6 @@ def written(folder, *names):
     [
         ((".lock", "config.yaml", "checkpoints/000000.pt"), "run"),
         ((".lock",), "run"),  # of a process that has died at once
-        (("preparation-trials.json",), "run"),
         ((".lock", "study.yaml", "searches/0/config.yaml", "eval/results.json"), "study"),
         (("eval/.lock", "eval/results.json", "eval/results.csv"), "run"),
         (("eval/.lock", "eval/trials/none-0.json"), "run"),
