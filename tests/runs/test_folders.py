@@ -535,8 +535,6 @@ def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, 
     stale = [
         out / "policies" / "round_07.json",
         out / "calibration.json",
-        out / "preparation.json",
-        out / "preparation-trials.json",
         out / "report.html",
         out / "eval" / "results.csv",
         out / ".env.json.tmp",
