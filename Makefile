@@ -46,7 +46,7 @@ test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install
 screenshot: chromium .venv/browser  ## docs/report.png, of the run that `make demo` has left
 	.venv/bin/python docs/screenshot.py runs/demo/report.html docs/report.png "$(CHROMIUM)"
 
-settings: .venv/installed  ## docs/reference/settings.md, from the comments beside the fields and from the presets
+settings: .venv/installed  ## docs/reference/settings.md and commands.md, from the fields, the functions and the presets
 	.venv/bin/python docs/reference/make_settings.py
 
 chromium:

@@ -32,13 +32,13 @@ import sys, time
 from pathlib import Path
 import numpy as np
 from slackaug.data import decode
-from slackaug.data.options import Options
+from slackaug.data.options import DataConfig
 folder, is_kept, side, number, n = Path(sys.argv[1]), *map(int, sys.argv[2:])
 paths = sorted(folder.rglob("*.jpg"))[number::n]
 places = np.empty((len(paths) if is_kept else 1, 3, side, side), np.uint8)
 start = time.perf_counter(), time.process_time()
 for i, path in enumerate(paths):
-    pixels = decode.read(path, Options())
+    pixels = decode.read(path, DataConfig())
     if is_kept:
         places[i] = pixels.transpose(2, 0, 1)
 print(time.perf_counter() - start[0], time.process_time() - start[1])
@@ -133,7 +133,7 @@ def ratios(alone: Times, cached: Times) -> dict[str, list[float]]:
 def measure(root: Path, n: int, repeats: int) -> dict[str, object]:
     from slackaug.data import cache as caches
     from slackaug.data import load
-    from slackaug.data.options import Options
+    from slackaug.data.options import DataConfig
     from slackaug.data.pool import n_cores
 
     folder, cores = root / "set", n_cores()
@@ -145,7 +145,7 @@ def measure(root: Path, n: int, repeats: int) -> dict[str, object]:
         kept.append(decode_alone(folder, cores, is_kept=True))
         shutil.rmtree(root / "cache", ignore_errors=True)
         start = time.perf_counter(), cpu()
-        found = caches.fill(root / "cache", folder, paths, (SIDE, SIDE), Options())
+        found = caches.fill(root / "cache", folder, paths, (SIDE, SIDE), DataConfig())
         cached.append((time.perf_counter() - start[0], cpu() - start[1]))
         assert len(found.rows) == n
     with Peak() as peak:

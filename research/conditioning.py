@@ -18,7 +18,7 @@ from slackaug.augment.policy import Policy
 from slackaug.data import Split
 from slackaug.engine.passes import Plain
 from slackaug.methods import slack
-from slackaug.methods.slack import SearchConfig
+from slackaug.methods.slack_config import SearchConfig
 
 CONFIG = SearchConfig(n_rounds=1, n_retrain=2, n_unrolled=2, n_composites=4, batch=64, model_lr=0.05)
 PHI = Policy.uniform("cifar")

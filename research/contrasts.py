@@ -32,7 +32,7 @@ from slackaug.augment.policy import MU_MAX, MU_MIN, Policy, magnitude_mask
 from slackaug.augment.policy_file import MAX_COMPOSED
 from slackaug.auto import composing
 from slackaug.auto.stages import Learner
-from slackaug.config import presets
+from slackaug.config import paper, presets
 from slackaug.data import Dataset, load
 from slackaug.engine import ways
 from slackaug.engine.fit import FitConfig, predict
@@ -164,7 +164,7 @@ def gradients(
 def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Policy, dict[str, Any]]:
     """The policy, and what each round has seen and done."""
     start = time.perf_counter()
-    config = replace(presets.rounds_alone(presets.preset(arguments.preset, data, arguments.model)), seed=seed)
+    config = replace(paper.rounds_alone(presets.preset(arguments.preset, data, arguments.model)), seed=seed)
     config = replace(config, n_composed=arguments.composed)
     learner, usual = Learner(config, data, arguments.device), config.pretrain
     if not arguments.whole:

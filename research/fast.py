@@ -18,17 +18,17 @@ CLOCK_TICKS = float(Path("/proc/self/stat").read_text().split()[21])  # from the
 START = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + CLOCK_TICKS / os.sysconf("SC_CLK_TCK")
 
 import torch  # noqa: E402
+from slackaug.engine.gpu.fast import Fast, FastFit  # noqa: E402
 
 from slackaug import models, rng  # noqa: E402
 from slackaug.augment.apply import Composites, Parameters  # noqa: E402
 from slackaug.augment.policy import Policy  # noqa: E402
 from slackaug.data import Split  # noqa: E402
 from slackaug.engine.fit import Fit, FitConfig  # noqa: E402
-from slackaug.engine.gpu.fast import Fast, FastFit  # noqa: E402
 from slackaug.engine.gpu.graphs import N_AHEAD  # noqa: E402
 from slackaug.engine.passes import Plain  # noqa: E402
 from slackaug.methods import slack  # noqa: E402
-from slackaug.methods.slack import SearchConfig  # noqa: E402
+from slackaug.methods.slack_config import SearchConfig
 
 BATCH = 128
 PIXELS = 50_000 * 32 * 32  # of all images on the device

@@ -25,8 +25,8 @@ import torch
 from slackaug import Policy
 from slackaug.auto import learn
 from slackaug.auto.stages import Learner
-from slackaug.config import presets
-from slackaug.config.presets import RunConfig
+from slackaug.config import paper, presets
+from slackaug.config.run import RunConfig
 from slackaug.data import load
 from slackaug.judge.intervals import Interval, interval
 from slackaug.runs import provenance
@@ -60,7 +60,7 @@ def search(source: str, seed: int, change: Callable[[RunConfig], RunConfig] = la
     """One search; the policy and its entropy after every round."""
     torch.set_num_threads(1)
     data = load(source)
-    config = change(replace(presets.rounds_alone(presets.quick(data)), seed=seed))
+    config = change(replace(paper.rounds_alone(presets.quick(data)), seed=seed))
     learner = Learner(config, data)
     start = time.perf_counter()
     rounds, anchor = [], learner.phi

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from slackaug.engine.gpu.fast import Fast
 from torch import Tensor
 from torch.func import functional_call, jvp
 from torch.nn.functional import cross_entropy
@@ -34,13 +35,13 @@ from slackaug.augment.policy import Policy
 from slackaug.augment.stability import stability
 from slackaug.auto.calibrate import Calibration, Trial
 from slackaug.auto.stages import Learner
-from slackaug.config import presets
-from slackaug.config.presets import RunConfig
+from slackaug.config import paper, presets
+from slackaug.config.run import RunConfig
 from slackaug.data import Batches, load
 from slackaug.engine import hypergrad, ways
-from slackaug.engine.gpu.fast import Fast
+from slackaug.engine.state import Report, State
 from slackaug.methods import budget, slack
-from slackaug.methods.slack import Report, SearchConfig, State
+from slackaug.methods.slack_config import SearchConfig
 
 N_REWARDED = 1024  # images: as many as 8 shared composites see
 
@@ -223,7 +224,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     data = load(arguments.data)
-    base = presets.rounds_alone(presets.preset(arguments.preset, data, arguments.model))
+    base = paper.rounds_alone(presets.preset(arguments.preset, data, arguments.model))
     start_search = as_the_paper(base)
     arguments.out.mkdir(parents=True, exist_ok=True)
     for seed in arguments.seeds:

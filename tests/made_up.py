@@ -13,11 +13,12 @@ from PIL import Image
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import stability
 from slackaug.config import parse
-from slackaug.config.presets import DataConfig, RunConfig
+from slackaug.config.run import RunConfig
+from slackaug.data.options import DataConfig
 from slackaug.judge import results
 from slackaug.judge.intervals import verdict
 from slackaug.judge.studies.plan import Study
-from slackaug.methods.slack import SearchConfig
+from slackaug.methods.slack_config import SearchConfig
 from slackaug.runs import provenance
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "قطة سوداء", "{{ 7 * 7 }} & co")

@@ -255,7 +255,7 @@ def test_train_and_test_with_different_classes(tmp_path, search, command):
     assert "classes in the test set that have no training images: emu" in done.stderr
     done = command("check", tmp_path / "set", "--no-cost")
     assert done.returncode == 1
-    assert "to mend first: classes in the test set that have no training images: emu" in done.stdout
+    assert "fix first: classes in the test set that have no training images: emu" in done.stdout
 
 
 def hash_of(part, k, i):

@@ -24,10 +24,11 @@ from fuzz import Target
 from slackaug.augment.formats import published
 from slackaug.augment.policy import Policy
 from slackaug.commands import evaluate
-from slackaug.config import parse, presets
+from slackaug.config import parse
 from slackaug.config.parse import SettingError
+from slackaug.config.run import RunConfig
 from slackaug.data import DataError, decode, load
-from slackaug.data.options import Options
+from slackaug.data.options import DataConfig
 from slackaug.engine import fit
 from slackaug.judge import results, training
 from slackaug.report import history, outcome
@@ -79,7 +80,7 @@ def configurations(place):
     ]
     words = [b"&a ", b"*a ", b"<<: ", b"!!python/object/apply:os.system ", b"!!binary ", b"!!set ", b".inf", b".nan",
              b"1:30", b"0x1F", b"0o7", b"2001-01-01", b"? ", b"- ", b"| ", b"> ", b"---", b"%YAML", b"#"]  # fmt: skip
-    blank = presets.RunConfig(preset="", model="small", space="cifar")
+    blank = RunConfig(preset="", model="small", space="cifar")
 
     def read_config(path):
         return parse.update(blank, parse.read_yaml(path))
@@ -120,7 +121,7 @@ def studies(place):
 def protocols(place):
     """The results of an earlier evaluation, which another protocol may not mix with."""
     protocol = training.Protocol(
-        data=presets.DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=fit.FitConfig()
+        data=DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=fit.FitConfig()
     )
     begin = partial(evaluate.begin, place, protocol, overwrite=False)
     seed = json.dumps({"protocol": parse.to_dict(protocol), "policies": []})
@@ -182,7 +183,7 @@ def images(place):
             seeds.append(buffer.getvalue())
     words = [b"IHDR", b"IDAT", b"iCCP", b"tRNS", b"acTL", b"Exif\0\0", b"II*\0", b"MM\0*", b"\xff\xd8", b"\xff\xda",
              b"\x7f\xff\xff\xff", b"RIFF", b"VP8X"]  # fmt: skip
-    read_image = stored(place / "x.png", lambda path: decode.read(path, Options(size=8)))
+    read_image = stored(place / "x.png", lambda path: decode.read(path, DataConfig(size=8)))
     return Target(read_image, (DataError,), seeds, words, seconds=IMAGE_SECONDS)
 
 

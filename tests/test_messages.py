@@ -19,7 +19,7 @@ from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import get_space
 from slackaug.data import Split, cache, packages, samples
 from slackaug.data.dataset import rebuild
-from slackaug.data.options import Options
+from slackaug.data.options import DataConfig
 from slackaug.runs.checkpoints import from_bytes
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -147,12 +147,8 @@ def packed():
 
 
 IN_PYTHON = {
-    "exclude and set take lists of texts, such as ['Invert', 'Solarize']": lambda: slackaug.search(
-        "digits", "x", exclude="Invert"
-    ),
-    "policies, baselines and set take lists, such as ['uniform', 'trivialaugment-wide']": lambda: slackaug.evaluate(
-        "digits", baselines="uniform", out="x"
-    ),
+    "exclude takes a list, such as ['Invert']": lambda: slackaug.search("digits", "x", exclude="Invert"),
+    "baselines takes a list, such as ['uniform']": lambda: slackaug.evaluate("digits", baselines="uniform", out="x"),
     "module 'slackaug' has no attribute 'serach'": lambda: slackaug.serach,
     "module 'slackaug.data' has no attribute 'laod'": lambda: slackaug.data.laod,
     "a transformation needs a name, got ''": lambda: transforms.custom("", fog),
@@ -160,7 +156,7 @@ IN_PYTHON = {
     "expected images (B, 3, H, W) uint8, got (2, 3, 4, 4) torch.float32": lambda: rebuild(
         replace(DIGITS, train=Split(torch.zeros(2, 3, 4, 4), torch.zeros(2, dtype=torch.int64)))
     ),
-    "example 0: expected an image, got str": lambda: packages.stack("hf:x", [("text", 0)], Options()),
+    "example 0: expected an image, got str": lambda: packages.stack("hf:x", [("text", 0)], DataConfig()),
     "unpacks to more than it is": lambda: from_bytes(packed()),
     "expected transformations, such as custom('Fog', fog), got": lambda: get_space("cifar").add(fog),
     "expected an image with pixels, got": lambda: slackaug.SlackAugment(Policy.uniform("cifar"))(
@@ -189,7 +185,7 @@ def test_samples_of_images_that_are_not_alike(tmp_path):
         pictures(tmp_path, names=[name], size=(size, size))
     found = {name: [samples.File(tmp_path / name / "0.png", tmp_path)] for name in ("cat", "dog")}
     with pytest.raises(slackaug.data.DataError, match="data: images of several sizes"):
-        samples.of_files("data", found, Options(), skip_bad=False)
+        samples.of_files("data", found, DataConfig(), skip_bad=False)
 
 
 def test_files_that_change_while_they_are_read(tmp_path, monkeypatch):

@@ -1,8 +1,8 @@
-"""The page of all settings, docs/reference/settings.md: `make settings`, or
+"""The pages of all settings and all commands, docs/reference/settings.md and commands.md: `make settings`, or
 
     python docs/reference/make_settings.py
 
-What a setting means is the comment beside its field; what a preset gives is what its function in `recipes` returns for
+Each field says what it means; what a preset gives is what its function in `recipes` returns for
 data of many kinds.
 """
 
@@ -21,13 +21,17 @@ from typing import Any
 
 import torch
 
+import slackaug
+from slackaug import cli
 from slackaug.augment.prepare import SMALL_IMAGE
-from slackaug.config import presets
+from slackaug.commands import COMMANDS
+from slackaug.config import paper, presets
+from slackaug.config.options import OTHER_NAMES
 from slackaug.config.parse import kind_name
-from slackaug.config.presets import RunConfig
-from slackaug.data import Dataset, Split
+from slackaug.config.run import RunConfig
+from slackaug.data import DataConfig, Dataset, Split
 
-PAGE = Path(__file__).parent / "settings.md"
+FOLDER = Path(__file__).parent
 PRESETS = ("quick", "standard", "fast", "paper")
 FROM_THE_DATA = "from the data: "
 NAMES = (
@@ -35,13 +39,13 @@ NAMES = (
     "torchvision:CIFAR10",
     "torchvision:CIFAR100",
     "imagenet100:x",
-    *(f"domainnet:x/{d}" for d in presets.DOMAINNET),
+    *(f"domainnet:x/{d}" for d in paper.DOMAINNET),
 )
 SIZES = (SMALL_IMAGE, SMALL_IMAGE + 1)
 LEAST_IMAGES, MOST_IMAGES = 4, 1_000_000
 N_IMAGES = [*(round(LEAST_IMAGES * 1.2**i) for i in range(68)), MOST_IMAGES]  # the 68th is just below
 
-TOP = f"""<!-- Written by docs/reference/make_settings.py from the comments beside the fields: make settings. -->
+TOP = f"""<!-- Written by docs/reference/make_settings.py from the fields and the presets: make settings. -->
 # Settings
 
 `--set search.n_rounds=5` changes one setting of a search, an evaluation or a study (in Python
@@ -57,8 +61,8 @@ all settings as they would be; a run's `config.yaml` has them as they were. What
   there is no budget. What has no effect beside a budget is refused.
 - **Rounds**: `search.kl_budget` is {presets.DISTANCE:g} / n_rounds², whether the preset or `search.n_rounds` says how
   many there are: more of them take the policy no further.
-- **Memory**: where images do not fit on the GPU, batches and then `search.n_composites` are halved, which is said; not
-  with `paper` or `--config`, nor where `--set` gives them.
+- **Memory**: where images do not fit on the GPU, batches and then `search.n_composites` are halved, and the
+  search says so; not with `paper` or `--config`, nor where `--set` gives them.
 - **Evaluations** depend on `evaluate`, `model`, `weights`, `space`, `exclude` and `flip` alone. With a policy of a run
   they begin as in that run. Settings of a search are refused.
 """
@@ -72,24 +76,26 @@ def stand_in(name: str, size: int, n_images: int) -> Dataset:
     return Dataset(name=name, train=split, test=split, class_names=("a", "b"), mean=grey, std=grey, fingerprint="")
 
 
+def meanings(record: type) -> dict[str, str]:
+    """What each field of a dataclass is: its annotation, or the comment beside it."""
+    hints = typing.get_type_hints(record, include_extras=True)
+    found = {field.name: getattr(hints[field.name], "__metadata__", ("",))[0] for field in fields(record)}
+    if not any(found.values()):
+        found = comments(record)
+    missing = [name for name, meaning in found.items() if not meaning]
+    if missing:
+        raise ValueError(f"{record.__name__}: nothing says what it is: {', '.join(missing)}")
+    return found
+
+
 def comments(record: type) -> dict[str, str]:
-    """What stands beside each field of a dataclass."""
     source = inspect.getsource(record)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     by_line = {token.start[0]: token.string.strip("# ") for token in tokens if token.type == tokenize.COMMENT}
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.ClassDef)
-    found = {
-        node.target.id: by_line.get(node.end_lineno or 0, "")
-        for node in definition.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
-    missing = [name for name, comment in found.items() if not comment]
-    if missing:
-        raise ValueError(
-            f"{record.__name__}: no comment says, on the line of the field, what it is: {', '.join(missing)}"
-        )
-    return found
+    nodes = [node for node in definition.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
+    return {node.target.id: by_line.get(node.end_lineno or 0, "") for node in nodes}
 
 
 def sentence(comment: str) -> str:
@@ -99,7 +105,7 @@ def sentence(comment: str) -> str:
 
 
 def written(value: Any) -> str:
-    """As in YAML and in --set."""
+    """A value as it stands in YAML and in --set."""
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
@@ -114,32 +120,77 @@ def cell(values: Sequence[Any]) -> str:
     return f"{FROM_THE_DATA}{', '.join(texts[:-1])} or {texts[-1]}"
 
 
-def table(configs: dict[str, list[Any]], where: str = "") -> str:
-    """Of the fields of one record, given as each preset has it; a single column where all presets agree."""
-    record = type(configs[PRESETS[0]][0])
-    kinds, meanings = typing.get_type_hints(record), comments(record)
-    names = [field.name for field in fields(record) if not is_dataclass(kinds[field.name])]
-    cells = {name: [cell([getattr(c, name) for c in configs[preset]]) for preset in PRESETS] for name in names}
-    columns = PRESETS if any(len({*row}) > 1 for row in cells.values()) else ("every preset",)
-    lines = [("setting", "type", "meaning", *columns), ["---"] * (3 + len(columns))]
-    lines += [
-        (f"`{where}{name}`", kind_name(kinds[name]), sentence(meanings[name]), *cells[name][: len(columns)])
-        for name in names
-    ]
+def as_table(*lines: Sequence[str]) -> str:
+    lines = (lines[0], ["---"] * len(lines[0]), *lines[1:])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def page() -> str:
+def table(configs: dict[str, list[Any]], where: str = "") -> str:
+    """Of the fields of one record, given as each preset has it; a single column where all presets agree."""
+    record = type(configs[PRESETS[0]][0])
+    kinds, meaning = typing.get_type_hints(record), meanings(record)
+    names = [field.name for field in fields(record) if not is_dataclass(kinds[field.name])]
+    cells = {name: [cell([getattr(c, name) for c in configs[preset]]) for preset in PRESETS] for name in names}
+    columns = PRESETS if any(len({*row}) > 1 for row in cells.values()) else ("every preset",)
+    rows = [
+        (f"`{where}{name}`", kind_name(kinds[name]), sentence(meaning[name]) + option_of(record, name), *cells[name])
+        for name in names
+    ]
+    return as_table(("setting", "type", "meaning", *columns), *(row[: 3 + len(columns)] for row in rows))
+
+
+def option_of(record: type, name: str) -> str:
+    """Which option of a search sets it, if one does."""
+    option = OTHER_NAMES.get(name, name)
+    is_option = record in (RunConfig, DataConfig) and option in inspect.signature(slackaug.search).parameters
+    return f" Option `--{option.replace('_', '-')}`." if is_option else ""
+
+
+def settings_page() -> str:
     """All of docs/reference/settings.md."""
     data = [stand_in(*kind) for kind in product(NAMES, SIZES, N_IMAGES)]
     configs = {preset: [presets.preset(preset, one) for one in data] for preset in PRESETS}
     parts = [TOP, "## The run\n" + table(configs)]
-    for name, comment in comments(RunConfig).items():
+    for name, meaning in meanings(RunConfig).items():
         records = {preset: [getattr(config, name) for config in found] for preset, found in configs.items()}
         if is_dataclass(records[PRESETS[0]][0]):
-            parts.append(f"## {name}\n{sentence(comment)}\n\n{table(records, f'{name}.')}")
+            parts.append(f"## {name}\n{sentence(meaning)}\n\n{table(records, f'{name}.')}")
     return "\n".join(parts)
 
 
+COMMANDS_TOP = """<!-- Written by docs/reference/make_settings.py from slackaug.commands: make settings. -->
+# Commands
+
+Each command is a function of Python, too, with the same names: `slackaug search pets -o runs/pets --size 32` is
+`slackaug.search("pets", "runs/pets", size=32)`. Those of `report` and `export` are in `slackaug.commands.report` and
+`slackaug.commands.export`. `--debug` before or after a command shows the traceback of an error.
+"""
+
+
+def spelled(one: Any) -> str:
+    """An option or an argument, as on the command line."""
+    words = (*one.opts, *one.secondary_opts)
+    return ", ".join(f"`{word if word.startswith('-') else word.upper()}`" for word in words)
+
+
+def default_text(one: Any) -> str:
+    return "required" if one.required else "" if one.default in (None, False) else written(one.default)
+
+
+def commands_page() -> str:
+    """All of docs/reference/commands.md."""
+    parts = [COMMANDS_TOP]
+    for name in COMMANDS:
+        command = cli.load(name)
+        shown = [one for one in command.params if one.name != "help"]
+        rows = [(spelled(one), f"`{one.name}`", default_text(one), one.help) for one in shown]
+        found = as_table(("command line", "Python", "default", "meaning"), *rows)
+        parts.append(f"## {name}\n{command.help}\n\n{found}")
+    return "\n".join(parts)
+
+
+PAGES = {"settings.md": settings_page, "commands.md": commands_page}
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")

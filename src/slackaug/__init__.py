@@ -8,25 +8,28 @@ if TYPE_CHECKING:
     from .augment.formats.published import load
     from .augment.module import SlackAugment
     from .augment.policy import Policy
-    from .auto.check import check
-    from .commands.evaluate import evaluate
-    from .commands.search import search
-    from .commands.study import study
+    from .commands.check import check as check
+    from .commands.demo import demo as demo
+    from .commands.doctor import doctor as doctor
+    from .commands.evaluate import evaluate as evaluate
+    from .commands.figure import figure as figure
+    from .commands.preview import preview as preview
+    from .commands.search import search as search
+    from .commands.show import show as show
+    from .commands.study import study as study
     from .schema import PolicyError
 
-__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "check", "evaluate", "load", "search", "study"]
-
+# Those of commands/ whose name is not that of a folder, too.
+_COMMANDS = ["check", "demo", "doctor", "evaluate", "figure", "preview", "search", "show", "study"]
 # Imported at first use, so that `slackaug --help` need not wait for torch.
 _WHERE = {
     "Policy": "augment.policy",
     "PolicyError": "schema",
     "SlackAugment": "augment.module",
-    "check": "auto.check",
-    "evaluate": "commands.evaluate",
     "load": "augment.formats.published",
-    "search": "commands.search",
-    "study": "commands.study",
+    **{name: f"commands.{name}" for name in _COMMANDS},
 }
+__all__ = ["Policy", "PolicyError", "SlackAugment", "__version__", "load", *_COMMANDS]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ from slackaug.auto import costs as costing
 from slackaug.config import presets
 from slackaug.data import DataError, files, load, packages
 from slackaug.data import survey as surveys
-from slackaug.data.options import Options
+from slackaug.data.options import DataConfig
 
 
 def picture(path: Path, seed: int, width: int = 10, height: int = 8, mode: str = "RGB") -> None:
@@ -57,7 +57,7 @@ def test_a_good_set(pets, command):
         f"next: slackaug search {pets} -o runs/NAME",
     ):
         assert text in done.stdout
-    assert "to mend" not in done.stdout
+    assert "fix first" not in done.stdout
 
 
 def test_nothing_is_written(pets, tmp_path, monkeypatch, command):
@@ -99,10 +99,10 @@ def test_everything_that_is_wrong_is_said_at_once(pets, command):
     for text in (
         "cannot be read: train/cat/empty.png: empty",
         "cannot be read: train/dog/cut.png: ",
-        "to mend first: 2 files cannot be read: repair or remove them, or give --skip-bad",
-        "to mend first: classes in the test set that have no training images: emu",
-        "to mend first: classes with fewer than 2 training images that can be read: fox",
-        "to mend first: images of 2 sizes: give --size 8",
+        "fix first: 2 files cannot be read: repair or remove them, or give --skip-bad",
+        "fix first: classes in the test set that have no training images: emu",
+        "fix first: classes with fewer than 2 training images that can be read: fox",
+        "fix first: images of 2 sizes: give --size 8",
         "then: slackaug search",
         "--size 8 --skip-bad",
     ):
@@ -114,7 +114,7 @@ def test_links_to_folders_are_to_be_mended(pets, tmp_path, command):
     (pets / "train" / "cat" / "batch2").symlink_to(tmp_path / "store")
     done = command("check", str(pets), "--no-cost")
     assert done.returncode == 1
-    assert f"to mend first: links to folders are not followed: {pets}/train/cat/batch2; copy" in done.stdout
+    assert f"fix first: links to folders are not followed: {pets}/train/cat/batch2; copy" in done.stdout
     assert "not images by their names" not in done.stdout
 
 
@@ -124,7 +124,7 @@ def test_copies_conflicts_and_mirror_images(pets):
     Image.open(pets / "train" / "cat" / "5.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(
         pets / "train" / "dog" / "mirror.png"
     )
-    found = check.check(pets, cost=False).as_dict()
+    found = slackaug.check(pets, cost=False).as_dict()
     assert found["duplicates_across_splits"] == ["test/cat/copy.png = train/cat/3.png"]
     assert found["same_image_different_labels"] == ["train/cat/4.png (cat) = train/dog/same pixels.bmp (dog)"]
     assert len(found["mirror_images_with_other_labels"]) == 2  # each mirrors the other
@@ -137,7 +137,7 @@ def test_copies_among_training_images(tmp_path):
         for i in range(4):
             picture(tmp_path / name / f"{i}.png", 10 * k + i)
     (tmp_path / "a" / "copy.png").write_bytes((tmp_path / "a" / "3.png").read_bytes())
-    found = check.check(tmp_path, cost=False).as_dict()
+    found = slackaug.check(tmp_path, cost=False).as_dict()
     assert found["duplicates_in_training"] == ["a/copy.png = a/3.png"]
     assert any("1 training image is an exact copy of another, and a split may" in remark for remark in found["remarks"])
 
@@ -149,29 +149,29 @@ def test_published_sets_have_their_own_size(source, size, tmp_path):
             for part in ("train", "val", "clipart"):
                 picture(tmp_path / part / name / f"{part}{i}.jpg", 10 * k + i, width=30 + i)
     source = source.format(tmp_path)
-    found = check.check(source, cost=False)
+    found = slackaug.check(source, cost=False)
     assert found.problems == []
     assert found.proposal.command == f"slackaug search {source} -o runs/NAME"
     assert size in found.proposal.preparation
     assert found.proposal.space == "domainnet"
-    assert check.check(source, size=16, cost=False).proposal.command.endswith("--size 16")
+    assert slackaug.check(source, size=16, cost=False).proposal.command.endswith("--size 16")
 
 
 def test_what_is_said_of_a_margin_can_be_given_to_a_search(tmp_path, command, quick_search):
-    """The command has no size where the source has one of its own, and --try-margin needs one."""
+    """The command has no size where the source has one of its own, and --margin needs one."""
     for k, name in enumerate(("a", "b")):
         for i in range(5):
             picture(tmp_path / "clipart" / name / f"{i}.jpg", 10 * k + i, width=300, height=100)
     source = f"domainnet:{tmp_path}/clipart"
-    proposal = check.check(source, cost=False).proposal
-    (words,) = re.findall(r"(--size 224 --try-margin) pre-trains with both", proposal.preparation)
+    proposal = slackaug.check(source, cost=False).proposal
+    (words,) = re.findall(r"(--size 224 --margin) keeps their shape", proposal.preparation)
     done = command(*proposal.command.split()[1:-1], tmp_path / "run", *words.split(), "--dry-run")
     assert done.returncode == 0, done.stderr
 
 
 def test_the_command_can_be_given_to_a_shell(pets):
     place = pets.rename(pets.parent / "my pets & co")
-    assert check.check(place, cost=False).proposal.command == f"slackaug search '{place}' -o runs/NAME"
+    assert slackaug.check(place, cost=False).proposal.command == f"slackaug search '{place}' -o runs/NAME"
 
 
 def test_a_symmetric_image_is_not_its_own_mirror_image(tmp_path):
@@ -179,7 +179,7 @@ def test_a_symmetric_image_is_not_its_own_mirror_image(tmp_path):
         for i in range(2):
             (tmp_path / name).mkdir(exist_ok=True)
             Image.new("L", (6, 6), level + 20 * i).save(tmp_path / name / f"{i}.png")
-    assert check.check(tmp_path, cost=False).survey.copies == ([], [], [], [])
+    assert slackaug.check(tmp_path, cost=False).survey.copies == ([], [], [], [])
 
 
 def test_kinds_of_files(pets):
@@ -187,7 +187,7 @@ def test_kinds_of_files(pets):
     frames = [Image.new("RGB", (10, 8), colour) for colour in ("red", "blue")]
     frames[0].save(pets / "train" / "cat" / "moving.gif", save_all=True, append_images=frames[1:])
     picture(pets / "train" / "cat" / "grey.png", 5, mode="L")
-    findings = check.check(pets, cost=False)
+    findings = slackaug.check(pets, cost=False)
     assert findings.survey.misnamed == ["train/cat/really.jpg"]
     assert findings.survey.stacks == ["train/cat/moving.gif"]
     assert findings.survey.modes["L"] == 1
@@ -225,7 +225,7 @@ def test_imbalance_few_and_no_test_set(tmp_path):
     for name, n in (("rare", 3), ("common", 30)):
         for i in range(n):
             picture(tmp_path / name / f"{i}.png", 100 * n + i)
-    findings = check.check(tmp_path, cost=False)
+    findings = slackaug.check(tmp_path, cost=False)
     assert findings.as_dict()["imbalance"] == 10
     texts = " ".join(findings.remarks)
     for text in ("10.0 times the images", "fewer than 20 training images: rare (3)", "a stratified 20 % will be held"):
@@ -238,7 +238,7 @@ def test_classes_that_differ_in_capital_letters_alone(kind, pets):
     (pets / "test" / "dog").rename(pets / "test" / "CAT")
     lines = [f"{path.relative_to(pets)},{path.parent.name}" for path in pets.glob("train/*/*.png")]
     (pets / "x.csv").write_text("\n".join(["path,label", *lines]))
-    findings = check.check(pets if kind == "folders" else pets / "x.csv", cost=False)
+    findings = slackaug.check(pets if kind == "folders" else pets / "x.csv", cost=False)
     said = "classes that differ in capital letters alone: CAT and cat; if these are one class, give them one name"
     assert (findings.problems, said in findings.remarks) == ([], True)
 
@@ -247,7 +247,7 @@ def test_classes_and_groups_of_one_size(tmp_path):
     for k, name in enumerate(("cat", "dog")):
         for i in range(4):
             picture(tmp_path / name / f"{name}{i // 2}_{i}.png", 10 * k + i)
-    said = check.lines(check.check(tmp_path, group_by=r"(\w+)_", cost=False))
+    said = check.lines(slackaug.check(tmp_path, group_by=r"(\w+)_", cost=False))
     assert {"images per class: 4 in each", "images per group: 2 in each"} <= {*said}
 
 
@@ -257,7 +257,7 @@ def test_one_of_a_kind_is_said_in_the_singular(pets, command):
     (pets / "train" / "dog" / "notes.txt").write_text("")
     (pets / "test" / "dog" / "9.png").write_bytes((pets / "train" / "cat" / "3.png").read_bytes())
     said = command("check", pets, "--no-cost").stdout
-    assert "to mend first: 1 file cannot be read: repair or remove it, or give --skip-bad" in said
+    assert "fix first: 1 file cannot be read: repair or remove it, or give --skip-bad" in said
     assert re.findall(r"\b1 (?:\w+ )?\w+s are|\b1 (?:files|images|classes)\b", said) == []
 
 
@@ -276,7 +276,7 @@ def test_json_is_one_object(pets, command):
 
 @pytest.mark.parametrize("source", ["digits", "npz"])
 def test_sources_without_files(source, tiny_npz):
-    findings = check.check("digits" if source == "digits" else tiny_npz, cost=False)
+    findings = slackaug.check("digits" if source == "digits" else tiny_npz, cost=False)
     assert findings.problems == []
     assert findings.proposal.size is None
     said = "mirror flips are off for this data set" in check.lines(findings)
@@ -294,7 +294,7 @@ def test_an_npz_is_said_to_be_what_is_in_the_file(shape, dtype, mode, channels, 
     labels = np.arange(20) % 2
     np.savez(tmp_path / "x.npz", train_images=images[:12], train_labels=labels[:12], val_images=images[12:15],
              val_labels=labels[12:15], test_images=images[15:], test_labels=labels[15:])  # fmt: skip
-    findings = check.check(tmp_path / "x.npz", cost=False, **options)
+    findings = slackaug.check(tmp_path / "x.npz", cost=False, **options)
     found = findings.as_dict()
     assert found["sizes"] == [{"width": 20, "height": 28, "images": 20}]
     assert found["channels"] == {mode: 20}
@@ -306,14 +306,14 @@ def test_parts_of_an_npz_of_different_sizes(tmp_path):
     arrays = {f"{part}_images": np.zeros(shape, np.uint8) for part, shape in shapes.items()}
     labels = {f"{part}_labels": np.arange(shape[0]) % 2 for part, shape in shapes.items()}
     np.savez(tmp_path / "x.npz", **arrays, **labels)
-    found = check.check(tmp_path / "x.npz", size=8, cost=False).survey
+    found = slackaug.check(tmp_path / "x.npz", size=8, cost=False).survey
     assert (found.sizes, found.modes) == ({(8, 10): 12, (9, 9): 6}, {"L": 12, "RGB": 6})
 
 
 def test_images_of_packages_are_what_they_were():
     examples = [(Image.new("L" if k % 3 else "RGB", (10, 8 + k % 3)), k % 2) for k in range(6)]
-    stacks = {part: packages.stack("hf:x", examples, Options(size=4)) for part in ("train", "test")}
-    data = packages.from_stacks("hf:x", stacks, Options(size=4), ["a", "b"])
+    stacks = {part: packages.stack("hf:x", examples, DataConfig(size=4)) for part in ("train", "test")}
+    data = packages.from_stacks("hf:x", stacks, DataConfig(size=4), ["a", "b"])
     found = surveys.survey_dataset(data)
     assert found.modes == {"L": 8, "RGB": 4}
     assert found.sizes == {(8, 10): 4, (9, 10): 4, (10, 10): 4}
@@ -324,10 +324,10 @@ def test_large_and_elongated_images(tmp_path):
     for k, name in enumerate(("a", "b")):
         for i in range(3):
             picture(tmp_path / name / f"{i}.jpg", 10 * k + i, width=400 + i, height=300)
-    proposal = check.check(tmp_path, cost=False).proposal
+    proposal = slackaug.check(tmp_path, cost=False).proposal
     assert (proposal.size, proposal.space) == (224, "domainnet")
-    assert "100 % of the images are far from square, and --margin" in proposal.preparation
-    assert "random windows of 224" in check.check(tmp_path, size=224, margin=True, cost=False).proposal.preparation
+    assert "100 % of the images are far from square; --size 224 --margin" in proposal.preparation
+    assert "random windows of 224" in slackaug.check(tmp_path, size=224, margin=True, cost=False).proposal.preparation
 
 
 @pytest.mark.parametrize("flops", [1.0, 1e15], ids=["steps of 2 images are measured", "steps of 12, the whole half"])
@@ -343,7 +343,7 @@ def test_the_cost_on_a_cpu_goes_with_images(flops, pets, monkeypatch):
 
     monkeypatch.setattr(learn, "step_seconds", step_seconds)
     monkeypatch.setattr(costing, "STEP_FLOPS", flops)
-    found = check.check(pets, cost=True, device="cpu")
+    found = slackaug.check(pets, cost=True, device="cpu")
     costs = {cost.preset: cost.seconds for cost in found.costs}
     assert {*costs} >= {"quick", "paper"}
     # of quick: 12 images in a half, so batches of 12; five rounds and three trials of a rate
@@ -370,8 +370,8 @@ def test_the_cost_is_that_of_what_is_left_to_train_on(tmp_path):
     for k, name in enumerate(("a", "b")):
         for i in range(10):
             picture(tmp_path / name / f"{i}.png", 10 * k + i)
-    found = surveys.survey(str(tmp_path), Options())
-    assert len(costing.stand_in_for(found, None, margin=False).train.labels) == 16  # 20 % are held out
+    found = surveys.survey(DataConfig(source=str(tmp_path)))
+    assert len(costing.stand_in_for(found, DataConfig()).train.labels) == 16  # 20 % are held out
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -410,20 +410,20 @@ def test_groups_for_programs(patients):
     picture(patients / "healthy" / "p0_odd.png", 7)
     for i in range(12):
         picture(patients / "healthy" / f"p1_more{i}.png", 5000 + i)
-    findings = check.check(patients, group_by=BY_PATIENT, cost=False)
+    findings = slackaug.check(patients, group_by=BY_PATIENT, cost=False)
     found = findings.as_dict()["groups"]
     assert (found["in_train_and_test"], found["of_several_classes"]) == ([], ["p0"])
     assert [*found["images"].items()][:2] == [("p1", 21), ("p0", 12)]
     said = " ".join(findings.remarks)
     assert "the largest group, p1, has 30 % of the images" in said
     assert "1 of 8 groups has images of several classes: p0" in said
-    assert check.check(patients, cost=False).as_dict()["groups"] is None
+    assert slackaug.check(patients, cost=False).as_dict()["groups"] is None
 
 
 def test_a_column_of_a_csv_is_a_group(patients):
     lines = [f"{p.relative_to(patients)},{p.parent.name},{p.name.split('_')[0]}" for p in patients.glob("*/*.png")]
     (patients / "x.csv").write_text("\n".join(["path,label,who", *lines]))
-    found = check.check(patients / "x.csv", group_by="who", cost=False)
+    found = slackaug.check(patients / "x.csv", group_by="who", cost=False)
     assert found.problems == []
     assert found.survey.groups.sizes == {f"p{patient}": n for patient, n in enumerate(SIZES)}
 
@@ -433,7 +433,7 @@ def test_groups_that_a_search_refuses_are_to_be_mended(tmp_path):
     for n, place in enumerate(("train/cat/p1", "test/cat/p1", "train/dog/p2", "train/dog/p3")):
         for i in range(3):
             picture(tmp_path / f"{place}_{i}.png", 10 * n + i)
-    findings = check.check(tmp_path, group_by=BY_PATIENT, cost=False)
+    findings = slackaug.check(tmp_path, group_by=BY_PATIENT, cost=False)
     shared, one_sided = findings.problems
     assert shared == "groups in train and in test: p1; move each to one of them"
     assert "of cat, for groups stay on one side of a split" in one_sided
@@ -442,35 +442,35 @@ def test_groups_that_a_search_refuses_are_to_be_mended(tmp_path):
 
 
 def test_too_few_groups_to_hold_one_out_and_a_class_that_is_not_tested(patients):
-    found = check.check(patients, group_by="healthy|ill", cost=False)
+    found = slackaug.check(patients, group_by="healthy|ill", cost=False)
     assert any("too few groups to hold one out" in problem for problem in found.problems)
     for patient in (20, 21):
         for i in range(2):
             picture(patients / "rare" / f"p{patient}_{i}.png", 10 * patient + i)
-    found = check.check(patients, group_by=BY_PATIENT, cost=False)
+    found = slackaug.check(patients, group_by=BY_PATIENT, cost=False)
     assert found.problems == []
-    assert "classes that are not tested, for too few groups have them: rare" in found.remarks
+    assert "classes that are not tested, because too few groups have them: rare" in found.remarks
 
 
 def test_a_class_without_images_is_said_before_any_split_by_groups(patients):
     (patients / "rare").mkdir()
     (patients / "rare" / "p30_0.png").write_bytes(b"")
-    found = check.check(patients, group_by=BY_PATIENT, skip_bad=True, cost=False)
+    found = slackaug.check(patients, group_by=BY_PATIENT, skip_bad=True, cost=False)
     assert found.problems == ["classes with fewer than 2 training images that can be read: rare"]
 
 
 def test_copies_within_a_group_do_not_matter(patients):
     (patients / "ill" / "p0_copy.png").write_bytes((patients / "ill" / "p0_0.png").read_bytes())
     (patients / "ill" / "p2_copy.png").write_bytes((patients / "ill" / "p0_0.png").read_bytes())
-    assert len(check.check(patients, cost=False).survey.copies.within) == 2
-    found = check.check(patients, group_by=BY_PATIENT, cost=False).survey
+    assert len(slackaug.check(patients, cost=False).survey.copies.within) == 2
+    found = slackaug.check(patients, group_by=BY_PATIENT, cost=False).survey
     assert found.copies.within == ["ill/p2_copy.png = ill/p0_0.png"]
 
 
 def test_the_cost_is_that_of_the_split_by_groups(patients, monkeypatch):
     seen = []
     monkeypatch.setattr(costing, "seconds", lambda config, data, device: seen.append(data) or 1.0)
-    check.check(patients, group_by=BY_PATIENT)
+    slackaug.check(patients, group_by=BY_PATIENT)
     whole = load(str(patients), group_by=BY_PATIENT)
     for seed in range(3):
         found, expected = ([half.labels.bincount().tolist() for half in data.halves(seed)] for data in (seen[0], whole))
@@ -559,7 +559,7 @@ def test_what_a_search_refuses_is_to_be_mended(says, tmp_path, command):
         load(str(tmp_path), **options).halves(0)
     words = [["--" + name.replace("_", "-")] + [value] * (value is not True) for name, value in options.items()]
     done = command("check", tmp_path, "--no-cost", *(word for pair in words for word in pair))
-    assert (done.returncode, "to mend first: " in done.stdout) == (1, True), done.stdout + done.stderr
+    assert (done.returncode, "fix first: " in done.stdout) == (1, True), done.stdout + done.stderr
     assert "next: " not in done.stdout
     assert "will be held out" not in done.stdout or "hold one out" not in done.stdout
 
@@ -568,7 +568,7 @@ def test_what_a_search_refuses_is_to_be_mended(says, tmp_path, command):
 def test_bad_data_of_a_search_is_bad_data_here(says, tmp_path, command):
     """Where there is nothing to look at, in a search's words and with its exit code."""
     done = command("check", test_messages.BAD_DATA[says](tmp_path / "data"), "--no-cost")
-    assert done.returncode == (1 if "to mend first: " in done.stdout else 2)
+    assert done.returncode == (1 if "fix first: " in done.stdout else 2)
     assert says in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
@@ -577,11 +577,11 @@ def test_more_than_fits_into_memory_is_to_be_mended(tmp_path, monkeypatch):
     folder({"a": 6, "b": 6})(tmp_path)
     for options, n_bytes in (({}, 12 * 3 * 10 * 8), ({"size": 16}, 12 * 3 * 16 * 16)):
         monkeypatch.setattr(files, "MAX_BYTES", n_bytes)
-        assert check.check(tmp_path, cost=False, **options).problems == []
+        assert slackaug.check(tmp_path, cost=False, **options).problems == []
         monkeypatch.setattr(files, "MAX_BYTES", n_bytes - 1)
         with pytest.raises(DataError, match="GiB of memory, the limit is") as refused:
             load(str(tmp_path), **options)
-        assert check.check(tmp_path, cost=False, **options).problems == [str(refused.value)]
+        assert slackaug.check(tmp_path, cost=False, **options).problems == [str(refused.value)]
 
 
 @pytest.mark.parametrize("place", ["a/!.jpg", "b/9.jpg"], ids=["first", "last"])
@@ -590,7 +590,7 @@ def test_the_size_that_a_damaged_file_claims_does_not_count(place, cached, tmp_p
     """The header of a jpg is good: 30 pixels wide, while all others have 10."""
     root = tmp_path / "set"
     damaged({"a": 6, "b": 6}, {place: 30})(root)
-    assert check.check(root, skip_bad=True, cost=False).problems == []
+    assert slackaug.check(root, skip_bad=True, cost=False).problems == []
     found = load(str(root), skip_bad=True, cache=tmp_path / "cache" if cached else None)
     assert found.image_size == (8, 10)
 
@@ -608,7 +608,7 @@ def test_a_file_is_looked_at_as_a_whole(pets):
     """The header of a file that was cut off is good."""
     path = pets / "train" / "dog" / "0.png"
     os.truncate(path, path.stat().st_size - 40)
-    found = surveys.survey(str(pets), Options())
+    found = surveys.survey(DataConfig(source=str(pets)))
     assert [*found.bad] == ["train/dog/0.png"]
 
 

@@ -20,7 +20,7 @@ from slackaug.auto import composing, learn
 from slackaug.auto.composing import LADDER, Composing, tempered_loss
 from slackaug.auto.stages import Learner
 from slackaug.config import parse, presets
-from slackaug.config.presets import RunConfig
+from slackaug.config.run import RunConfig
 from slackaug.data import load
 from slackaug.report import history, page, run_page
 from slackaug.runs import folders
@@ -393,16 +393,3 @@ def test_a_report_in_the_first_round_has_the_pre_training_that_it_goes_on_from(t
     past = history.read(tmp_path / "run")
     assert {step.n_composed for step in past.steps if not step.round} == {taken}
     assert len(past.start.pi) == taken
-
-
-def test_preparations_are_compared_with_three(tiny_npz, tmp_path, monkeypatch):
-    numbers = []
-    pretrain = Learner.pretrain
-
-    def counted(self):
-        numbers.append(self.config.n_composed)
-        yield from pretrain(self)
-
-    monkeypatch.setattr(Learner, "pretrain", counted)
-    slackaug.search(str(tiny_npz), tmp_path / "run", size=8, try_margin=True, set=tiny.assignments(n_composed="null"))
-    assert numbers == [3, 3, None]

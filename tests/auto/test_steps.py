@@ -6,13 +6,13 @@ import pytest
 
 from slackaug.auto import calibrate, composing, confirm, steps
 from slackaug.auto.steps import Steps
-from slackaug.config import presets
+from slackaug.config import paper, presets
 from slackaug.data import load
 
 
 @pytest.fixture
 def config(tiny_npz):
-    config = presets.rounds_alone(presets.preset("quick", load(str(tiny_npz))))
+    config = paper.rounds_alone(presets.preset("quick", load(str(tiny_npz))))
     counts = {"n_rounds": 4, "n_retrain": 10, "n_unrolled": 7, "n_composites": 3, "batch": 16}
     return replace(config, search=replace(config.search, calibrate=False, train_batch=None, **counts))
 

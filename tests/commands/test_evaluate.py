@@ -30,6 +30,7 @@ from slackaug.augment.transforms import get_space
 from slackaug.commands import evaluate as evaluation
 from slackaug.config import parse, presets
 from slackaug.data import DataError, load
+from slackaug.data.options import DataConfig
 from slackaug.judge import baselines, candidates, training
 from slackaug.judge.training import Training
 from slackaug.runs import folders
@@ -161,7 +162,7 @@ def test_results_go_to_the_run_of_the_policy_with_its_settings(command, tiny_npz
     )
     assert done.returncode == 0, done.stderr
     protocol = json.loads((run / "eval" / "results.json").read_text())["protocol"]
-    stored = presets.quick(training.dataset(presets.DataConfig(source=str(tiny_npz))))
+    stored = presets.quick(training.dataset(DataConfig(source=str(tiny_npz))))
     assert protocol["fit"]["batch"] == stored.evaluate.batch
     assert protocol["model"] == "small"
     assert f"{run}, seed 0: " in done.stdout
@@ -179,11 +180,11 @@ def test_results_go_to_the_run_of_the_policy_with_its_settings(command, tiny_npz
     ],
 )
 def test_what_is_set_counts_more_than_the_run_and_options_more_than_that(more, expected, tiny_npz):
-    data = training.dataset(presets.DataConfig(source=str(tiny_npz)))
+    data = training.dataset(DataConfig(source=str(tiny_npz)))
     stored = replace(presets.quick(data), exclude=("Invert",), flip=False)
     stored = replace(stored, evaluate=replace(stored.evaluate, batch=4))
     assignments = [text for word, text in itertools.pairwise(more) if word == "--set"]
-    given = {"model": "small" if "--model" in more else None, "flip": True if "--flip" in more else None}
+    given = ({"model": "small"} if "--model" in more else {}) | ({"flip": True} if "--flip" in more else {})
     found = evaluation.configure(data, given, stored, None, assignments)
     assert (found.model, found.space, [*found.exclude], found.flip, found.evaluate.batch) == expected
 
@@ -200,7 +201,7 @@ def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
 
 @pytest.mark.parametrize("options", [{"policies": "p.json"}, {"baselines": "none"}, {"set": "evaluate.lr=1"}])
 def test_texts_in_place_of_lists_are_refused(options, tiny_npz):
-    with pytest.raises(TypeError, match="take lists"):
+    with pytest.raises(TypeError, match="takes a list"):
         slackaug.evaluate(tiny_npz, **options)
 
 
@@ -554,7 +555,7 @@ def test_flips_that_change_the_label_are_off_and_differences_are_said(
     allowed, own, given, flips, says, tiny_npz, tmp_path, monkeypatch
 ):
     data = replace(load(str(tiny_npz)), flip=allowed)
-    monkeypatch.setattr(presets, "load", lambda *_, **__: data)
+    monkeypatch.setattr(training, "read", lambda *_: data)
     found, text = remarks_on(Policy.uniform("cifar", flip=own), tiny_npz, tmp_path, flip=given)
     assert found is flips
     assert says in text
@@ -828,7 +829,7 @@ def test_another_preset_changes_the_protocol_and_not_how_the_data_is_read(tmp_pa
 def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(tmp_path):
     films, groups = filmed(tmp_path / "films"), r"film\d+"
     options = {"group_by": groups, "size": 6, "flip": False, "exclude": ["Invert"]}
-    counts = {"n_search": 2, "n_eval": 1, "baselines": ["uniform"]}
+    counts = {"searches": 2, "evaluations": 1, "baselines": ["uniform"]}
     counts |= {"set": tiny.assignments(evaluate__epochs=1), "console": Console(quiet=True)}
     slackaug.study("quick", tmp_path / "study", data=films, **counts, **options)
     found = read_by(tmp_path / "study", films, tmp_path / "out")

@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +36,9 @@ from slackaug.auto import confirm, learn
 from slackaug.commands import search as api
 from slackaug.commands import study
 from slackaug.config import parse, presets
-from slackaug.config.presets import DataConfig, RunConfig
+from slackaug.config.run import RunConfig
 from slackaug.data import load
+from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig
 from slackaug.exits import Stopped
 from slackaug.judge import queue, training
@@ -329,8 +330,8 @@ def test_nothing_searched(command, tiny_npz, tmp_path):
 
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = slackaug.study(
-        "digits", tmp_path / "study", data=tiny_npz, n_search=1, n_eval=1, baselines=["uniform"], set=assignments(),
-        console=Console(quiet=True),
+        "digits", tmp_path / "study", data=tiny_npz, searches=1, evaluations=1, baselines=["uniform"],
+        set=assignments(), console=Console(quiet=True),
     )  # fmt: skip
     assert "1 search" in found.verdict
     assert found.rows[-1].accuracy.half_width is None
@@ -341,7 +342,7 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
     monkeypatch.setattr(confirm, "MARGIN", 2.0)  # no loss is that much lower
     out = tmp_path / "study"
     found = slackaug.study(
-        "digits", out, data=tiny_npz, n_eval=1, baselines=["uniform"], set=[*assignments(), "confirm=true"],
+        "digits", out, data=tiny_npz, evaluations=1, baselines=["uniform"], set=[*assignments(), "confirm=true"],
         console=Console(quiet=True),
     )  # fmt: skip
     expected = messages.kept(0, 2, {"uniform-3": 2})
@@ -676,7 +677,7 @@ def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_pa
     search_ensemble(ensemble(tmp_path, model="own:net"))
     (started,) = Process.started
     found = {}
-    monkeypatch.setattr(api, "search", lambda data, out, **options: found.update(options, data=data, out=out))
+    monkeypatch.setattr(api, "search", wraps(api.search)(lambda **options: found.update(options)))
     cli.app(started[started.index("slackaug") + 1 :], standalone_mode=False)
     assert (found["data"], found["out"], found["seed"], found["size"]) == (
         "my data",

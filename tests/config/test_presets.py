@@ -9,25 +9,25 @@ import torch
 
 from slackaug import data
 from slackaug.auto.resume import read_config
-from slackaug.config import presets
-from slackaug.config.presets import RunConfig
+from slackaug.config import paper, presets
+from slackaug.config.run import RunConfig
 from slackaug.data import Split
-from slackaug.methods.slack import SearchConfig
+from slackaug.methods.slack_config import SearchConfig
 
 RESULTS = Path(__file__).parents[2] / "research" / "results"
 # App. B.4: preset, network | n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay | clip
 SEARCH = {
-    "cifar10, WRN-40-2": (presets.cifar10("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.4, 1, 0.02, 2e-4, 5.0),
-    "cifar10, WRN-28-10": (presets.cifar10("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.4, 1, 0.02, 5e-4, 5.0),
-    "cifar100, WRN-40-2": (presets.cifar100("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
-    "cifar100, WRN-28-10": (presets.cifar100("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
-    "imagenet100": (presets.imagenet100(), "resnet18", 2000, 800, 256, 0.1, 0.5, 0.01, 1e-3, None),
-    "painting": (presets.domainnet("painting"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
-    "sketch": (presets.domainnet("sketch"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
-    "clipart": (presets.domainnet("clipart"), "resnet18", 800, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0),
-    "infograph": (presets.domainnet("infograph"), "resnet18", 800, 400, 128, 0.1, 0.625, 0.016, 1e-3, 5.0),
-    "quickdraw": (presets.domainnet("quickdraw"), "resnet18", 1000, 400, 128, 0.1, 1.25, 0.008, 1e-3, 5.0),
-    "real": (presets.domainnet("real"), "resnet18", 1000, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "cifar10, WRN-40-2": (paper.cifar10("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.4, 1, 0.02, 2e-4, 5.0),
+    "cifar10, WRN-28-10": (paper.cifar10("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.4, 1, 0.02, 5e-4, 5.0),
+    "cifar100, WRN-40-2": (paper.cifar100("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
+    "cifar100, WRN-28-10": (paper.cifar100("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
+    "imagenet100": (paper.imagenet100(), "resnet18", 2000, 800, 256, 0.1, 0.5, 0.01, 1e-3, None),
+    "painting": (paper.domainnet("painting"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "sketch": (paper.domainnet("sketch"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "clipart": (paper.domainnet("clipart"), "resnet18", 800, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0),
+    "infograph": (paper.domainnet("infograph"), "resnet18", 800, 400, 128, 0.1, 0.625, 0.016, 1e-3, 5.0),
+    "quickdraw": (paper.domainnet("quickdraw"), "resnet18", 1000, 400, 128, 0.1, 1.25, 0.008, 1e-3, 5.0),
+    "real": (paper.domainnet("real"), "resnet18", 1000, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
 }
 # App. B.5: epochs, warm-up, batch, lr, weight decay
 TRAINING = {
@@ -36,8 +36,8 @@ TRAINING = {
     "cifar100, WRN-40-2": (200, 0, 128, 0.1, 5e-4),
     "cifar100, WRN-28-10": (200, 0, 128, 0.1, 5e-4),
     "imagenet100": (270, 5, 256, 0.1, 1e-3),
-} | dict.fromkeys(presets.DOMAINNET, (200, 0, 128, 0.1, 1e-3))
-SPACE = {"imagenet100": "imagenet"} | dict.fromkeys(presets.DOMAINNET, "domainnet")
+} | dict.fromkeys(paper.DOMAINNET, (200, 0, 128, 0.1, 1e-3))
+SPACE = {"imagenet100": "imagenet"} | dict.fromkeys(paper.DOMAINNET, "domainnet")
 
 
 @pytest.mark.parametrize("row", SEARCH)
@@ -66,7 +66,7 @@ def test_training_table(row):
 def test_kl_weight_times_rate_is_what_the_paper_prints():
     products = {row: config.search.kl_weight * config.search.policy_lr for row, (config, *_) in SEARCH.items()}
     assert products["imagenet100"] == pytest.approx(0.005)
-    assert all(products[domain] == pytest.approx(0.01) for domain in presets.DOMAINNET)
+    assert all(products[domain] == pytest.approx(0.01) for domain in paper.DOMAINNET)
     assert products["cifar100, WRN-40-2"] == pytest.approx(0.02)
 
 
@@ -90,19 +90,19 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("name", presets.VARIANTS)
+@pytest.mark.parametrize("name", paper.VARIANTS)
 def test_variants_change_what_the_paper_says_and_nothing_else(name):
-    base = presets.cifar10()
+    base = paper.cifar10()
     n_ranks = 4 if name == "ensembling" else 1
     changed = replace(base.search, **VARIANTS[name])
-    assert presets.VARIANTS[name](base) == replace(base, search=changed, n_ranks=n_ranks)
+    assert paper.VARIANTS[name](base) == replace(base, search=changed, n_ranks=n_ranks)
 
 
-@pytest.mark.parametrize("name", presets.VARIANTS)
+@pytest.mark.parametrize("name", paper.VARIANTS)
 @pytest.mark.parametrize("row", SEARCH)
 def test_variants_are_of_any_configuration(name, row):
     base, *_ = SEARCH[row]
-    changed = presets.VARIANTS[name](base)
+    changed = paper.VARIANTS[name](base)
     assert changed != base
     assert (changed.pretrain, changed.evaluate, changed.model) == (base.pretrain, base.evaluate, base.model)
 
@@ -119,10 +119,10 @@ def dataset(name: str = "own", n: int = 40, size: int = 32) -> data.Dataset:
 def test_paper_picks_the_row_of_the_data():
     cifar10 = presets.paper(dataset("torchvision:CIFAR10"))
     cifar100 = presets.paper(dataset("torchvision:CIFAR100"))
-    assert cifar10 == presets.cifar10()
-    assert cifar100 == presets.cifar100()
-    assert presets.paper(dataset("own")) == presets.cifar100()
-    assert presets.paper(dataset("own", size=80)) == replace(presets.cifar100(), space="domainnet")
+    assert cifar10 == paper.cifar10()
+    assert cifar100 == paper.cifar100()
+    assert presets.paper(dataset("own")) == paper.cifar100()
+    assert presets.paper(dataset("own", size=80)) == replace(paper.cifar100(), space="domainnet")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_paper_picks_the_row_of_the_data():
 )
 def test_default_space(name, size, space):
     small = dataset(name, 4, size)
-    assert presets.default_space(small) == space
+    assert paper.default_space(small) == space
     assert presets.quick(small).space == presets.paper(small).space == space
 
 
@@ -241,7 +241,6 @@ def test_run_config_refuses_an_unknown_space_and_no_model():
 def test_an_ensemble_has_at_least_one_model():
     with pytest.raises(ValueError, match="n_ranks must be at least 1, got 0"):
         RunConfig(preset="quick", model="small", space="cifar", n_ranks=0)
-    assert presets.ensembling(presets.cifar10(), n_ranks=2).n_ranks == 2
 
 
 def test_a_stored_configuration_without_ranks_is_of_one_process(tmp_path):
@@ -251,7 +250,7 @@ def test_a_stored_configuration_without_ranks_is_of_one_process(tmp_path):
 
 def test_defaults_are_the_cifar10_row_and_plain_momentum_in_pre_training():
     config = RunConfig(preset="paper", model="wrn-40-2", space="cifar")
-    assert config.search == SearchConfig() == presets.cifar10().search
+    assert config.search == SearchConfig() == paper.cifar10().search
     assert config.pretrain.nesterov is False
     assert config.evaluate.nesterov is True
 
@@ -267,6 +266,6 @@ def test_trials_before_and_after_the_rounds_are_of_the_presets_that_tune_themsel
     config = presets.preset(name, dataset(n=5000))
     assert (config.n_composed, config.confirm) == ((3, False) if name in ("paper", "demo") else (None, True))
     assert config.fewest_composed == (3 if name in ("fast", "standard") else 1)
-    alone = presets.rounds_alone(config)
+    alone = paper.rounds_alone(config)
     assert (alone.n_composed, alone.confirm) == (3, False)
     assert (alone.search, alone.pretrain, alone.evaluate) == (config.search, config.pretrain, config.evaluate)

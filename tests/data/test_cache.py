@@ -18,7 +18,7 @@ from PIL import Image
 from disks import flip_a_bit
 from pictures import refused
 from slackaug.data import DataError, cache, files, load, pool, records
-from slackaug.data.options import Options
+from slackaug.data.options import DataConfig
 from slackaug.data.rows import Rows
 
 N = 150  # in each of two classes: several tasks for each process
@@ -266,7 +266,7 @@ def test_a_full_disk_is_said_before_and_during(pictures, tmp_path, monkeypatch):
         patch.setattr(cache, "SPARE_BYTES", 10**18)
         refused(pictures, r"GB are free there, of which .* GB are left to others.*--cache", cache=tmp_path / "cache")
     full = tmp_path / "full"
-    folder = cache.folder_for(full, pictures, 10, 12, Options())
+    folder = cache.folder_for(pictures, 10, 12, DataConfig(cache=str(full)))
     folder.mkdir(parents=True)
     (folder / "images.u8").symlink_to("/dev/full")  # every write fails: no space left
     monkeypatch.setattr(cache, "refuse_links", lambda folder: None)
@@ -278,7 +278,7 @@ def test_a_full_disk_is_said_before_and_during(pictures, tmp_path, monkeypatch):
 def test_nothing_is_written_through_a_link(name, kind, pictures, tmp_path):
     precious = tmp_path / "precious.txt"
     precious.write_text("precious")
-    folder = cache.folder_for(tmp_path / "cache", pictures, 10, 12, Options())
+    folder = cache.folder_for(pictures, 10, 12, DataConfig(cache=str(tmp_path / "cache")))
     folder.mkdir(parents=True)
     make = {"link": lambda path: path.symlink_to(precious), "dangling": lambda path: path.symlink_to(tmp_path / "new"),
             "pipe": os.mkfifo, "folder": Path.mkdir}  # fmt: skip

@@ -10,14 +10,14 @@ import pytest
 from PIL import Image
 
 from slackaug.data import DataError, decode
-from slackaug.data.dataset import Options
+from slackaug.data.options import DataConfig
 
 GREY = np.arange(0, 240, 20, dtype=np.uint8).reshape(3, 4)
 
 
 def read(image, tmp_path, suffix=".png", **options):
     image.save(tmp_path / f"image{suffix}", **options)
-    return decode.read(tmp_path / f"image{suffix}", Options())
+    return decode.read(tmp_path / f"image{suffix}", DataConfig())
 
 
 def rgb_of(grey):
@@ -77,7 +77,7 @@ def test_sixteen_bit_colour_is_scaled(tmp_path):
     pixel = zlib.compress(b"\0" + struct.pack(">HHH", 0, 257 * 100, 65535))
     png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixel) + chunk(b"IEND", b"")
     (tmp_path / "x.png").write_bytes(png)
-    assert decode.read(tmp_path / "x.png", Options()).tolist() == [[[0, 100, 255]]]
+    assert decode.read(tmp_path / "x.png", DataConfig()).tolist() == [[[0, 100, 255]]]
 
 
 def test_cmyk(tmp_path):
@@ -102,14 +102,14 @@ def test_a_size_means_a_square_bicubic(tmp_path):
     image = Image.fromarray(rgb_of(GREY))
     image.save(tmp_path / "x.png")
     expected = np.asarray(image.resize((6, 6), Image.Resampling.BICUBIC))
-    assert np.array_equal(decode.read(tmp_path / "x.png", Options(size=6)), expected)
+    assert np.array_equal(decode.read(tmp_path / "x.png", DataConfig(size=6)), expected)
 
 
 @pytest.mark.parametrize("size", [None, 6])
 def test_lines_are_the_same_pixels_in_another_order(size, tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "x.png")
-    options = Options(size=size)
+    options = DataConfig(size=size)
     with decode.opened(tmp_path / "x.png") as image:
         lines = decode.lines(image, options)
     assert np.array_equal(lines.transpose(0, 2, 1), decode.read(tmp_path / "x.png", options))
@@ -120,23 +120,23 @@ def test_a_file_that_is_not_read_at_once_gives_the_same(suffix, tmp_path, monkey
     whole = read(Image.fromarray(rgb_of(GREY)), tmp_path, suffix)
     path = tmp_path / f"image{suffix}"
     with decode.opened(path, at_once=0) as image:
-        assert np.array_equal(decode.pixels(image, Options()), whole)
+        assert np.array_equal(decode.pixels(image, DataConfig()), whole)
     some = os.read
     monkeypatch.setattr(os, "read", lambda file, n: some(file, n // 2))  # as a disk of a network may
-    assert np.array_equal(decode.read(path, Options()), whole)
+    assert np.array_equal(decode.read(path, DataConfig()), whole)
 
 
 def test_an_animation_is_its_first_frame(tmp_path):
     frames = [Image.new("RGB", (2, 2), colour) for colour in ("red", "blue")]
     frames[0].save(tmp_path / "x.gif", save_all=True, append_images=frames[1:])
-    assert decode.read(tmp_path / "x.gif", Options())[0, 0].tolist() == [255, 0, 0]
+    assert decode.read(tmp_path / "x.gif", DataConfig())[0, 0].tolist() == [255, 0, 0]
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".gif", ".tif", ".webp", ".bmp"])
 def test_one_image_is_no_stack(suffix, tmp_path):
     Image.new("RGB", (2, 2)).save(tmp_path / f"x{suffix}")
     with decode.opened(tmp_path / f"x{suffix}") as image:
-        decode.pixels(image, Options())
+        decode.pixels(image, DataConfig())
         assert not decode.is_stack(image)
 
 
@@ -147,7 +147,7 @@ def test_damage_after_the_first_frame_does_not_matter(tmp_path):
     for n in range(content.rindex(b","), len(content)):  # from the header of the second frame on
         (tmp_path / "x.gif").write_bytes(content[:n])
         with decode.opened(tmp_path / "x.gif") as image:
-            pixels = decode.pixels(image, Options())
+            pixels = decode.pixels(image, DataConfig())
             assert decode.is_stack(image) in (False, True)
         assert pixels[0, 0].tolist() == [255, 0, 0]
 
@@ -168,12 +168,12 @@ def bad_file(kind):
 def test_what_cannot_be_read_is_an_error_with_a_reason(kind, tmp_path):
     (tmp_path / "x.png").write_bytes(bad_file(kind))
     with pytest.raises(DataError, match=r"\w"):
-        decode.read(tmp_path / "x.png", Options())
+        decode.read(tmp_path / "x.png", DataConfig())
 
 
 def test_missing_float_and_deep_images(tmp_path):
     with pytest.raises(DataError, match="no such file"):
-        decode.read(tmp_path / "x.png", Options())
+        decode.read(tmp_path / "x.png", DataConfig())
     with pytest.raises(DataError, match="floating-point"):
         read(Image.new("F", (2, 2)), tmp_path, ".tif")
     with pytest.raises(DataError, match="from -5 to -5"):

@@ -8,7 +8,7 @@ from PIL import Image
 
 from pictures import refused
 from slackaug.augment import policy
-from slackaug.config import presets
+from slackaug.config import paper, presets
 from slackaug.data import DataError, layouts, load
 
 WNIDS = ["n01440764", "n01443537", "n02085620", "n03000684"]
@@ -39,9 +39,9 @@ def test_imagenet100(imagenet):
     assert dataset.train.images.shape[1:] == (3, 256, 256)  # Resize(256), for random windows of 224
     assert (dataset.mean, dataset.std) == policy.IMAGENET
     assert "val is the test set" in dataset.notes
-    assert presets.paper(dataset) == presets.imagenet100()
+    assert presets.paper(dataset) == paper.imagenet100()
     assert presets.paper(dataset, "wrn-40-2").model == "wrn-40-2"
-    assert presets.paper_row(dataset) == "imagenet100"
+    assert paper.paper_row(dataset) == "imagenet100"
     (imagenet / "train" / "n09999999").mkdir()  # a class that is not in the list, unpacked later, or never
     assert load(f"imagenet100:{imagenet}", size=8).n_classes == 3
 
@@ -113,7 +113,7 @@ def test_domainnet_holds_out_a_fifth_of_each_class(domainnet):
     assert dataset.train.images.shape[1:] == (3, 224, 224)  # clipart: Resize((224, 224))
     assert (dataset.mean, dataset.std) == policy.IMAGENET
     assert any("3 classes, of the 345" in note for note in dataset.notes)
-    assert presets.paper(dataset) == presets.domainnet("clipart")
+    assert presets.paper(dataset) == paper.domainnet("clipart")
 
 
 def test_real_and_quickdraw_are_reduced(domainnet, monkeypatch):
@@ -123,7 +123,7 @@ def test_real_and_quickdraw_are_reduced(domainnet, monkeypatch):
     assert sorted(dataset.train.labels.bincount().tolist()) == [4, 5, 5]
     assert dataset.input_size == (224, 224)  # real: Resize(256) + RandomCrop(224)
     assert len(load(f"domainnet:{domainnet}/clipart", size=8).train.labels) == 24
-    assert presets.paper(dataset) == presets.domainnet("real")
+    assert presets.paper(dataset) == paper.domainnet("real")
 
 
 def test_the_split_depends_on_the_names_alone(domainnet):
@@ -139,7 +139,7 @@ def test_the_official_split(domainnet):
         path.write_text(path.read_text(), encoding="utf-8-sig")  # from an editor on Windows
     dataset = load(f"domainnet:{domainnet}/clipart@official", size=8)
     assert (len(dataset.train.labels), len(dataset.test.labels)) == (27, 3)
-    assert presets.paper_row(dataset) == "domainnet-clipart"
+    assert paper.paper_row(dataset) == "domainnet-clipart"
     (domainnet / "clipart_test.txt").unlink()
     refused(f"domainnet:{domainnet}/clipart@official", "official split needs .*clipart_train.txt and", size=8)
     whole = load(f"domainnet:{domainnet}/clipart", size=8)  # without lists, all files
@@ -188,7 +188,7 @@ def test_a_folder_with_an_at_sign_in_its_name(domainnet, tmp_path):
     (tmp_path / "me@home" / "dn").symlink_to(domainnet, target_is_directory=True)
     for kind in ("", "@official"):
         dataset = load(f"domainnet:{tmp_path}/me@home/dn/clipart{kind}", size=8)
-        assert presets.paper_row(dataset) == "domainnet-clipart"
+        assert paper.paper_row(dataset) == "domainnet-clipart"
 
 
 def test_files_that_lists_name_must_be_there(domainnet):

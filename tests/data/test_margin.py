@@ -11,7 +11,7 @@ from PIL import Image
 
 from pictures import refused
 from slackaug.data import DATASETS, DataError, load
-from slackaug.data.dataset import Options
+from slackaug.data.options import DataConfig
 from slackaug.data.pixels import fit
 
 RANDOM = np.random.default_rng(0)
@@ -36,23 +36,23 @@ def test_the_centre_square_of_an_image_whose_shorter_side_is_256(mode, given, re
     image = picture(*given, mode)
     left, top = corner
     expected = image.resize(resized, Image.Resampling.BICUBIC).crop((left, top, left + 256, top + 256))
-    found = fit(image, Options(size=224, margin=True))
+    found = fit(image, DataConfig(size=224, margin=True))
     assert found.size == (256, 256)
     assert np.array_equal(found, expected)
-    assert np.array_equal(fit(found, Options(size=224, margin=True)), found)  # twice is once
+    assert np.array_equal(fit(found, DataConfig(size=224, margin=True)), found)  # twice is once
 
 
 def test_a_line_is_not_blown_up_to_gigabytes():
     line = Image.new("L", (40_000, 2))
     with pytest.raises(DataError, match=r"40000 x 2 pixels become 5120000 x 256 with a margin, the limit is"):
-        fit(line, Options(size=224, margin=True))
-    assert fit(line, Options(size=224)).size == (224, 224)
+        fit(line, DataConfig(size=224, margin=True))
+    assert fit(line, DataConfig(size=224)).size == (224, 224)
 
 
 @pytest.mark.parametrize(("size", "stored"), [(224, 256), (96, 110), (32, 37), (7, 8)])
 def test_the_stored_side_is_eight_sevenths(size, stored):
-    assert Options(size=size, margin=True).stored_size == stored
-    assert Options(size=size).stored_size == size
+    assert DataConfig(size=size, margin=True).stored_size == stored
+    assert DataConfig(size=size).stored_size == size
 
 
 def save_folder(root):

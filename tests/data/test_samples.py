@@ -7,8 +7,8 @@ import torch
 import made_up
 import tiny
 from slackaug import data
-from slackaug.config.presets import DataConfig
 from slackaug.data import DataError, samples
+from slackaug.data.options import DataConfig
 
 
 def find(source, **options):

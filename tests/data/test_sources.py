@@ -126,7 +126,7 @@ def torchvision(monkeypatch):
 
 @pytest.mark.parametrize(("name", "n_train", "n_test"), [("ByTrain", 20, 8), ("BySplit", 20, 8), ("Flowers102", 16, 8)])
 def test_torchvision(name, n_train, n_test, torchvision, tmp_path):
-    dataset = load(f"torchvision:{name}", root=tmp_path)
+    dataset = load(f"torchvision:{name}")
     assert (len(dataset.train.labels), len(dataset.test.labels)) == (n_train, n_test)
     assert dataset.class_names == (("cat", "dog") if name == "ByTrain" else ("0", "1"))
 

@@ -11,37 +11,42 @@ import test_slack
 import torch
 
 from slackaug.commands.evaluate import flat
-from slackaug.config import parse, presets
+from slackaug.config import paper, parse, presets
 from slackaug.config.layers import configure
-from slackaug.config.presets import DataConfig, RunConfig
+from slackaug.config.run import RunConfig
+from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig, descend
-from slackaug.methods.slack import SearchConfig
+from slackaug.methods.slack_config import SearchConfig
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "reference"))
 import make_settings
 
-RENEW = "docs/reference/settings.md is not what the code says now: `make settings` renews it"
+RENEW = "docs/reference is not what the code says now: `make settings` renews it"
 
 
 def rows() -> dict[str, list[str]]:
     """The cells of each setting on the page, after its name."""
-    cells = [line.strip("| \n").split(" | ") for line in make_settings.PAGE.read_text(encoding="utf-8").splitlines()]
+    cells = [
+        line.strip("| \n").split(" | ")
+        for line in (make_settings.FOLDER / "settings.md").read_text(encoding="utf-8").splitlines()
+    ]
     return {name.strip("`"): rest for name, *rest in cells if name.startswith("`") and len(rest) > 2}
 
 
-def test_the_page_is_what_the_script_writes():
-    assert make_settings.PAGE.read_text(encoding="utf-8") == make_settings.page(), RENEW
+@pytest.mark.parametrize("name", make_settings.PAGES)
+def test_a_page_is_what_the_script_writes(name):
+    assert (make_settings.FOLDER / name).read_text(encoding="utf-8") == make_settings.PAGES[name](), RENEW
 
 
 def test_the_page_lists_every_setting():
     found = rows()
-    assert {*found} == flat(parse.to_dict(presets.cifar10())).keys(), RENEW
+    assert {*found} == flat(parse.to_dict(paper.cifar10())).keys(), RENEW
     assert all(len(cells) in (3, 2 + len(make_settings.PRESETS)) for cells in found.values())
 
 
 @pytest.mark.parametrize("record", [RunConfig, DataConfig, SearchConfig, FitConfig])
 def test_every_field_has_a_meaning(record):
-    assert [*make_settings.comments(record)] == [field.name for field in fields(record)]
+    assert [*make_settings.meanings(record)] == [field.name for field in fields(record)]
 
 
 @dataclass
@@ -52,8 +57,8 @@ class Unexplained:
 
 
 def test_a_field_without_a_meaning_is_named():
-    with pytest.raises(ValueError, match=r"Unexplained: no comment says, .* what it is: unsaid$"):
-        make_settings.comments(Unexplained)
+    with pytest.raises(ValueError, match=r"Unexplained: nothing says what it is: unsaid$"):
+        make_settings.meanings(Unexplained)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -104,7 +109,7 @@ NO_EFFECT = [
 
 
 def claims(record: type) -> set[str]:
-    return {name for name, comment in make_settings.comments(record).items() if "no effect" in comment}
+    return {name for name, comment in make_settings.meanings(record).items() if "no effect" in comment}
 
 
 def test_every_claim_is_tested_below():

@@ -114,7 +114,7 @@ def test_a_pickle_is_never_loaded(tmp_path):
         weights.load(network(), tmp_path / "x.pt")
 
 
-@pytest.mark.parametrize("engine", ["fast", "plain"])
+@pytest.mark.parametrize("engine", ["compiled", "plain"])
 def test_pre_training_starts_from_them(engine, trained):
     data, (before, path) = load("digits"), trained
     config = parse.update(quick(data), {"weights": str(path)})

@@ -12,7 +12,7 @@ from rich.console import Console
 import slackaug
 import tiny
 from slackaug import messages
-from slackaug.config.presets import DataConfig
+from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig
 from slackaug.judge import results
 from slackaug.judge.results import Results, judge, make_rows

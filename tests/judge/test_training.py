@@ -15,7 +15,7 @@ from safetensors import safe_open
 import tiny
 from slackaug import models
 from slackaug.augment.policy import Policy
-from slackaug.config.presets import DataConfig
+from slackaug.data.options import DataConfig
 from slackaug.engine.fit import Diverged, FitConfig, predict
 from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped

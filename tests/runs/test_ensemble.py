@@ -26,7 +26,7 @@ from slackaug.auto import calibrate, composing, conduct, confirm, learn, resume
 from slackaug.auto.stages import Learner
 from slackaug.commands import search as api
 from slackaug.config import presets
-from slackaug.config.presets import RunConfig
+from slackaug.config.run import RunConfig
 from slackaug.data import load
 from slackaug.exits import Told
 from slackaug.runs.checkpoints import Checkpoints, read
@@ -309,7 +309,7 @@ def test_the_ranks_must_have_the_same_data(tiny_npz, tmp_path):
     ranks = SimpleNamespace(all=lambda value: [value, "another"], n_ranks=2)
     work = conduct.Work(str(tiny_npz), tmp_path / "run", "cpu", None, None, False, Console(quiet=True), ranks)
     with pytest.raises(ValueError, match="is not the same data for all processes of the ensemble"):
-        api.begin(work, presets.quick(data), data, None, overwrite=False)
+        api.check_same_data(work, data)
 
 
 def test_a_number_of_processes_that_is_none(command, tiny_npz, tmp_path, monkeypatch):

@@ -1,26 +1,21 @@
-"""`slackaug check`: what a data set is, what must be mended, what a search would do and cost. Writes nothing."""
+"""`slackaug check`: what a data set is, what to fix, what a search would do and cost. Writes nothing."""
 
-import os
 import shlex
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rich.console import Console
-
 from ..augment.prepare import SMALL_IMAGE
 from ..config import presets
-from ..data import DataError, Dataset
+from ..data import DataError
 from ..data.dataset import DIM, dim_note
 from ..data.dividing import HOLD_OUT
 from ..data.files import check_memory, is_large, stacks_note
 from ..data.groups import Groups, shared
 from ..data.listing import linked, same_but_for_case
-from ..data.options import N_EXAMPLES, Options, counted, examples, listing, percent, printable
+from ..data.options import N_EXAMPLES, DataConfig, Progress, counted, examples, listing, percent, printable
 from ..data.sources import own_preparation
 from ..data.survey import Survey, survey
-from ..machine import machine
 from ..messages import duration
-from ..runs.progress import Reading
 from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for, without_images
 
 FEW = 20  # training images of a class: fewer tell little about it
@@ -53,8 +48,12 @@ class Findings(NamedTuple):
     proposal: Proposal | None
     costs: list[Cost]
 
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.problems else 0
+
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """The same as one JSON object."""
         found = self.survey
         return {
             "name": found.name,
@@ -81,47 +80,32 @@ class Findings(NamedTuple):
         }
 
 
-def check(
-    data: str | os.PathLike[str],
-    *,
-    size: int | None = None,
-    margin: bool = False,
-    skip_bad: bool = False,
-    group_by: str | None = None,
-    model: str | None = None,
-    cost: bool = True,
-    device: str | None = None,
-    threads: int | None = None,
-    console: Console | None = None,
-) -> Findings:
-    """Look at every image of `data`; with `cost`, measure for each preset what a search takes on this machine."""
-    device, threads = machine(device, threads)
-    source = os.fspath(data)
-    options = Options(size=size, margin=margin, skip_bad=skip_bad, group_by=group_by, progress=Reading(console))
-    own = own_preparation(source) if size is None else None
-    size, margin = own or (size, margin)
-    options = replace(options, size=size, margin=margin)
-    found = survey(source, options)
+def look(data: DataConfig, *, model: str | None, device: str, cost: bool, progress: Progress) -> Findings:
+    """Look at every image; with `cost`, measure for each preset what a search takes on this machine."""
+    own = own_preparation(data.source) if data.size is None else None
+    prepared = data if own is None else replace(data, size=own[0], margin=own[1])
+    found = survey(prepared, progress)
     of_classes = class_problems(found)
-    problems, said = [*of_classes, *file_problems(found, options)], remarks(found)
+    problems, said = [*of_classes, *file_problems(found, prepared)], remarks(found)
     if not found.sizes or len(found.classes) < 2:
         return Findings(found, problems, said, None, [])
-    stand_in = stand_in_for(found, size, margin=margin)
+    if prepared.size is None and len(found.sizes) > 1:
+        data = prepared = replace(data, size=proposed_size(found))
+    stand_in = stand_in_for(found, prepared)
     try:
         dataset = without_images(found)
-    except DataError as error:  # a search would be refused; mended, it costs about the same
+    except DataError as error:  # a search would be refused; when that is fixed, it costs about the same
         problems += [] if of_classes else [str(error)]
     else:
         said += [] if found.has_test else [f"no test set: a stratified {percent(HOLD_OUT)} will be held out"]
         if found.groups is not None:
             stand_in, divided = split_by_groups(stand_in, found, dataset)
             said += divided
-    skips = skip_bad or bool(found.bad)
-    proposal = propose(source, found, stand_in, size, margin=margin, skip_bad=skips, group_by=group_by, model=model)
-    if own is not None:
-        proposal = proposal._replace(command=command(source, None, margin=False, skip_bad=skips, group_by=group_by))
-    costs = measure(stand_in, model, device) if cost else []
-    return Findings(found, problems, said, proposal, costs)
+    preset = presets.default_preset()
+    config = presets.preset(preset, stand_in, model)
+    command = search_command(replace(data, skip_bad=data.skip_bad or bool(found.bad)))
+    proposal = Proposal(prepared.size, preparation(found, prepared), config.space, config.model, preset, command)
+    return Findings(found, problems, said, proposal, measure(stand_in, model, device) if cost else [])
 
 
 def imbalance(found: Survey) -> float | None:
@@ -147,7 +131,7 @@ def class_problems(found: Survey) -> list[str]:
     return problems
 
 
-def file_problems(found: Survey, options: Options) -> list[str]:
+def file_problems(found: Survey, options: DataConfig) -> list[str]:
     problems = []
     if found.bad and not options.skip_bad:
         one, many = "file cannot be read: repair or remove it", "files cannot be read: repair or remove them"
@@ -230,46 +214,23 @@ def groups_as_dict(groups: Groups) -> dict[str, Any]:
 # --- what is proposed -------------------------------------------------------------------------------------------------
 
 
-def propose(
-    source: str,
-    found: Survey,
-    stand_in: Dataset,
-    size: int | None,
-    *,
-    margin: bool,
-    skip_bad: bool,
-    group_by: str | None,
-    model: str | None,
-) -> Proposal:
-    preset = presets.default_preset()
-    config = presets.preset(preset, stand_in, model)
-    wanted = size if size is not None else proposed_size(found) if len(found.sizes) > 1 else None
-    text = command(source, wanted, margin=margin, skip_bad=skip_bad, group_by=group_by)
-    return Proposal(wanted, preparation(found, wanted, margin=margin), config.space, config.model, preset, text)
+def search_command(data: DataConfig) -> str:
+    words = [word for option in data.options() for word in option]
+    return shlex.join(["slackaug", "search", data.source, "-o", "runs/NAME", *words])
 
 
-def command(source: str, size: int | None, *, margin: bool, skip_bad: bool, group_by: str | None) -> str:
-    words = ["slackaug", "search", source, "-o", "runs/NAME"]
-    words += [] if size is None else ["--size", str(size)]
-    words += ["--margin"] * margin + ["--skip-bad"] * skip_bad
-    return shlex.join(words if group_by is None else [*words, "--group-by", group_by])
-
-
-def preparation(found: Survey, size: int | None, *, margin: bool) -> str:
+def preparation(found: Survey, data: DataConfig) -> str:
+    size = data.size
     if size is None:
         ((height, width),) = found.sizes
         return f"images as they are, {width} x {height}"
-    if margin:
-        return f"the shorter side {Options(size=size, margin=True).stored_size}, then random windows of {size} x {size}"
+    if data.margin:
+        return f"the shorter side {data.stored_size}, then random windows of {size} x {size}"
     whole = f"the whole image in a square of {size} x {size}"
     elongated = sum(n for s, n in found.sizes.items() if max(s) > ELONGATED * min(s)) / found.sizes.total()
     if size <= SMALL_IMAGE or elongated < 0.1:
         return whole
-    return (
-        f"{whole}; {percent(elongated)} of the images are far from square, and --margin would keep their shape (random "
-        f"windows): --size {size} --try-margin pre-trains with both and keeps what has the lower validation loss, as "
-        "the paper does"
-    )
+    return f"{whole}; {percent(elongated)} of the images are far from square; --size {size} --margin keeps their shape"
 
 
 # --- for people -------------------------------------------------------------------------------------------------------
@@ -304,7 +265,7 @@ def lines(findings: Findings) -> list[str]:
                     f"{proposal.preparation}")  # fmt: skip
         text += [f"a search with preset {cost.preset} ({cost.model}) takes about {duration(cost.seconds)} here"
                  for cost in findings.costs]  # fmt: skip
-    text += [f"to mend first: {problem}" for problem in findings.problems]
+    text += [f"fix first: {problem}" for problem in findings.problems]
     if proposal is not None:
         text.append(f"then: {proposal.command}" if findings.problems else f"next: {proposal.command}")
     return text

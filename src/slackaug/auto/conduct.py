@@ -5,6 +5,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +15,8 @@ from ..augment.policy import Policy
 from ..augment.stability import CHANCE, agreement_text
 from ..config import parse
 from ..config.layers import is_foreign
-from ..config.presets import DataConfig, RunConfig
-from ..data import DataError, Dataset
+from ..config.run import RunConfig
+from ..data import DataConfig, DataError, Dataset, read
 from ..exits import Stopped, signals
 from ..machine import default_device
 from ..runs import folders, provenance, tensorboard
@@ -25,7 +26,7 @@ from ..runs.progress import Display, Reading, Standing
 from . import calibrate
 from .calibrate import Calibration
 from .composing import Composing
-from .learn import Ending
+from .learn import Ending, Watch
 from .stages import Problem, Search, Stage
 
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
@@ -77,7 +78,7 @@ class Opened(NamedTuple):
 
 def read_data(session: Session, data: DataConfig) -> Dataset:
     """The data of a run, from where the command says it is now."""
-    return data.read(Reading(session.console), session.data)
+    return read(replace(data, source=session.data), Reading(session.console))
 
 
 @contextmanager
@@ -119,15 +120,6 @@ def writing(session: Session, config: RunConfig) -> AbstractContextManager[None]
     return folders.writing(session.folder, how_to_go_on)
 
 
-class Watch(NamedTuple):
-    """Those who look on while a search works."""
-
-    on_step: Callable[[Standing, float], None]
-    on_stage: Callable[[Stage], None]
-    should_stop: Callable[[], bool]
-    caught: list[int]  # signals
-
-
 @contextmanager
 def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     """Show, log and report a search on the rank that has the run, and catch what is to stop it."""
@@ -151,7 +143,7 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     try:
         reported = nullcontext() if run is None else reporting(session, run, dataset)
         with signals() as caught, reported, nullcontext() if display is None else display:
-            yield Watch(on_step, on_stage, lambda: bool(caught), caught)
+            yield Watch(on_step, on_stage, caught)
     except Parted as parted:
         raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
 
@@ -183,12 +175,12 @@ def sentences(search: Search, stage: Stage) -> list[str]:
     return said + ([found.remark] if isinstance(found, Calibration) and found.remark is not None else [])
 
 
-def concluded(session: Session, opened: Opened, ending: Ending, caught: list[int]) -> SearchResult:
+def concluded(session: Session, opened: Opened, ending: Ending, watch: Watch) -> SearchResult:
     """How a search has ended, and what to do next."""
     search, run = opened.search, opened.run
     policy_file, config = session.folder / folders.POLICY, search.problem.config
     to_go_on = f"To go on: {session.resume_command(config)}"
-    (signal_number,) = session.ensemble.agree(caught[0] if caught else 0)
+    (signal_number,) = session.ensemble.agree(watch.caught[0] if watch.caught else 0)
     policy = session.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.is_file() else None)
     with session.ensemble.together():
         if ending is Ending.FINISHED and run is not None:

@@ -7,12 +7,12 @@ import torch
 
 from .. import models, rng
 from ..config import presets
-from ..config.presets import RunConfig
+from ..config.run import RunConfig
 from ..data import Dataset, Split
 from ..data.dataset import with_margin
 from ..data.dividing import HOLD_OUT
 from ..data.files import assembled
-from ..data.options import Options, listing
+from ..data.options import DataConfig, listing
 from ..data.rows import Rows
 from ..data.survey import Survey
 from . import learn
@@ -35,12 +35,9 @@ def proposed_size(found: Survey) -> int:
     return min(LARGEST, shorter[len(shorter) // 2])
 
 
-def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
+def stand_in_for(found: Survey, data: DataConfig) -> Dataset:
     """A data set of the same numbers and sizes, of which a few random images are all there is."""
-    if size is None and len(found.sizes) > 1:
-        size = proposed_size(found)
-    options = Options(size=size, margin=margin)
-    side = options.stored_size
+    side = data.stored_size
     height, width = (side, side) if side else next(iter(found.sizes))
     noise = torch.randint(0, 256, (N_STAND_IN, 3, height, width), generator=torch.Generator(), dtype=torch.uint8)
 
@@ -61,7 +58,7 @@ def stand_in_for(found: Survey, size: int | None, *, margin: bool) -> Dataset:
         std=(0.25, 0.25, 0.25),
         fingerprint="",
     )
-    return with_margin(dataset, options) if margin else dataset
+    return with_margin(dataset, data) if data.margin else dataset
 
 
 def without_images(found: Survey) -> Dataset:
@@ -83,7 +80,7 @@ def split_by_groups(stand_in: Dataset, found: Survey, dataset: Dataset) -> tuple
     counts = dataset.test.labels.bincount(minlength=len(found.classes)).tolist()
     untested = [name for name, n in zip(found.classes, counts, strict=True) if not n]
     if untested and not found.has_test:
-        said.append(f"classes that are not tested, for too few groups have them: {listing(untested)}")
+        said.append(f"classes that are not tested, because too few groups have them: {listing(untested)}")
     images = stand_in.train.subset(torch.arange(len(labels)) % len(stand_in.train.labels)).images
     divided = replace(stand_in, train=Split(images, labels), groups=dataset.groups)
     train, val = (len(half.labels) for half in divided.halves(0))

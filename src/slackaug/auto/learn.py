@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..config.presets import RunConfig
+from ..config.run import RunConfig
 from ..data import Dataset
 from ..engine.fit import Diverged
 from ..engine.timing import timed
@@ -141,21 +141,23 @@ class Keeper:
             self.run.write(found.file, json.dumps(found.to_json(), indent=1))
 
 
+class Watch(NamedTuple):
+    """Those who look on while a search works."""
+
+    on_step: Callable[[Standing, float], None]
+    on_stage: Callable[[Stage], None] = lambda _: None
+    caught: Sequence[int] = ()  # signals that are to stop it
+
+
 def learn(
-    search: Search,
-    run: Run | None,
-    on_step: Callable[[Standing, float], None],
-    on_stage: Callable[[Stage], None],
-    should_stop: Callable[[], bool],
-    *,
-    seconds_before: float = 0.0,
-    time_limit: float = math.inf,
+    search: Search, run: Run | None, watch: Watch, seconds_before: float = 0.0, time_limit: float | None = None
 ) -> Ending:
     """Work until the end, the time limit or the wish to stop; in each case everything is on disk then.
 
     In an ensemble all ranks do this in step; those without a run write nothing.
     """
     ensemble, clock = search.problem.ensemble, Clock(seconds_before)
+    limit = math.inf if time_limit is None else seconds_before + time_limit
     keeper = Keeper(search, run, clock)
     for stage in search.stages:
         if stage.is_done:
@@ -164,17 +166,16 @@ def learn(
         for standing in stage.run():
             standing = standing._replace(done=steps.share_done(search))
             keeper.see(standing)
-            on_step(standing, clock())
+            watch.on_step(standing, clock())
             stage_ended = standing.step == standing.n_steps
             # asked once: what is acted upon is saved
-            wishes = ensemble.agree(should_stop(), clock() > time_limit, keeper.is_due)
-            stop, too_long, is_due = map(bool, wishes)
+            stop, too_long, is_due = map(bool, ensemble.agree(bool(watch.caught), clock() > limit, keeper.is_due))
             if stage_ended or stop or too_long or is_due:
                 keeper.save(standing)
             if (stop or too_long) and not search.is_finished:
                 return Ending.STOPPED if stop else Ending.TIME_LIMIT
         keeper.keep_finding(stage)
-        on_stage(stage)
+        watch.on_stage(stage)
     return Ending.FINISHED
 
 

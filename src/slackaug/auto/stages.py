@@ -15,8 +15,7 @@ from torch import Generator, Tensor
 from .. import models, rng
 from ..augment import prepare
 from ..augment.policy import Policy
-from ..augment.transforms import get_space
-from ..config.presets import RunConfig
+from ..config.run import RunConfig, start_policy
 from ..data import Dataset, Split, dividing
 from ..data.rows import repeated
 from ..engine import ways, weights
@@ -35,16 +34,6 @@ from .confirm import Confirmation
 
 Weights = dict[str, Tensor]  # of a model, and its buffers, by name
 UNKNOWN = torch.tensor(math.nan)
-
-
-def start_policy(config: RunConfig, data: Dataset) -> Policy:
-    space = get_space(config.space)
-    if config.exclude:
-        space = space.exclude(*config.exclude)
-    flip = data.flip if config.flip is None else config.flip
-    n_composed = config.n_composed or composing.PAPER
-    phi = Policy.uniform(space, n_composed=n_composed, flip=flip, mean=data.mean, std=data.std)
-    return replace(phi, dataset=data.fingerprint)
 
 
 class Problem:

@@ -1,28 +1,38 @@
 """`slackaug demo`: the whole story on 200 of the embedded digits, in about two minutes on 2 cores."""
 
+import os
 from pathlib import Path
+from typing import Annotated
 
 from rich.console import Console
 
 from ..auto import resume
+from ..config import options
+from ..config.options import command
 from ..judge import intervals
 from ..report import page, policy_table
-from . import evaluate
-from . import search as api
+from .evaluate import evaluate
+from .search import search
 
 DATA = "digits:few"
 SEEDS = 4
 BASELINES = ("none", "uniform")
 
 
-def run(out: str, console: Console) -> None:
-    """Search, then train with three policies and several seeds each, then judge."""
+@command
+def demo(
+    *,
+    out: Annotated[options.Path, "folder of the run; an earlier demo there is replaced"] = "runs/demo",
+    console: Console | None = None,
+) -> None:
+    """Search, evaluate and judge on the embedded handwritten digits: about two minutes on 2 cores."""
+    console, out = console or Console(stderr=True), os.fspath(out)
     console.print("[bold]1. Learn a policy[/bold]")
-    result = api.search(DATA, out, preset="demo", overwrite=is_demo(Path(out)), console=console)
+    result = search(DATA, out, preset="demo", overwrite=is_demo(Path(out)), console=console)
     assert result is not None
     policy_table.show(console, "the learned policy", result.policy)
     console.print(f"\n[bold]2. Does it help?[/bold] {SEEDS} trainings with each policy")
-    found = evaluate.evaluate(DATA, [out], baselines=BASELINES, seeds=SEEDS, console=console)
+    found = evaluate(DATA, [out], baselines=BASELINES, seeds=SEEDS, console=console)
     learned, uniform = found.rows[-1].accuracies, found.rows[1].accuracies
     difference = intervals.paired(learned, uniform)
     console.print(intervals.verdict(found.rows[-1].name, "uniform", difference), highlight=False)

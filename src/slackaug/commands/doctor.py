@@ -1,4 +1,4 @@
-"""What is installed here, and the line that mends what is broken."""
+"""What is installed here, and the line that fixes what is broken."""
 
 import importlib.metadata
 import os
@@ -8,6 +8,9 @@ import sys
 from typing import NamedTuple
 
 import torch
+from rich.console import Console
+
+from ..config.options import command
 
 # The torchvision release made for a release of torch has the minor version of torch plus 15.
 TORCHVISION_OFFSET = 15
@@ -16,7 +19,7 @@ TORCHVISION_OFFSET = 15
 class Finding(NamedTuple):
     what: str
     state: str
-    remedy: str = ""  # empty: nothing to mend
+    remedy: str = ""  # empty: nothing to fix
 
 
 def version(package: str) -> str | None:
@@ -24,6 +27,23 @@ def version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+class Findings(list[Finding]):
+    @property
+    def exit_code(self) -> int:
+        return 1 if any(finding.remedy for finding in self) else 0
+
+
+@command
+def doctor(*, console: Console | None = None) -> Findings:
+    """Say what is installed, what is broken, and the line that fixes it. Exits 1 where something is broken."""
+    found = Findings(findings())
+    for finding in found if console is not None else ():
+        print(f"{finding.what:12} {finding.state}")
+        if finding.remedy:
+            print(f"{'':12} to fix it: {finding.remedy}")
+    return found
 
 
 def findings() -> list[Finding]:

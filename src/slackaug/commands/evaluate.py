@@ -5,15 +5,17 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from pathlib import Path as FilePath
+from typing import Annotated, Any
 
 from rich.console import Console
 
 from ..augment.policy import Policy
 from ..config import layers, parse
-from ..config.presets import DataConfig, RunConfig
+from ..config.options import ConfigFile, Given, Path, ReadAs, Settings, Source, Workers, command
+from ..config.run import Choices, RunConfig
 from ..data import DataError, Dataset
+from ..data.options import DataConfig
 from ..data.sources import refuse_inside
 from ..judge import results, training
 from ..judge.backends import get_backend
@@ -21,7 +23,6 @@ from ..judge.candidates import PolicyLike, find_candidates, find_grid, with_choi
 from ..judge.queue import Comparison, announce, check_candidates, choose, conduct, finished, warn_of_length
 from ..judge.results import Results
 from ..judge.training import Protocol
-from ..machine import machine
 from ..report import live
 from ..runs import folders
 from ..runs.folders import RunError
@@ -35,66 +36,49 @@ OF_A_SEARCH = dict.fromkeys(
 )
 
 
+@command
 def evaluate(
-    data: str | os.PathLike[str],
-    policies: Sequence[PolicyLike] = (),
+    data: Source,
+    policies: Annotated[Sequence[PolicyLike], "a policy file, or the folder of a run; may be repeated"] = (),
     *,
-    baselines: Sequence[str] = (),
-    seeds: int = 4,
-    out: str | os.PathLike[str] | None = None,
-    preset: str | None = None,
-    model: str | None = None,
-    ops: str | None = None,
-    magnitudes: str = "own",
-    randaugment_grid: str | None = None,
-    save_models: str | os.PathLike[str] | None = None,
-    config: str | os.PathLike[str] | None = None,
-    set: Sequence[str] = (),
-    size: int | None = None,
-    margin: bool | None = None,
-    flip: bool | None = None,
-    skip_bad: bool = False,
-    group_by: str | None = None,
-    weights: str | os.PathLike[str] | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
-    device: str | None = None,
-    threads: int | None = None,
-    jobs: int | None = None,
-    backend: str = "local",
-    address: str | None = None,
+    baselines: Annotated[
+        Sequence[str], "such as none,uniform (a wrong name lists all); all are compared with the first"
+    ] = (),
+    seeds: Annotated[int, "trainings of each policy"] = 4,
+    out: Annotated[Path | None, "folder; results go to its eval/; the default is the policy's run"] = None,
+    chosen: Annotated[dict[str, Any], Given(Choices, without=("exclude", "balanced", "seed"))],
+    magnitudes: Annotated[str, "magnitudes of policies: own, uniform over their ranges, or both"] = "own",
+    randaugment_grid: Annotated[str | None, "choose randaugment's N and M by validation: 1,2x5,9,14"] = None,
+    save_models: Annotated[Path | None, "folder for the trained weights (safetensors)"] = None,
+    config: ConfigFile = None,
+    set: Settings = (),
+    overwrite: Annotated[bool, "replace the results in this folder"] = False,
+    reading: ReadAs,
+    where: Workers,
     console: Console | None = None,
 ) -> Results:
-    """Train with each policy and each seed under one protocol, and test the last epoch.
+    """Train with policies and baselines under one protocol, and say whether a policy helps.
 
-    `policies` are files of any known format, folders of runs, or policies; `baselines` are names such as none, uniform
-    or trivialaugment-wide. Results go to `out`/eval, and what is there already is not done again.
+    Give the same command again, and it continues where it stopped.
     """
     console = console or Console(stderr=True)
-    if isinstance(policies, str | os.PathLike | Policy) or isinstance(baselines, str) or isinstance(set, str):
-        raise TypeError("policies, baselines and set take lists, such as ['uniform', 'trivialaugment-wide']")
     if seeds < 1:
         raise ValueError(f"--seeds {seeds}: expected at least 1")
     if seeds > MAX_SEEDS:
         raise ValueError(f"--seeds {seeds}: expected at most {MAX_SEEDS}")
-    device, threads = machine(device, threads, is_here=address is None)
+    device, threads = where.ready()
     candidates = with_magnitudes(find_candidates(policies, baselines), magnitudes)
     grid = find_grid(candidates, randaugment_grid)
     folder = results_folder(policies, out) / "eval"
     refuse_inside(os.fspath(data), folder.parent)
     refuse_inside(os.fspath(data), save_models, "--save-models")
-    where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
-    given = {"preset": preset, "model": model, "space": ops, "flip": flip}
-    given |= {"weights": None if weights is None else os.fspath(weights)}
-    reading: dict[str, Any] = {"size": size, "margin": margin, "group_by": group_by, "cache": cache}
-    reading |= {"skip_bad": skip_bad or None}
+    backend = get_backend(where.backend, address=where.address, n_jobs=where.jobs, device=device, threads=threads)
     stored = stored_config(policies)
     training.load_once.cache_clear()  # files may have changed since an earlier call
     source, dataset, lost = load_as(stored, os.fspath(data), reading, config, Reading(console))
-    chosen = configure(dataset, given, stored, config, set)
-    protocol = make_protocol(replace(source, fingerprint=dataset.fingerprint), dataset, chosen, chosen.model)
-    models = None if save_models is None else Path(save_models)
-    work = Comparison(protocol, folder, models, device, threads, where, console)
+    protocol = make_protocol(source, dataset, configure(dataset, chosen, stored, config, set))
+    models = None if save_models is None else FilePath(save_models)
+    work = Comparison(protocol, folder, models, device, threads, backend, console)
     if lost:
         work.say(f"the policy's run had {' '.join(lost)}; this is other data, and is read without unless that is given")
     check_candidates(work, dataset, [*candidates, *grid])
@@ -136,11 +120,11 @@ def evaluate(
     return final
 
 
-def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig, model: str) -> Protocol:
+def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig) -> Protocol:
     return Protocol(
-        data=source,
+        data=replace(source, fingerprint=dataset.fingerprint),
         data_digest=training.data_digest(dataset),
-        model=model,
+        model=config.model,
         space=config.space,
         exclude=config.exclude,
         flip=config.flip,
@@ -150,27 +134,27 @@ def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig, model
     )
 
 
-def results_folder(policies: Sequence[PolicyLike], out: str | os.PathLike[str] | None) -> Path:
+def results_folder(policies: Sequence[PolicyLike], out: Path | None) -> FilePath:
     """`out`, or the folder of the run that the first policy comes from."""
     if out is not None:
-        if (Path(out) / folders.STUDY).is_file():
+        if (FilePath(out) / folders.STUDY).is_file():
             raise RunError(f"{out}: holds a study, which has results of its own; choose another -o")
-        return Path(out)
+        return FilePath(out)
     folder = run_folder(policies)
     if folder is None:
         raise ValueError("give a folder for the results: -o runs/x (a policy of a run would use that run's folder)")
     return folder
 
 
-def folder_of(policies: Sequence[PolicyLike]) -> Path | None:
+def folder_of(policies: Sequence[PolicyLike]) -> FilePath | None:
     """Where the first policy lies."""
     if not policies or isinstance(policies[0], Policy):
         return None
-    path = Path(policies[0])
+    path = FilePath(policies[0])
     return path if path.is_dir() else path.parent
 
 
-def run_folder(policies: Sequence[PolicyLike]) -> Path | None:
+def run_folder(policies: Sequence[PolicyLike]) -> FilePath | None:
     folder = folder_of(policies)
     return folder if folder is not None and (folder / "config.yaml").is_file() else None
 
@@ -192,7 +176,7 @@ def load_as(
     stored: RunConfig | None,
     source: str,
     given: dict[str, Any],
-    config: str | os.PathLike[str] | None,
+    config: Path | None,
     reading: Reading,
 ) -> tuple[DataConfig, Dataset, list[str]]:
     """The data, read as the first policy's run has read it, but for what is given; where it has changed since, too.
@@ -200,14 +184,14 @@ def load_as(
     Other data is read as it is, but that groups are kept wherever it has them: without them, images of one group are
     trained on and tested with. Then the options of the run that do not count come with it.
     """
-    own = layers.data_config(source, given, config)
     if stored is None:
+        own = layers.data_config(source, given, config)
         return own, training.dataset(own, reading), []
     run = stored.data
     as_run = layers.data_config(source, given, config, run)
     if is_same_place(source, run.source):
         return as_run, training.dataset(as_run, reading), []
-    own = replace(own, cache=as_run.cache)
+    own = replace(layers.data_config(source, given, config), cache=as_run.cache)
     grouped = replace(own, group_by=as_run.group_by)
     exact = layers.data_config(source, {}, None, run)  # by which it is known again where it has moved
     reasons = []
@@ -226,21 +210,19 @@ def load_as(
 
 
 def is_same_place(source: str, stored: str) -> bool:
-    """A relative path, as old runs have it, tells nothing: the next command may be given elsewhere."""
     if not os.path.exists(source):
         return source == stored  # a name
-    return os.path.isabs(stored) and os.path.exists(stored) and os.path.samefile(source, stored)
+    return os.path.exists(stored) and os.path.samefile(source, stored)
 
 
 def configure(
     dataset: Dataset,
     given: dict[str, Any],
     stored: RunConfig | None,
-    config: str | os.PathLike[str] | None,
+    config: Path | None,
     assignments: Sequence[str],
 ) -> RunConfig:
     """The settings of the first policy's run, or of the preset or the file, changed by --set and the options."""
-    given = {key: value for key, value in given.items() if value is not None}
     asked = layers.read_assignments(assignments, OF_A_SEARCH) | given
     if stored is None:
         return layers.configure(dataset, given, config, assignments)
@@ -268,7 +250,7 @@ def of_data(stored: RunConfig, wanted: RunConfig) -> dict[str, Any]:
     return found
 
 
-def begin(folder: Path, protocol: Protocol, *, overwrite: bool) -> None:
+def begin(folder: FilePath, protocol: Protocol, *, overwrite: bool) -> None:
     """Results of another protocol are not mixed with these, and not thrown away unasked."""
     if overwrite:
         for own in ("results.json", "results.csv"):

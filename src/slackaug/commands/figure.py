@@ -2,13 +2,17 @@
 
 import base64
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 from PIL import Image, ImageOps
 
 from ..augment.formats.published import find_slack
 from ..augment.policy import Policy
+from ..config.options import Path as PathLike
+from ..config.options import PolicySource, command
 from ..data import DataError, decode, samples
 from ..files import write_atomically
 from ..report import history, pictures, policy_figures, render, run_figures
@@ -20,9 +24,17 @@ SUFFIXES = (".svg", ".png", ".pdf")
 N_IMAGES = 3  # of a run's data
 
 
-def draw(kind: str, source: str, out: str, *, position: int | None = None, images: Sequence[str] = ()) -> Path:
-    """Write the figure and return its path."""
-    path = Path(out)
+@command
+def figure(
+    kind: Annotated[str, "what to draw: pie, evolution or strips"],
+    source: PolicySource,
+    *,
+    out: Annotated[PathLike, "FILE.svg, FILE.png or FILE.pdf"],
+    position: Annotated[int | None, "one position of the composite, from 1; else their average"] = None,
+    images: Annotated[Sequence[PathLike], "for strips: an image, once or more; else some of the run's"] = (),
+) -> Path:
+    """Draw a policy as the paper's pie, the course of a search, or strips of what each transformation does."""
+    path, source = Path(out), os.fspath(source)
     if kind not in KINDS:
         raise ValueError(f"unknown figure {kind!r}; known: {', '.join(KINDS)}")
     if path.suffix.lower() not in SUFFIXES:
@@ -31,60 +43,47 @@ def draw(kind: str, source: str, out: str, *, position: int | None = None, image
         raise ValueError(f"-o {out}: there is no folder {path.parent}; make it first")
     if images and kind != "strips":
         raise ValueError(f"--image is for strips; a {kind} has no images")
-    if kind == "strips":
-        if position is not None:
-            raise ValueError("--position is for pie and evolution; strips show what each transformation does")
-        save_strips(source, path, images)
+    if position is not None and kind == "strips":
+        raise ValueError("--position is for pie and evolution; strips show what each transformation does")
+    if kind == "evolution" and not Path(source).is_dir():
+        raise ValueError(f"{source}: an evolution needs a run, the folder that `slackaug search` wrote")
+    drawn: Scene | Image.Image
+    if kind == "pie":
+        drawn = policy_figures.pie(find_policy(source), position)
+    elif kind == "evolution":
+        drawn = run_figures.evolution(history.read(source), position)
     else:
-        save(pie_of(source, position) if kind == "pie" else evolution_of(source, position), path, kind)
+        policy = find_policy(source)
+        shown = [read_image(image) for image in images] if images else images_of_run(source)
+        drawn = pictures.strips_sheet(policy, shown, in_pixels=not images)
+    write_atomically(path, in_format(drawn, path.suffix.lower()[1:], kind, f"Each transformation of {source}"))
+    print(path)
     return path
 
 
-def pie_of(source: str, position: int | None) -> Scene:
-    return policy_figures.pie(find_policy(source), position)
-
-
-def evolution_of(source: str, position: int | None) -> Scene:
-    if not Path(source).is_dir():
-        raise ValueError(f"{source}: an evolution needs a run, the folder that `slackaug search` wrote")
-    return run_figures.evolution(history.read(source), position)
+def in_format(drawn: Scene | Image.Image, suffix: str, identity: str, title: str) -> bytes:
+    buffer = io.BytesIO()
+    if suffix == "svg":
+        text = embedded(drawn, title) if isinstance(drawn, Image.Image) else render.svg(drawn, identity)
+        buffer.write(f"{text}\n".encode())
+    elif isinstance(drawn, Image.Image):
+        drawn.save(buffer, suffix)
+    else:
+        render.save(drawn, buffer, suffix)
+    return buffer.getvalue()
 
 
 def find_policy(source: str) -> Policy:
     """That of a run's last finished round, or that of a file, or uniform:SPACE."""
-    if Path(source).is_dir():
-        policy = history.read(source).policy
-        if policy is None:
-            raise ValueError(f"{source}: this run has no policy yet; it has one at the end of its first round")
-        return policy
-    return find_slack(source)
+    if not Path(source).is_dir():
+        return find_slack(source)
+    policy = history.read(source).policy
+    if policy is None:
+        raise ValueError(f"{source}: this run has no policy yet; it has one at the end of its first round")
+    return policy
 
 
-def save(scene: Scene, path: Path, identity: str) -> None:
-    buffer = io.BytesIO()
-    if path.suffix.lower() == ".svg":
-        buffer.write((render.svg(scene, identity) + "\n").encode())
-    else:
-        render.save(scene, buffer, path.suffix.lower().removeprefix("."))
-    write_atomically(path, buffer.getvalue())
-
-
-# --- strips -----------------------------------------------------------------------------------------------------------
-
-
-def save_strips(source: str, path: Path, images: Sequence[str]) -> None:
-    policy = find_policy(source)
-    chosen = [read_image(image) for image in images] if images else images_of_run(source)
-    sheet = pictures.strips_sheet(policy, chosen, in_pixels=not images)
-    buffer = io.BytesIO()
-    if path.suffix.lower() == ".svg":
-        buffer.write((embedded(sheet, f"Each transformation of {source}") + "\n").encode())
-    else:
-        sheet.save(buffer, path.suffix.removeprefix("."))
-    write_atomically(path, buffer.getvalue())
-
-
-def read_image(path: str) -> Image.Image:
+def read_image(path: PathLike) -> Image.Image:
     """As a search would see it, made as small as it is shown: of a photograph, all strips would take half a minute."""
     try:
         with decode.opened(Path(path)) as file:

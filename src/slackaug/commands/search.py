@@ -1,20 +1,21 @@
-"""`slackaug.search`: the command and the function are this one, with the same names."""
+"""`slackaug.search`: learn a policy for some images."""
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path as FilePath
+from typing import Annotated, Any
 
 from rich.console import Console
 
 from ..auto import learn
-from ..auto.conduct import Opened, SearchResult, Session, begun, concluded, read_data, watching
+from ..auto.conduct import SearchResult, Session, begun, concluded, read_data, watching
 from ..auto.resume import resumed
-from ..config import parse, presets
+from ..config import paper, parse
 from ..config.layers import configure, data_config
-from ..config.presets import RunConfig
+from ..config.options import ConfigFile, Given, Machine, Path, ReadAs, Settings, Source, command
+from ..config.run import Choices, RunConfig
 from ..data import Dataset
 from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
@@ -27,78 +28,39 @@ from ..runs.folders import RunError
 LEAST_BATCH, LEAST_COMPOSITES = 16, 2  # that a search makes do with by itself
 
 
+@command
 def search(
-    data: str | os.PathLike[str],
-    out: str | os.PathLike[str],
+    data: Source,
+    out: Annotated[Path, "folder of the run, such as runs/pets"],
     *,
-    preset: str | None = None,
-    model: str | None = None,
-    ops: str | None = None,
-    exclude: Sequence[str] = (),
-    time_limit: float | str | None = None,
-    config: str | os.PathLike[str] | None = None,
-    set: Sequence[str] = (),
-    seed: int | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    dry_run: bool = False,
-    size: int | None = None,
-    margin: bool | None = None,
-    flip: bool | None = None,
-    skip_bad: bool = False,
-    group_by: str | None = None,
-    balanced: bool | None = None,
-    weights: str | os.PathLike[str] | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    device: str | None = None,
-    threads: int | None = None,
-    tensorboard: bool = False,
-    engine: str = "compiled",
+    chosen: Annotated[dict[str, Any], Given(Choices)],
+    time_limit: Annotated[float | str | None, "such as 90s, 20min or 2h; ends with the last round"] = None,
+    config: ConfigFile = None,
+    set: Settings = (),
+    resume: Annotated[bool, "go on with the run in this folder"] = False,
+    overwrite: Annotated[bool, "replace the run in this folder"] = False,
+    dry_run: Annotated[bool, "print the settings and the cost, and write no run"] = False,
+    reading: ReadAs,
+    where: Machine,
+    tensorboard: Annotated[bool, "write scalars for TensorBoard, too"] = False,
+    engine: Annotated[str, "how steps are executed: compiled, where they can be (on a GPU), or plain"] = "compiled",
     estimate: bool = True,
     console: Console | None = None,
     watch: Callable[[float], None] | None = None,
 ) -> SearchResult | None:
-    """Learn a policy for the images in `data` and write the run to the folder `out`.
+    """Learn an augmentation policy for your images. Test images are never looked at.
 
-    `data` is whatever the command takes: a folder of class folders, a file, a name. `time_limit` is in seconds, or a
-    text such as 20min. Progress goes to stderr, or to `console`. Returns the policy and the folder; None after a dry
-    run. With `resume`, all settings are those of the run. In processes of torchrun, their models are an ensemble.
-    Without `estimate`, no steps are measured beforehand to say how long it will take, nor batches fitted to the GPU.
+    With --resume, all settings are those of the run. In processes of torchrun, their models are an ensemble.
     """
-    data, console = os.fspath(data), console or Console(stderr=True)
-    if isinstance(exclude, str) or isinstance(set, str):
-        raise TypeError("exclude and set take lists of texts, such as ['Invert', 'Solarize']")
-    if isinstance(time_limit, str):
-        time_limit = duration_seconds(time_limit)
-    given = {
-        "preset": preset,
-        "model": model,
-        "space": ops,
-        "exclude": list(exclude) or None,
-        "seed": seed,
-        "flip": flip,
-        "balanced": balanced,
-        "weights": None if weights is None else os.fspath(weights),
-    }
-    given = {key: value for key, value in given.items() if value is not None}
-    with ensemble.join(device or default_device()) as ranks:
-        if not ranks.leads:
-            console = Console(quiet=True)
+    # In Python alone: `console` is told the progress, else stderr is; `watch` the share that is done; without
+    # `estimate`, no steps are measured to say how long it will take, nor batches fitted to the GPU.
+    data, limit = os.fspath(data), duration_seconds(time_limit) if isinstance(time_limit, str) else time_limit
+    with ensemble.join(where.device or default_device()) as ranks:
+        console = (console or Console(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
-            where = machine(ranks.place(device or default_device()), threads)
-            session = Session(data, Path(out), *where, time_limit, tensorboard, console, ranks, watch, engine)
-            if resume and (
-                given.keys() - {"model", "weights"}
-                or config
-                or set
-                or overwrite
-                or dry_run
-                or size
-                or margin is not None
-                or skip_bad
-                or group_by
-                or cache
-            ):
+            place = machine(ranks.place(where.device or default_device()), where.threads)
+            session = Session(data, FilePath(out), *place, limit, tensorboard, console, ranks, watch, engine)
+            if resume and (chosen.keys() - {"model", "weights"} or config or set or overwrite or dry_run or reading):
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
                 )
@@ -108,36 +70,40 @@ def search(
                 refuse_inside(data, session.folder)
                 folders.refuse(session.folder, overwrite=overwrite)  # before the data is read, which may take long
         if resume:
-            with resumed(session, model, None if weights is None else os.fspath(weights)) as opened:
-                return opened if isinstance(opened, SearchResult) else worked(session, opened)
-        with ranks.together():
-            reading = {
-                "size": size,
-                "margin": margin,
-                "skip_bad": skip_bad or None,
-                "group_by": group_by,
-                "cache": cache,
-            }
-            source = data_config(data, reading, config)
-            dataset = read_data(session, source)
-            source = replace(source, fingerprint=dataset.fingerprint)
-            chosen = replace(configure(dataset, given, config, set, ranks.n_ranks), data=source)
-            announce(session, dataset, chosen)
-            if estimate:
-                chosen = estimated(session, dataset, chosen, is_given=config is not None, assignments=set)
-        if dry_run:
-            session.say(parse.dump(chosen))
-            return None
-        with begun(session, chosen, dataset, overwrite=overwrite) as opened:
-            return worked(session, opened)
+            opening: Any = resumed(session, chosen.get("model"), chosen.get("weights"))
+        else:
+            with ranks.together():
+                dataset, settings = settled(session, chosen, reading, config, set, estimate=estimate)
+            if dry_run:
+                session.say(parse.dump(settings))
+                return None
+            opening = begun(session, settings, dataset, overwrite=overwrite)
+        with opening as opened:
+            if isinstance(opened, SearchResult):
+                return opened
+            with watching(session, opened) as watch_it:
+                ending = learn.learn(opened.search, opened.run, watch_it, opened.seconds, session.time_limit)
+            return concluded(session, opened, ending, watch_it)
 
 
-def worked(session: Session, opened: Opened) -> SearchResult:
-    with watching(session, opened) as watch:
-        limit = math.inf if session.time_limit is None else opened.seconds + session.time_limit
-        looks_on = watch.on_step, watch.on_stage, watch.should_stop
-        ending = learn.learn(opened.search, opened.run, *looks_on, seconds_before=opened.seconds, time_limit=limit)
-    return concluded(session, opened, ending, watch.caught)
+def settled(
+    session: Session,
+    chosen: dict[str, Any],
+    reading: dict[str, Any],
+    config: Path | None,
+    assignments: Sequence[str],
+    *,
+    estimate: bool,
+) -> tuple[Dataset, RunConfig]:
+    """The images and all settings of a new run, announced."""
+    source = data_config(session.data, reading, config)
+    dataset = read_data(session, source)
+    settings = configure(dataset, chosen, config, assignments, session.ensemble.n_ranks)
+    settings = replace(settings, data=replace(source, fingerprint=dataset.fingerprint))
+    announce(session, dataset, settings)
+    if estimate:
+        settings = fitting(session, dataset, settings, is_given=config is not None, assignments=assignments)
+    return dataset, settings
 
 
 def announce(session: Session, dataset: Dataset, config: RunConfig) -> None:
@@ -164,7 +130,7 @@ def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True) -> str:
     `by_name`: it was the data's name that chose the row of `paper`.
     """
     without = f" without {', '.join(config.exclude)}" if config.exclude else ""
-    row = f" (the row of {presets.paper_row(dataset)})" if config.preset == "paper" and by_name else ""
+    row = f" (the row of {paper.paper_row(dataset)})" if config.preset == "paper" and by_name else ""
     return f"space {config.space}{without}, network {config.model}, preset {config.preset}{row}"
 
 
@@ -202,27 +168,13 @@ def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
     return f"{steps}, {images}, and {min(search.n_val, n_val)} of validation; {rate}; {speed}{shared}"
 
 
-def estimated(
+def fitting(
     session: Session, dataset: Dataset, config: RunConfig, *, is_given: bool, assignments: Sequence[str]
 ) -> RunConfig:
-    """Say what it will take; the configuration that fits on the GPU."""
-    config, seconds = fitting(session, dataset, config, is_given=is_given, assignments=assignments)
-    session.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
-    return config
-
-
-def fitting(
-    session: Session,
-    dataset: Dataset,
-    config: RunConfig,
-    *,
-    is_given: bool,
-    assignments: Sequence[str],
-) -> tuple[RunConfig, float]:
-    """The configuration with batches that fit on the GPU, where they are not given or the paper's, and its seconds."""
+    """Say how long it will take, with batches that fit on the GPU, where they are not given or the paper's."""
     while True:
         try:
-            return config, learn.search_seconds(config, dataset, session.device, session.engine)
+            seconds = learn.search_seconds(config, dataset, session.device, session.engine)
         except OutOfMemory as error:
             found = smaller(config, error)
             is_fixed = is_given or {text.partition("=")[0] for text in assignments} & found.keys()
@@ -230,8 +182,11 @@ def fitting(
                 raise
             said = " and ".join(f"{setting}={value}" for setting, value in found.items())
             session.say(f"{error.what} do not fit on the GPU; going on with {said}")
-        for setting, value in found.items():
-            config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
+            for setting, value in found.items():
+                config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
+        else:
+            session.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
+            return config
 
 
 def smaller(config: RunConfig, error: OutOfMemory) -> dict[str, int]:

@@ -5,8 +5,8 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from pathlib import Path as FilePath
+from typing import Annotated, Any
 
 from rich.console import Console
 
@@ -15,6 +15,8 @@ from ..augment.policy import Policy
 from ..augment.stability import consensus
 from ..auto import learn
 from ..config import parse
+from ..config.options import Given, Path, ReadAs, Settings, Workers, command
+from ..config.run import Choices
 from ..data import Dataset
 from ..data.sources import refuse_inside
 from ..files import write_atomically
@@ -28,7 +30,6 @@ from ..judge.studies import results as study_results
 from ..judge.studies.plan import Study, configure, fixed_candidates, found_again, read_study, unlike_the_paper
 from ..judge.studies.results import StudyResults
 from ..judge.studies.search_jobs import search_all, searches
-from ..machine import default_device, machine
 from ..report import live
 from ..runs import folders
 from ..runs.folders import RunError
@@ -36,88 +37,65 @@ from ..runs.progress import Reading
 from . import search as api
 
 
+@command
 def study(
-    recipe: str | None,
-    out: str | os.PathLike[str],
+    recipe: Annotated[str | None, "such as quick, cifar10-wrn-40-2; --list names all"] = None,
+    out: Annotated[Path | None, "folder of the study, such as runs/study"] = None,
     *,
-    data: str | os.PathLike[str] | None = None,
-    policies: Sequence[str] = (),
-    baselines: Sequence[str] | None = None,
-    n_search: int | None = None,
-    n_eval: int | None = None,
-    model: str | None = None,
-    exclude: Sequence[str] = (),
-    flip: bool | None = None,
-    balanced: bool | None = None,
-    weights: str | os.PathLike[str] | None = None,
-    set: Sequence[str] = (),
-    size: int | None = None,
-    margin: bool | None = None,
-    skip_bad: bool = False,
-    group_by: str | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    device: str | None = None,
-    threads: int | None = None,
-    jobs: int | None = None,
-    backend: str = "local",
-    address: str | None = None,
+    data: Annotated[Path | None, "the images, instead of the recipe's own; with --resume, where they are now"] = None,
+    plan: Annotated[dict[str, Any], Given(Study, only=("n_search", "n_eval", "baselines", "policies"))],
+    chosen: Annotated[dict[str, Any], Given(Choices, without=("preset", "space", "seed"))],
+    set: Settings = (),
+    resume: Annotated[bool, "go on with the study in this folder"] = False,
+    overwrite: Annotated[bool, "replace the study in this folder"] = False,
+    list: Annotated[bool, "name all recipes, and exit"] = False,
+    reading: ReadAs,
+    where: Workers,
     console: Console | None = None,
-) -> StudyResults:
-    """Search on several splits, evaluate each policy several times, and compare with the baselines and the paper.
+) -> StudyResults | None:
+    """Several searches and several evaluations of each: the paper's tables, or the same on your own data.
 
-    `recipe` is a name of `study_recipes.STUDIES`; `policies` are NAME=FILE. With `resume`, all settings are those of
-    the study in `out`, and `data` says where the same images are now.
+    With --resume, all settings are those of the study.
     """
-    console = console or Console(stderr=True)
-    if any(isinstance(value, str) for value in (policies, baselines, exclude, set)):
-        raise TypeError("policies, baselines, exclude and set take lists, such as ['uniform', 'trivialaugment-wide']")
-    folder = Path(out)
-    counts = {"n_search": n_search, "n_eval": n_eval}
-    lists = {"baselines": None if baselines is None else list(baselines), "policies": list(policies) or None}
-    given = {key: value for key, value in (counts | lists).items() if value is not None}
-    place = None if data is None else os.fspath(data)
-    source: dict[str, Any] = {"size": size, "margin": margin, "skip_bad": skip_bad or None}
-    source |= {"group_by": group_by, "cache": cache}
-    options: dict[str, Any] = {"exclude": list(exclude) or None, "flip": flip, "balanced": balanced}
-    options |= {"weights": weights and os.fspath(weights)}
-    options = {key: value for key, value in options.items() if value is not None}
-    device, threads = machine(device, threads, is_here=address is None)
+    if list:
+        print("\n".join(study_recipes.STUDIES))
+        return None
+    if out is None or (recipe is None and not resume):
+        raise ValueError("expected a recipe and -o FOLDER, or -o FOLDER --resume; --list names the recipes")
+    console, folder, place = console or Console(stderr=True), FilePath(out), None if data is None else os.fspath(data)
+    device, threads = where.ready()
+    model = chosen.get("model")
     if resume:
-        if recipe or given or options or set or overwrite or any(value is not None for value in source.values()):
+        if recipe or plan or chosen.keys() - {"model"} or set or overwrite or reading:
             raise RunError(
                 "--resume takes all settings from the study; give only -o, where to run and, if it has moved, --data"
             )
-        chosen = read_study(folder)
-        check_model(chosen, model)
+        found = read_study(folder)
+        check_model(found, model)
     else:
         folders.refuse(folder, overwrite=overwrite, what="study", config=folders.STUDY)
         study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
-    where = get_backend(backend, address=address, n_jobs=jobs, device=device, threads=threads)
+    backend = get_backend(where.backend, address=where.address, n_jobs=where.jobs, device=device, threads=threads)
     if resume:
-        chosen = found_again(chosen, place, Reading(console))
+        found = found_again(found, place, Reading(console))
     else:
-        options |= {"model": model} if model is not None else {}
-        chosen = configure(recipe or "", place, source, options, given, set, Reading(console))  # reads the data
-        refuse_inside(chosen.data.source, folder)
-    here: dict[str, str | int | None]
-    here = {"--data": place if resume else None, "--model": chosen.foreign_model()}
-    here |= {"--device": device if device != default_device() else None, "--threads": threads, "--jobs": jobs}
-    here |= {"--backend": backend if backend != "local" else None, "--address": address}
-    words = [word for key, value in here.items() if value for word in (key, str(value))]
+        found = configure(recipe or "", place, reading, chosen, plan, set, Reading(console))  # reads the data
+        refuse_inside(found.data.source, folder)
+    here = {"--data": place if resume else None, "--model": found.foreign_model()}
+    here |= {f"--{name}": str(value) for name, value in vars(where).items() if value not in (None, "local")}
+    words = [word for key, value in here.items() if value for word in (key, value)]
     again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
-    work = Comparison(chosen.protocol(), folder / "eval", None, device, threads, where, console, again)
-    dataset = training.dataset(chosen.data, Reading(console))
-    fixed = fixed_candidates(chosen)
+    work = Comparison(found.protocol(), folder / "eval", None, device, threads, backend, console, again)
+    dataset = training.dataset(found.data, Reading(console))
+    fixed = fixed_candidates(found)
     queue.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
     with work.writing(), folders.held(folder):
         if not resume:
-            begin(folder, chosen)
+            begin(folder, found)
         work.folder.mkdir(exist_ok=True)
-        write_atomically(folder / folders.SEARCHES, parse.dump(chosen.search).encode())
-        n_duplicates = announce(work, dataset, chosen, is_new=not resume)
-        return conduct(work, chosen, folder, fixed, dataset, n_duplicates)
+        write_atomically(folder / folders.SEARCHES, parse.dump(found.search).encode())
+        n_duplicates = announce(work, dataset, found, is_new=not resume)
+        return conduct(work, found, folder, fixed, dataset, n_duplicates)
 
 
 def check_model(chosen: Study, model: str | None) -> None:
@@ -127,7 +105,7 @@ def check_model(chosen: Study, model: str | None) -> None:
         raise RunError(f"the network of this study is {chosen.search.model}; {expected} with --resume")
 
 
-def begin(folder: Path, chosen: Study) -> None:
+def begin(folder: FilePath, chosen: Study) -> None:
     """What an earlier study has left goes first: nothing of it may be taken for this one's."""
     for own in ("searches", "eval"):
         shutil.rmtree(folder / own, ignore_errors=True)
@@ -137,7 +115,7 @@ def begin(folder: Path, chosen: Study) -> None:
 
 
 def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool) -> int:
-    """What is about to be done, and what it will cost; the number of test images that are training images, too."""
+    """What is about to be done, and what it will cost, and how many test images are training images, too."""
     n_duplicates = queue.announce(work, dataset)
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
     work.say(messages.study_of(chosen.recipe, chosen.n_search, chosen.search.model, n))
@@ -156,7 +134,7 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
 
 
 def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
-    """What a search of its own would say first, but for what is said of the trainings."""
+    """What a search of its own would say first, but nothing about the trainings."""
     search = chosen.search
     is_own = chosen.recipe == search.preset  # else the recipe says which row of the paper it is
     found = [api.basis(search, dataset, by_name=is_own), *api.choices(search, dataset)]
@@ -166,7 +144,7 @@ def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
 
 
 def conduct(
-    work: Comparison, chosen: Study, folder: Path, fixed: Sequence[Candidate], dataset: Dataset, n_duplicates: int
+    work: Comparison, chosen: Study, folder: FilePath, fixed: Sequence[Candidate], dataset: Dataset, n_duplicates: int
 ) -> StudyResults:
     names = [candidate.name for candidate in fixed]
     reference = next(iter(names), None)
@@ -198,7 +176,7 @@ def conduct(
 
 
 @contextmanager
-def reporting(work: Comparison, folder: Path) -> Iterator[Comparison]:
+def reporting(work: Comparison, folder: FilePath) -> Iterator[Comparison]:
     """report.html follows the work, and is written a last time when it ends, however it does."""
     page = live.Live(folder, None, work.say)
     page.update()

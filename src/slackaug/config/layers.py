@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from .. import foreign
-from ..auto.stages import start_policy
-from ..data import DataError, Dataset
+from ..data import DataConfig, DataError, Dataset
 from ..data.sources import located
 from ..engine import weights as start
 from ..methods.slack_config import SearchConfig
 from ..runs.ensemble import n_processes
 from . import parse, presets
-from .presets import BLANK, DataConfig, RunConfig
+from .run import BLANK, RunConfig, start_policy
 
 REPLACED_BY_A_BUDGET = ("policy_lr", "kl_weight")
-READING = ("size", "margin", "skip_bad", "group_by", "cache")  # of DataConfig: how data is read, not which
 
 
 def read(path: Path) -> RunConfig:
@@ -33,15 +31,12 @@ def data_config(
 
     Places are whole, for a later command may be given elsewhere. An empty --group-by is none.
     """
-    stored = parse.read_yaml(config).get("data", {}) if config is not None else {}
-    parse.update(BLANK, {"data": stored})  # finds what is no setting, or not of its kind
-    read = {key: value for key, value in stored.items() if key in READING}
-    read |= {key: value for key, value in given.items() if value is not None}
-    read = ({} if before is None else {key: getattr(before, key) for key in READING}) | read
-    if read.get("cache") is not None:
-        read["cache"] = os.path.abspath(os.path.expanduser(read["cache"]))
-    read["group_by"] = read.get("group_by") or None
-    return parse.update(BLANK, {"data": read | {"source": located(source)}}).data
+    base = replace(BLANK, data=before or DataConfig())
+    stored = {} if config is None else parse.read_yaml(config).get("data", {})
+    both = merge({"data": stored}, {"data": given}) if isinstance(stored, dict) else {"data": stored}
+    read = parse.update(base, both).data
+    cache = None if read.cache is None else os.path.abspath(os.path.expanduser(read.cache))
+    return replace(read, source=located(source), cache=cache, group_by=read.group_by or None, fingerprint="")
 
 
 def configure(
@@ -104,7 +99,7 @@ def known_weights(config: RunConfig) -> RunConfig:
 
 
 def with_distance(base: SearchConfig, layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Who changes the number of rounds alone wants more or fewer of them, and not a policy that goes further."""
+    """If only the number of rounds is changed, the policy goes no further: the budget of each round follows."""
     n_rounds, budget = base.n_rounds, base.kl_budget
     for given in map(of_search, layers):
         before, n_rounds = n_rounds, given.get("n_rounds", n_rounds)
@@ -116,7 +111,7 @@ def with_distance(base: SearchConfig, layers: Sequence[dict[str, Any]]) -> dict[
 
 
 def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
-    """Who gives a rate of the search does not want it to be found, unless the same file or command asks for that, too:
+    """If a rate of the search is given, it is not searched for, unless the same file or command asks for that, too:
     a run's file has both, and what is given after it counts."""
     given = of_search(changes)
     off: dict[str, Any] = {"calibrate": False} if "model_lr" in given else {}
@@ -125,7 +120,7 @@ def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_without_effect(chosen: RunConfig, assigned: dict[str, Any]) -> None:
-    """Of --set: who gives a budget and what it stands in place of expects both to count. Files are left alone, for that
+    """If --set gives a budget and what it replaces, both cannot count. Files are left alone, for that
     of a run has all fields; and so is model_lr with calibrate, for it is where the trials begin."""
     given = of_search(assigned)
     unused = [name for name in (*REPLACED_BY_A_BUDGET, "mu_divisor") if name in given]

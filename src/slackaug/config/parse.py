@@ -93,14 +93,13 @@ def update(config: C, changes: dict[str, Any], where: str = "") -> C:
     except SettingError:
         raise
     except ValueError as error:
-        message = str(error)
-        raise SettingError(message if message.startswith(where) else f"{where}{message}") from None
+        is_of_a_field = str(error).split(" ", 1)[0] in fields
+        raise SettingError(f"{where}{error}" if is_of_a_field else str(error)) from None
 
 
 def checked(value: Any, kind: Any, where: str) -> Any:
     """The value, if it is of that kind: bool, int, float, str, a tuple of texts, or one of several."""
-    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    for k in kinds:
+    for k in several(kind):
         if k is types.NoneType and value is None:
             return None
         if k is float and isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
@@ -112,11 +111,15 @@ def checked(value: Any, kind: Any, where: str) -> Any:
     raise SettingError(f"{where}: expected {kind_name(kind)}, got {describe(value)}")
 
 
+def several(kind: Any) -> tuple[Any, ...]:
+    """The kinds of which a value may be any."""
+    return typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+
+
 def kind_name(kind: Any) -> str:
-    """For people: `int or null`."""
-    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    """How people read it, such as `int or null`."""
     special = {types.NoneType: "null", tuple: "a list of texts"}
-    return " or ".join(special.get(typing.get_origin(k) or k, getattr(k, "__name__", str(k))) for k in kinds)
+    return " or ".join(special.get(typing.get_origin(k) or k, getattr(k, "__name__", str(k))) for k in several(kind))
 
 
 def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:

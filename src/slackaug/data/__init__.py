@@ -5,16 +5,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .dataset import Dataset, build, count_duplicates
     from .dividing import halves
-    from .options import DataError
-    from .sources import DATASETS, load
+    from .options import DataConfig, DataError
+    from .sources import DATASETS, load, read
     from .split import Batches, Split
 
-__all__ = ["DATASETS", "Batches", "DataError", "Dataset", "Split", "build", "count_duplicates", "halves", "load"]
+__all__ = [
+    "DATASETS",
+    "Batches",
+    "DataConfig",
+    "DataError",
+    "Dataset",
+    "Split",
+    "build",
+    "count_duplicates",
+    "halves",
+    "load",
+    "read",
+]
 
 # Imported at first use: the processes that decode images need no torch, and would wait for it.
 _WHERE = {
     "DATASETS": "sources",
     "Batches": "split",
+    "DataConfig": "options",
     "DataError": "options",
     "Dataset": "dataset",
     "Split": "split",
@@ -22,6 +35,7 @@ _WHERE = {
     "count_duplicates": "dataset",
     "halves": "dividing",
     "load": "sources",
+    "read": "sources",
 }
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .dataset import RGB, Dataset, Kind, build
-from .options import DataError, Options, listing
+from .options import DataConfig, DataError, listing
 from .pixels import Array, resize, to_8_bits
 from .split import Split
 
@@ -21,7 +21,7 @@ def from_arrays(
     name: str,
     train: tuple[Any, Any],
     test: tuple[Any, Any] | None,
-    options: Options,
+    options: DataConfig,
     class_names: Sequence[str] | None = None,
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
@@ -51,7 +51,7 @@ def kinds_of(arrays: Sequence[Array], where: str) -> Counter[Kind]:
     return kinds
 
 
-def to_images(array: Any, options: Options, where: str) -> Tensor:
+def to_images(array: Any, options: DataConfig, where: str) -> Tensor:
     """Grey or RGB, with the channels last or first, of 8 or 16 bits or boolean -> (B, 3, H, W) uint8."""
     array = channels_last(to_8_bits(np.asarray(array), where), where)
     size = options.stored_size

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ..files import leads_elsewhere
 from . import records
-from .options import DataError, Options, Progress, counted
+from .options import DataConfig, DataError, Progress, counted
 from .pool import Pool, n_cores
 
 FORMAT = 2  # of these files
@@ -45,18 +45,25 @@ class Cached(NamedTuple):
     odd_size: tuple[int, int] | None  # height and width of an image that is not like the others; then nothing is whole
 
 
-def folder_for(place: Path | None, root: Path, height: int, width: int, options: Options) -> Path:
+def folder_for(root: Path, height: int, width: int, options: DataConfig) -> Path:
     """One for each folder of files and each way to store them. Other versions of Pillow may decode otherwise."""
     about = (FORMAT, PIL.__version__, os.path.realpath(root), height, width, options.size, options.margin)
     digest = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in root.resolve().name)[:40]
-    return (place or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
+    return Path(options.cache or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
 
 
-def fill(folder: Path, root: Path, paths: Sequence[Path], shape: tuple[int, int], options: Options) -> Cached:
+def fill(
+    folder: Path,
+    root: Path,
+    paths: Sequence[Path],
+    shape: tuple[int, int],
+    options: DataConfig,
+    progress: Progress | None = None,
+) -> Cached:
     """The cache in `folder` with all of these files in it, as far as they can be read."""
     refuse_links(folder)
-    work = Filling(folder, root, paths, shape, options)
+    work = Filling(folder, root, paths, shape, options, progress)
     try:
         try:
             with locked(folder) as lock:
@@ -94,12 +101,20 @@ def silent(what: str, done: int, total: int) -> None:
 class Filling:
     """The work on a cache, by the one process that holds it, or without a lock by one that may only read it."""
 
-    def __init__(self, folder: Path, root: Path, paths: Sequence[Path], shape: tuple[int, int], options: Options):
+    def __init__(
+        self,
+        folder: Path,
+        root: Path,
+        paths: Sequence[Path],
+        shape: tuple[int, int],
+        options: DataConfig,
+        progress: Progress | None,
+    ):
         self.images, self.index = folder / "images.u8", folder / "index.bin"
         self.root, self.paths = os.fspath(root), [os.fspath(path) for path in paths]
         if self.root == ".":  # which paths do not begin with, but must, to be the same files from anywhere
             self.paths = [os.path.join(self.root, path) for path in self.paths]
-        self.progress: Progress = options.progress or silent
+        self.progress: Progress = progress or silent
         self.height, self.width = shape
         self.n_processes = min(n_cores(), 1 + len(self.paths) // 2)
         self.about = {"file": str(self.images), "read_only": False, "root": self.root, "height": self.height,

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ..augment.prepare import Size
 from . import dividing
-from .options import DataError, listing, percent, printable
-from .options import Options as Options  # also found here by others
+from .options import DataConfig, DataError, listing, percent, printable
 from .rows import Images, chunks
 from .split import Split
 
@@ -147,7 +146,7 @@ def rebuild(dataset: Dataset) -> Dataset:
     return replace(checked, input_size=dataset.input_size)
 
 
-def with_margin(dataset: Dataset, options: Options) -> Dataset:
+def with_margin(dataset: Dataset, options: DataConfig) -> Dataset:
     """The data set whose images were stored with a margin, as one of smaller images."""
     stored, size = tuple(dataset.train.images.shape[2:]), options.size
     if size is None or stored != (options.stored_size, options.stored_size):

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from .options import DataError, Options
+from .options import DataConfig, DataError
 from .pixels import MAX_PIXELS, Array, fit, to_8_bits
 
 # No EPS, PDF and the like: opening those runs other programs.
@@ -84,18 +84,18 @@ def size_of(path: Path | str) -> tuple[int, int]:
         return (width, height) if image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8) else (height, width)
 
 
-def read(path: Path | str, options: Options) -> Array:
+def read(path: Path | str, options: DataConfig) -> Array:
     """(H, W, 3) uint8."""
     with opened(path) as image:
         return pixels(image, options).copy()
 
 
-def pixels(image: Image.Image, options: Options) -> Array:
+def pixels(image: Image.Image, options: DataConfig) -> Array:
     """(H, W, 3) uint8, of the given size if any; not to be written to."""
     return np.asarray(upright(image, options))
 
 
-def lines(image: Image.Image, options: Options) -> Array:
+def lines(image: Image.Image, options: DataConfig) -> Array:
     """The same pixels as (H, 3, W), which are put in the order of a network, (3, H, W), in half of the time."""
     image = upright(image, options)
     return np.frombuffer(image.tobytes("raw", "RGB;L"), np.uint8).reshape(image.height, 3, image.width)
@@ -108,7 +108,7 @@ def is_stack(image: Image.Image) -> bool:
     return False
 
 
-def upright(image: Image.Image, options: Options) -> Image.Image:
+def upright(image: Image.Image, options: DataConfig) -> Image.Image:
     """RGB, of the given size if any."""
     ImageOps.exif_transpose(image, in_place=True)  # a copy of every image would cost a tenth of decoding it
     return fit(to_rgb(image), options)

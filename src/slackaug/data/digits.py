@@ -14,7 +14,7 @@ import torch
 from . import dividing
 from .arrays import to_images
 from .dataset import Dataset, Kind, build
-from .options import Options
+from .options import DataConfig
 from .split import Split
 
 # Pixels to move by: at 8, a rotation or a shift can only tear a digit apart. At 32 nothing is gained but the cost.
@@ -22,7 +22,7 @@ SIZE = 16
 N_FEW = 200
 
 
-def digits(options: Options) -> Dataset:
+def digits(options: DataConfig) -> Dataset:
     """Ink is white on black; mirror images are other signs, so flips are off."""
     with resources.files("slackaug.data").joinpath("digits.npz").open("rb") as file:
         stored = np.load(file, allow_pickle=False)
@@ -33,7 +33,7 @@ def digits(options: Options) -> Dataset:
     return build("digits", split, None, [str(digit) for digit in range(10)], flip=False, kinds=kinds)
 
 
-def few_digits(options: Options) -> Dataset:
+def few_digits(options: DataConfig) -> Dataset:
     """About 20 of each digit to learn from, and the same test set: few enough that augmentation matters."""
     base = digits(options)
     kept, _ = dividing.train_on(base.train.labels, N_FEW)

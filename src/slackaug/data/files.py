@@ -12,7 +12,7 @@ from . import cache, decode
 from .dataset import RGB, Dataset, build, classes_note
 from .groups import group_numbers, grouped
 from .listing import Item, Listing, refuse_links, shown
-from .options import DataError, Options, counted, examples
+from .options import DataConfig, DataError, Progress, counted, examples
 from .options import listing as listed
 from .rows import Images, Rows
 from .split import Split
@@ -28,14 +28,16 @@ class Decoded(NamedTuple):
     stacks: list[Path]  # files of several frames or pages
 
 
-def from_files(found: Listing, options: Options, statistics: tuple[RGB, RGB] | None = None) -> Dataset:
+def from_files(
+    found: Listing, options: DataConfig, progress: Progress, statistics: tuple[RGB, RGB] | None = None
+) -> Dataset:
     """Decode the files; `statistics` as in `build`."""
     refuse_links(found)
     if options.group_by is not None:
         found = grouped(found, options.group_by)
     name, root, items, notes = *found[:3], [*found.notes]
     if options.cache is not None or is_large(items):
-        images, readable, bad, stacks = cached_images(name, root, items, options, notes)
+        images, readable, bad, stacks = cached_images(name, root, items, options, progress, notes)
     else:
         images, readable, bad, stacks = decode_all(name, items, options)
     if stacks:
@@ -91,11 +93,13 @@ def is_large(items: Sequence[Item]) -> bool:
     return sum(item.path.stat().st_size for item in items if item.path.is_file()) > CACHE_BYTES
 
 
-def cached_images(name: str, root: Path, items: Sequence[Item], options: Options, notes: list[str]) -> Decoded:
+def cached_images(
+    name: str, root: Path, items: Sequence[Item], options: DataConfig, progress: Progress, notes: list[str]
+) -> Decoded:
     """As `decode_all`, by all cores and from a file on disk: nothing but the list of files is held in memory."""
     height, width = (options.stored_size,) * 2 if options.stored_size else first_size(items)
-    folder = cache.folder_for(options.cache, root, height, width, options)
-    found = cache.fill(folder, root, [item.path for item in items], (height, width), options)
+    folder = cache.folder_for(root, height, width, options)
+    found = cache.fill(folder, root, [item.path for item in items], (height, width), options, progress)
     if found.odd_size is not None:
         one_size(name, sizes_of(items, decode.size_of)[0])  # says which sizes there are
         raise DataError(f"{name}: its files change while they are read; try again when they are all there")
@@ -117,7 +121,7 @@ def first_size(items: Sequence[Item]) -> tuple[int, int]:
 
 def whole_size(path: Path) -> tuple[int, int]:
     """Height and width of an image that can be read to its end: the header of a damaged one may say anything."""
-    height, width, _ = decode.read(path, Options()).shape
+    height, width, _ = decode.read(path, DataConfig()).shape
     return height, width
 
 
@@ -135,7 +139,7 @@ def sizes_of(
     return sizes, bad
 
 
-def decode_all(name: str, items: Sequence[Item], options: Options) -> Decoded:
+def decode_all(name: str, items: Sequence[Item], options: DataConfig) -> Decoded:
     """Images (B, 3, H, W) uint8 in memory."""
     sizes, bad = sizes_of(items, decode.size_of)
     size = options.stored_size

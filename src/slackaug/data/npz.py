@@ -11,14 +11,14 @@ from .arrays import from_arrays, to_labels
 from .dataset import Dataset, classes_note
 from .files import MAX_BYTES
 from .listing import joined_note
-from .options import DataError, Options
+from .options import DataConfig, DataError
 from .pixels import Array
 
 PARTS = ("train", "val", "test")
 KEYS = [f"{part}_{what}" for part in PARTS for what in ("images", "labels")]
 
 
-def npz(location: str, options: Options) -> Dataset:
+def npz(location: str, options: DataConfig) -> Dataset:
     path = Path(location)
     arrays = read_arrays(path)
     pairs = {part: (arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in PARTS if f"{part}_images" in arrays}

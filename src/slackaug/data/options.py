@@ -1,8 +1,8 @@
-"""What a user may say about any source, and how a source that is not what it must be is refused. No torch here."""
+"""Which images, how they are read, and how a source that is not what it must be is refused. No torch here."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Annotated, Any
 
 MARGIN = 8 / 7  # the side that is stored, of the size that the network sees
 MAX_LISTED = 20
@@ -18,16 +18,24 @@ class DataError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a user may say about any source."""
+class DataConfig:
+    """Which images, and how they are read: loaders are given it, and a run's config.yaml holds it."""
 
-    size: int | None = None  # resize every image to size x size
-    margin: bool = False  # keep more of the image around that, for a random window in training: see `prepare`
-    skip_bad: bool = False  # leave out what cannot be read, and say so
-    group_by: str | None = None  # column of a csv or regular expression: images that stay on one side of a split
-    root: Path | None = None  # where torchvision keeps its data sets
-    cache: Path | None = None  # where decoded image files are kept; None: in the user's cache, and only large sets
-    progress: Progress | None = None  # is told what long reading does
+    source: Annotated[str, "where the images are, as given to the command"] = ""
+    size: Annotated[int | None, "pixels of the side that all images are resized to; without, they stay as they are"] = (
+        None
+    )
+    margin: Annotated[bool, "keep more around images of that size, for random windows in training"] = False
+    skip_bad: Annotated[bool, "leave out files that cannot be read, and say so"] = False
+    group_by: Annotated[
+        str | None, "column of a csv, or regular expression on paths: images of a group stay on one side of a split"
+    ] = None
+    cache: Annotated[
+        str | None, "folder for decoded images; without, only large sets have one, in ~/.cache/slackaug/images"
+    ] = None
+    fingerprint: Annotated[
+        str, "of the training images and labels, by which they are known again; found, not given"
+    ] = ""
 
     def __post_init__(self) -> None:
         if self.size is not None and not 1 <= self.size <= MAX_SIZE:
@@ -39,6 +47,16 @@ class Options:
     def stored_size(self) -> int | None:
         """The side of the squares in memory; None: as they come."""
         return round(MARGIN * self.size) if self.margin and self.size is not None else self.size
+
+    def given(self) -> dict[str, Any]:
+        """How images are read, as far as that is not the default: by name, as commands take it."""
+        named = {name: value for name, value in vars(self).items() if name not in ("source", "fingerprint")}
+        return {name: value for name, value in named.items() if value not in (None, False)}
+
+    def options(self) -> list[list[str]]:
+        """The same for the command line: each option with its value."""
+        words = [(f"--{name.replace('_', '-')}", value) for name, value in self.given().items()]
+        return [[word] if value is True else [word, str(value)] for word, value in words]
 
 
 def printable(name: str) -> str:

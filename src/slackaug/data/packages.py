@@ -20,7 +20,7 @@ from .arrays import from_arrays
 from .dataset import RGB, Dataset, Kind, rebuild
 from .files import one_size
 from .listing import joined_note, part_of, split_of
-from .options import DataError, Options, listing
+from .options import DataConfig, DataError, listing
 from .pixels import Array
 
 Arguments = dict[str, Any]
@@ -41,7 +41,7 @@ TORCHVISION_PARTS: dict[str, dict[str, tuple[Arguments, ...]]] = {
 STATISTICS = {"CIFAR10": CIFAR, "CIFAR100": CIFAR}  # the usual ones, for both; all others are measured
 
 
-def torchvision(name: str, options: Options) -> Dataset:
+def torchvision(name: str, options: DataConfig) -> Dataset:
     """A class of torchvision.datasets; downloaded where its files are not in the root folder yet."""
     source = f"torchvision:{name}"
     module = foreign.extra("torchvision.datasets", "torchvision")
@@ -49,7 +49,7 @@ def torchvision(name: str, options: Options) -> Dataset:
     construct = getattr(module, name, None) if name in known else None
     if construct is None:
         raise DataError(unknown("data set of torchvision", name, known))
-    root = str((options.root or ROOT).expanduser() / "torchvision")
+    root = str(ROOT.expanduser() / "torchvision")
     parameters = inspect.signature(construct).parameters
     downloads = {"download": True} if "download" in parameters else {}
 
@@ -77,7 +77,7 @@ def torchvision_parts(parameters: Mapping[str, object]) -> dict[str, tuple[Argum
     return {"train": ({},)}
 
 
-def hf(name: str, options: Options) -> Dataset:
+def hf(name: str, options: DataConfig) -> Dataset:
     """A data set of the Hugging Face hub; LABEL picks one of several columns of labels."""
     source = f"hf:{name}"
     module = foreign.extra("datasets", "hf")
@@ -124,7 +124,7 @@ class Stack(NamedTuple):
 def from_stacks(
     source: str,
     stacks: Mapping[str, Stack],
-    options: Options,
+    options: DataConfig,
     class_names: Sequence[str] | None,
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
@@ -135,7 +135,7 @@ def from_stacks(
     return from_arrays(source, pairs["train"], pairs.get("test"), options, class_names, notes, statistics, kinds)
 
 
-def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) -> Stack:
+def stack(source: str, examples: Iterable[tuple[Any, Any]], options: DataConfig) -> Stack:
     """Out of pairs of a PIL image and an integer."""
     images, labels = [], []
     kinds: Counter[Kind] = Counter()
@@ -158,7 +158,7 @@ def stack(source: str, examples: Iterable[tuple[Any, Any]], options: Options) ->
     return Stack(np.stack(images), np.array(labels), kinds)
 
 
-def custom(reference: str, options: Options) -> Dataset:
+def custom(reference: str, options: DataConfig) -> Dataset:
     """The user's own loader, called without arguments.
 
     It returns a Dataset, or the arrays train_images, train_labels and perhaps test_images, test_labels.

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from .options import DataError, Options
+from .options import DataConfig, DataError
 
 Array = NDArray[Any]
 MAX_PIXELS = 100_000_000  # larger than any camera's picture: a file that claims more is a decompression bomb
@@ -26,13 +26,13 @@ def to_8_bits(array: Array, where: str) -> Array:
     )
 
 
-def resize(image: Array, options: Options) -> Array:
+def resize(image: Array, options: DataConfig) -> Array:
     """(H, W, C) -> (size, size, C) by Pillow, bicubic."""
     fitted = np.asarray(fit(Image.fromarray(image[..., 0] if image.shape[2] == 1 else image), options))
     return fitted.reshape(*fitted.shape[:2], -1)
 
 
-def fit(image: Image.Image, options: Options) -> Image.Image:
+def fit(image: Image.Image, options: DataConfig) -> Image.Image:
     """The image as it is to be stored: the whole of it in a square, or with a margin its centre, of its own aspect."""
     size = options.stored_size
     if size is None or image.size == (size, size):

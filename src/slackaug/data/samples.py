@@ -3,6 +3,7 @@
 Axes: B images, C = 3 channels, H, W pixels.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,9 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ..config.presets import DataConfig
-from . import DATASETS, DataError, Dataset, arrays, decode, folder, listing, load, npz, table
-from .dataset import Options
+from . import DATASETS, DataConfig, DataError, Dataset, arrays, decode, folder, listing, npz, read, table
 
 N_SAMPLES = 4
 
@@ -59,7 +58,7 @@ def find(config: DataConfig, data: str | None, remedy: str = "--data says where 
     Only the images that are shown are decoded: there may be a million.
     """
     source = config.source if data is None else data
-    path, options = Path(source), Options(size=config.size, margin=config.margin)
+    path, options = Path(source), replace(config, source=source, group_by=None, cache=None)
     if source not in DATASETS:
         if source and path.is_dir():
             return of_files(source, folder_files(path), options, config.skip_bad)
@@ -69,7 +68,7 @@ def find(config: DataConfig, data: str | None, remedy: str = "--data says where 
             return of_npz(path, options)
         if data is None:
             raise DataError(f"{source or 'the data'}: not found here; {remedy}")
-    return of_dataset(load(source, size=config.size, margin=config.margin, skip_bad=config.skip_bad))
+    return of_dataset(read(options))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -104,7 +103,7 @@ def table_files(path: Path) -> Files:
     return found
 
 
-def of_files(source: str, found: Files, options: Options, skip_bad: bool) -> Samples:
+def of_files(source: str, found: Files, options: DataConfig, skip_bad: bool) -> Samples:
     if not found:
         raise DataError(f"{source}: no images")
     names = sorted(found)
@@ -115,7 +114,7 @@ def of_files(source: str, found: Files, options: Options, skip_bad: bool) -> Sam
     return Samples(torch.stack(images).permute(0, 3, 1, 2).contiguous(), tuple(chosen))
 
 
-def first_readable(found: list[File], options: Options, skip_bad: bool) -> Tensor:
+def first_readable(found: list[File], options: DataConfig, skip_bad: bool) -> Tensor:
     """(H, W, C) uint8."""
     for path, root in found:
         if root is not None:
@@ -128,7 +127,7 @@ def first_readable(found: list[File], options: Options, skip_bad: bool) -> Tenso
     raise DataError(f"{found[0].path.parent}: none of {len(found)} files can be read")
 
 
-def of_npz(path: Path, options: Options) -> Samples:
+def of_npz(path: Path, options: DataConfig) -> Samples:
     found = npz.read_arrays(path)
     labels = arrays.to_labels(found["train_labels"], len(found["train_images"]), f"{path}: train labels")
     values, first = np.unique(labels, return_index=True)

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 
 from .. import rng
 from .dataset import Dataset, build
-from .options import Options
+from .options import DataConfig
 from .split import Split
 
 SIZE = 20
@@ -27,14 +27,14 @@ HUE_JITTER = 35.0  # degrees to either side, of the 45 to the next class
 ANGLE_JITTER = 12.0  # degrees to either side, of the 22.5 to the next class
 
 
-def colour(options: Options) -> Dataset:
+def colour(options: DataConfig) -> Dataset:
     train, test = (
         colour_split(n, options.stored_size or SIZE, rng.generator(SEED, "shapes:colour", n)) for n in (N_TRAIN, N_TEST)
     )
     return build("shapes:colour", train, test, ["red", "lime", "cyan", "violet"])
 
 
-def angle(options: Options) -> Dataset:
+def angle(options: DataConfig) -> Dataset:
     train, test = (
         angle_split(n, options.stored_size or SIZE, rng.generator(SEED, "shapes:angle", n)) for n in (N_TRAIN, N_TEST)
     )

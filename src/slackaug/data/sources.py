@@ -4,11 +4,13 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..augment.policy import IMAGENET
 from ..foreign import ForeignError, is_reference
 from ..schema import unknown
 from . import layouts, packages, shapes
+from .cache import silent
 from .dataset import Dataset, with_margin
 from .decode import NO_FILE
 from .digits import digits, few_digits
@@ -17,10 +19,10 @@ from .folder import list_folder
 from .groups import with_groups
 from .listing import Listing, real
 from .npz import npz
-from .options import DataError, Options, Progress
+from .options import DataConfig, DataError, Progress
 from .table import list_table
 
-DATASETS: dict[str, Callable[[Options], Dataset]] = {
+DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {
     "digits": digits,
     "digits:few": few_digits,
     "shapes": shapes.colour,
@@ -34,56 +36,38 @@ FORMS = ["FOLDER", "FILE.npz", "FILE.csv", "torchvision:NAME", "hf:NAME", "image
          "module:callable"]  # fmt: skip
 
 
-def load(
-    source: str | os.PathLike[str],
-    *,
-    size: int | None = None,
-    margin: bool = False,
-    skip_bad: bool = False,
-    group_by: str | None = None,
-    root: str | Path | None = None,
-    cache: str | Path | None = None,
-    progress: Progress | None = None,
-) -> Dataset:
+def load(source: str | os.PathLike[str], *, progress: Progress = silent, **options: Any) -> Dataset:
     """Read a data set: a name in DATASETS, a folder, an npz or csv file, or one of the other FORMS.
 
-    `size` resizes every image to that square; with `margin`, the shorter side becomes 8/7 of it, and the centre square
-    is kept for training on random windows of the size. `skip_bad` leaves out unreadable files; `root` is where
-    torchvision's data sets are kept. Image files are decoded once, by all cores, into the folder `cache`; without it,
-    small sets are decoded in memory, and large ones into the user's cache. `progress` is told about that. `group_by` is
-    a column of a csv or a regular expression on paths: images of one group stay on one side of a split.
+    The options are the fields of `DataConfig`, such as size=32.
     """
-    options = Options(
-        size=size,
-        margin=margin,
-        skip_bad=skip_bad,
-        group_by=group_by,
-        root=None if root is None else Path(root),
-        cache=None if cache is None else Path(cache),
-        progress=progress,
-    )
-    return read(os.fspath(source), options)
+    return read(DataConfig(source=os.fspath(source), **options), progress)
 
 
-def read(source: str, options: Options) -> Dataset:
-    """As `load`. What was published is prepared as the paper has it, unless the user says a size."""
-    own = own_preparation(source)
-    if own is not None and options.size is None:
-        options = replace(options, size=own[0], margin=own[1])
-    refuse_inside(source, options.cache, "--cache")
+def read(config: DataConfig, progress: Progress = silent) -> Dataset:
+    """The images that `config` names, read as it says; `progress` is told what long reading does.
+
+    With a margin, the shorter side becomes 8/7 of the size, and the centre square is kept for training on random
+    windows of the size. Image files are decoded once, by all cores, into a cache; small sets are decoded in memory.
+    What was published is prepared as the paper has it, unless the user says a size.
+    """
+    source, own = config.source, own_preparation(config.source)
+    if own is not None and config.size is None:
+        config = replace(config, size=own[0], margin=own[1])
+    refuse_inside(source, config.cache, "--cache")
     try:
-        found = list_files(source, options.group_by)
+        found = list_files(source, config.group_by)
         if found is not None:
-            dataset = from_files(found, options, None if own is None else IMAGENET)
+            dataset = from_files(found, config, progress, None if own is None else IMAGENET)
         else:
-            dataset = find(source)(options)
+            dataset = find(source)(config)
     except ForeignError as error:
         raise DataError(str(error)) from error
     except OSError as error:
         raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
-    if options.group_by is not None and dataset.groups is None:
-        raise DataError(f"{source}: --group-by {options.group_by}: groups are for image files: a folder or a csv")
-    return with_margin(dataset, options) if options.margin else dataset
+    if config.group_by is not None and dataset.groups is None:
+        raise DataError(f"{source}: --group-by {config.group_by}: groups are for image files: a folder or a csv")
+    return with_margin(dataset, config) if config.margin else dataset
 
 
 def located(source: str) -> str:
@@ -126,7 +110,7 @@ def own_preparation(source: str) -> tuple[int, bool] | None:
     return (layouts.SIZE, layouts.has_margin(scheme, rest)) if scheme in PUBLISHED and rest else None
 
 
-def find(source: str) -> Callable[[Options], Dataset]:
+def find(source: str) -> Callable[[DataConfig], Dataset]:
     """The loader of a source that is not made of files."""
     if source in DATASETS:
         return DATASETS[source]

@@ -15,7 +15,7 @@ from .cache import CRASHED, silent
 from .dataset import Dataset, Kind
 from .groups import Groups
 from .listing import Item, Listing, shown
-from .options import Options, printable
+from .options import DataConfig, Progress, printable
 from .pool import Pool, n_cores
 from .rows import chunks
 from .sources import find_listing, read
@@ -72,16 +72,14 @@ class Seen(NamedTuple):
     group: str | None = None
 
 
-def survey(source: str, options: Options) -> Survey:
-    found = find_listing(source, options.group_by)
-    if found is not None:
-        return survey_files(found, options)
-    return survey_dataset(read(source, options))
+def survey(options: DataConfig, progress: Progress = silent) -> Survey:
+    found = find_listing(options.source, options.group_by)
+    return survey_dataset(read(options)) if found is None else survey_files(found, options, progress)
 
 
-def survey_files(found: Listing, options: Options) -> Survey:
+def survey_files(found: Listing, options: DataConfig, progress: Progress) -> Survey:
     """By all cores."""
-    every = [(item, shown(item.path, found.root), about) for item, about in look_at(found, options)]
+    every = [(item, shown(item.path, found.root), about) for item, about in look_at(found, options, progress)]
     good = [one for one in every if "bad" not in one[2]]
     readable = [item for item, _, _ in good]
     seen = [
@@ -114,11 +112,10 @@ def by_class(names: Iterable[str], seen: Iterable[Seen]) -> dict[str, dict[str, 
     return classes
 
 
-def look_at(found: Listing, options: Options) -> Iterator[tuple[Any, dict[str, Any]]]:
+def look_at(found: Listing, options: DataConfig, progress: Progress) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Items and what there is to know about their files, in the order of the list."""
     items = {str(item.path): item for item in found.items}
     answers: dict[str, dict[str, Any]] = {}
-    progress = options.progress or silent
     about = {"file": None, "read_only": False, "root": "", "height": 1, "width": 1,
              "size": options.size, "margin": options.margin}  # fmt: skip
     with Pool(about, min(n_cores(), 1 + len(items) // 8)) as pool:

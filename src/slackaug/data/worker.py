@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from . import decode, records
-from .options import DataError, Options
+from .options import DataConfig, DataError
 from .pixels import Array, with_shorter_side
 
 HELD_BYTES = 8 * 1024**2
@@ -37,7 +37,7 @@ class Store:
         n_held = max(1, HELD_BYTES // self.n_bytes)
         self.held = np.empty((n_held, 3, height, width), np.uint8)  # written at once: many small writes cost more
 
-    def decode(self, first: int, paths: Sequence[str], options: Options) -> list[Any]:
+    def decode(self, first: int, paths: Sequence[str], options: DataConfig) -> list[Any]:
         """Rows from `first` on."""
         answers = []
         for start in range(0, len(paths), len(self.held)):
@@ -49,7 +49,7 @@ class Store:
         self.file.flush()  # before the answer says that the pixels are there
         return answers
 
-    def hold(self, row: int, place: Array, path: str, options: Options) -> Any:
+    def hold(self, row: int, place: Array, path: str, options: DataConfig) -> Any:
         """Decode a file into `place`, (3, H, W)."""
         file = records.identity(path, self.root)  # before it is read: later changes make it another file
         try:
@@ -75,7 +75,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what decoders print must not be taken for an answer
     about = json.loads(sys.stdin.readline())
-    options = Options(size=about["size"], margin=about["margin"])
+    options = DataConfig(size=about["size"], margin=about["margin"])
     with open(about["file"] or os.devnull, "rb" if about["read_only"] else "r+b") as file:
         store = Store(file, about["root"], about["height"], about["width"])
         print(json.dumps("ready"), file=answers, flush=True)
@@ -83,7 +83,7 @@ def main() -> None:
             print(json.dumps(answer(json.loads(line), store, options)), file=answers, flush=True)
 
 
-def answer(task: dict[str, Any], store: Store, options: Options) -> Any:
+def answer(task: dict[str, Any], store: Store, options: DataConfig) -> Any:
     if "look" in task:
         return [look(path, options) for path in task["look"]]
     if "check" in task:
@@ -94,7 +94,7 @@ def answer(task: dict[str, Any], store: Store, options: Options) -> Any:
         return {"failed": error.strerror or str(error)}
 
 
-def look(path: str, options: Options) -> dict[str, Any]:
+def look(path: str, options: DataConfig) -> dict[str, Any]:
     """Size, kind and digests of an image, all of it decoded: a file that is cut off has a good header.
 
     What cannot be stored with these options is bad, too.
@@ -104,7 +104,7 @@ def look(path: str, options: Options) -> dict[str, Any]:
             kind: dict[str, Any] = {"mode": image.mode, "format": image.format}
             if decode.is_deep(image):
                 kind["highest"] = int(np.asarray(image).max())
-            pixels = decode.pixels(image, Options())
+            pixels = decode.pixels(image, DataConfig())
             kind["is_stack"] = decode.is_stack(image)
             if options.margin and options.stored_size:
                 with_shorter_side(options.stored_size, image.width, image.height)

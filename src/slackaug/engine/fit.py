@@ -5,7 +5,7 @@ One composite per image, drawn anew each time. Axes: B images of a batch, P para
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -26,16 +26,16 @@ class Diverged(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class FitConfig:
-    """The comments are the meanings in docs/reference/settings.md (`make settings`)."""
+    """How a network is trained: SGD, with a rate that falls along a cosine."""
 
-    epochs: int = 200  # passes over the training images
-    batch: int = 128  # images of a step
-    lr: float = 0.1  # highest rate; cosine to zero, step by step
-    warmup_epochs: int = 0  # epochs in which the rate rises evenly, before the cosine
-    momentum: float = 0.9  # momentum of SGD
-    nesterov: bool = True  # the momentum is Nesterov's; no effect where it is 0
-    weight_decay: float = 5e-4  # weight decay, of all parameters but batch-norm's
-    clip: float | None = 5.0  # highest norm of the gradient; null: any
+    epochs: Annotated[int, "passes over the training images"] = 200
+    batch: Annotated[int, "images of a step"] = 128
+    lr: Annotated[float, "highest rate; cosine to zero, step by step"] = 0.1
+    warmup_epochs: Annotated[int, "epochs in which the rate rises evenly, before the cosine"] = 0
+    momentum: Annotated[float, "momentum of SGD"] = 0.9
+    nesterov: Annotated[bool, "the momentum is Nesterov's; no effect where it is 0"] = True
+    weight_decay: Annotated[float, "weight decay, of all parameters but batch-norm's"] = 5e-4
+    clip: Annotated[float | None, "highest norm of the gradient; null: any"] = 5.0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch"):

@@ -27,9 +27,9 @@ from ..augment.samplers import Method
 from ..augment.space import Space
 from ..augment.transforms import get_space
 from ..config import parse
-from ..config.presets import DataConfig
-from ..data import Dataset, Split
+from ..data import Dataset, Split, read
 from ..data.dataset import fingerprint
+from ..data.options import DataConfig
 from ..engine import ways
 from ..engine import weights as start
 from ..engine.fit import Diverged, Fit, FitConfig, predict, to_device
@@ -125,7 +125,7 @@ class Training:
 @lru_cache(maxsize=2)
 def load_once(data: DataConfig, reading: Reading) -> Dataset:
     """The data is read once for all trainings of a process."""
-    return data.read(reading)
+    return read(data, reading)
 
 
 def dataset(data: DataConfig, reading: Reading = SILENT) -> Dataset:

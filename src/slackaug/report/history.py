@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from ..augment.policy import Policy
 from ..augment.policy_file import MAX_COMPOSED
 from ..augment.transforms import get_space
-from ..config import parse, presets
+from ..config import parse
+from ..config.run import BLANK, RunConfig
 from ..files import read_note
 from ..runs import folders
 from ..runs.folders import RunError
@@ -41,7 +42,7 @@ class History(NamedTuple):
     """The course of a search."""
 
     run: Path
-    config: presets.RunConfig
+    config: RunConfig
     start: Policy  # the uniform policy that it began with
     steps: list[Step]  # as recorded, every few steps
     policies: list[Policy]  # at the end of each finished round
@@ -124,9 +125,9 @@ def read(run: Path | str) -> History:
     )
 
 
-def read_config(path: Path) -> presets.RunConfig:
+def read_config(path: Path) -> RunConfig:
     try:
-        return parse.update(presets.BLANK, parse.read_yaml(path))
+        return parse.update(BLANK, parse.read_yaml(path))
     except parse.SettingError as error:
         raise RunError(f"{path}: is not the configuration of a run ({error})") from error
 
@@ -153,7 +154,7 @@ def text_in(note: dict[str, Any], name: str) -> str:
     return found[:LONGEST_REMARK] if isinstance(found, str) else ""
 
 
-def start_policy(config: presets.RunConfig, policies: list[Policy], n_composed: int | None) -> Policy:
+def start_policy(config: RunConfig, policies: list[Policy], n_composed: int | None) -> Policy:
     if policies:
         return Policy.uniform(policies[0].space, n_composed=len(policies[0].pi))
     space = get_space(config.space)
@@ -188,7 +189,7 @@ def without_other_trials(steps: list[Step], n_composed: int | None) -> list[Step
     return [step for step in steps if step.round or step.n_composed == n_composed]
 
 
-def is_planned(step: Step, config: presets.RunConfig) -> bool:
+def is_planned(step: Step, config: RunConfig) -> bool:
     """Whether a search has such a step: an axis to the round 10^18 has no end."""
     search = config.search
     if step.round == 0:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackaug.config.presets import DOMAINNET
+from slackaug.config.paper import DOMAINNET
 from slackaug.judge.studies import paper_tables
 from slackaug.judge.studies.paper_tables import FIGURES, TABLES, Column, Figure, published_row, read
 

@@ -7,14 +7,14 @@ import yaml
 
 from slackaug import data, models
 from slackaug.augment.transforms import SPACES
-from slackaug.config import parse, presets
-from slackaug.config.presets import RunConfig
+from slackaug.config import paper, parse, presets
+from slackaug.config.run import RunConfig
 from slackaug.engine.fit import FitConfig
 from slackaug.judge.studies import paper_tables
 from slackaug.judge.studies.paper_tables import FIGURES, Column, Figure, published_row
 from slackaug.judge.studies.plan import Study, learned_name
 from slackaug.judge.studies.recipes import STUDIES, Recipe, study
-from slackaug.methods.slack import SearchConfig
+from slackaug.methods.slack_config import SearchConfig
 
 # Every baseline that has a name of its own
 BASELINES = {"none", "default", "uniform", "uniform-no-invert-solarize", "randaugment", "uniformaugment", "domainbed",
@@ -47,7 +47,7 @@ def figures(config: Recipe) -> dict[str, Figure]:
 
 def ours() -> set[tuple[Column, str]]:
     rows = {(column, row) for column, rows in FIGURES.items() for row in rows}
-    left_out = set(NOT_OURS) | ({"ensembling"} - presets.VARIANTS.keys())  # until there is that variant
+    left_out = set(NOT_OURS) | ({"ensembling"} - paper.VARIANTS.keys())  # until there is that variant
     return {(column, row) for column, row in rows if column != AVERAGE and row not in left_out}
 
 
@@ -96,8 +96,8 @@ def test_is_the_papers_number_of_searches_and_evaluations(name):
 @pytest.mark.parametrize(("dataset", "model"), paper_tables.CIFAR)
 def test_variants_differ_from_their_base_in_the_search_alone(dataset, model):
     base = study(f"{dataset}-{model}")
-    assert base.search == {"cifar10": presets.cifar10, "cifar100": presets.cifar100}[dataset](model)
-    for name, change in presets.VARIANTS.items():
+    assert base.search == {"cifar10": paper.cifar10, "cifar100": paper.cifar100}[dataset](model)
+    for name, change in paper.VARIANTS.items():
         found = study(f"{dataset}-{model}-{name}")
         row = None if name == "unrolled-without-kl" else name
         expected = replace(base, search=change(base.search), baselines=("uniform",), row=row, variant=name)
@@ -109,7 +109,7 @@ def test_transfer_searches_with_one_network_and_evaluates_with_another():
     config = study("cifar10-wrn-28-10-from-wrn-40-2")
     assert isinstance(config.search, RunConfig)
     assert (config.search.model, config.model) == ("wrn-40-2", "wrn-28-10")
-    own, other = presets.cifar10("wrn-40-2"), presets.cifar10("wrn-28-10")
+    own, other = paper.cifar10("wrn-40-2"), paper.cifar10("wrn-28-10")
     assert config.search == replace(own, evaluate=other.evaluate)
     assert config.search.evaluate.weight_decay != own.evaluate.weight_decay
     assert figures(config)[paper_tables.TRANSFER].accuracy == 97.43

@@ -8,11 +8,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ...config import layers, parse
-from ...config.presets import BLANK, DataConfig, RunConfig
+from ...config.run import BLANK, RunConfig
 from ...data import DataError, Dataset
+from ...data.options import DataConfig
 from ...runs.folders import STUDY, RunError
 from ...runs.progress import Reading
 from .. import candidates, training
@@ -37,10 +38,10 @@ class Study:
     data_digest: str = ""  # as in a protocol
     search: RunConfig = BLANK
     model: str = ""  # of the evaluations
-    n_search: int = 4
-    n_eval: int = 4
-    baselines: tuple[str, ...] = ()
-    policies: tuple[str, ...] = ()  # NAME=FILE, published policies that are evaluated beside the baselines
+    n_search: Annotated[int, "searches, each on another split"] = 4
+    n_eval: Annotated[int, "evaluations of each learned policy"] = 4
+    baselines: Annotated[tuple[str, ...], "instead of the recipe's: uniform,trivialaugment-wide"] = ()
+    policies: Annotated[tuple[str, ...], "NAME=FILE, a published policy to evaluate beside the baselines"] = ()
     magnitudes: str = "own"  # of these
     paper: tuple[str, ...] = ()  # data set and network, where the paper has figures for them
     row: str | None = None  # of the learned policy there

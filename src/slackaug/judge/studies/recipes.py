@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ...config import presets
-from ...config.presets import DOMAINNET, VARIANTS, RunConfig
+from ...config import paper, presets
+from ...config.paper import DOMAINNET, VARIANTS
+from ...config.run import RunConfig
 from ...data import Dataset
 from ...data.layouts import WITH_MARGIN
 from ...schema import unknown
@@ -51,7 +52,7 @@ def digits() -> Recipe:
 # --- the main tables --------------------------------------------------------------------------------------------------
 
 CIFAR_SOURCES = {"cifar10": "torchvision:CIFAR10", "cifar100": "torchvision:CIFAR100"}
-CIFAR_SEARCHES = {"cifar10": presets.cifar10, "cifar100": presets.cifar100}
+CIFAR_SEARCHES = {"cifar10": paper.cifar10, "cifar100": paper.cifar100}
 LARGE = 224  # pixels
 TRIVIALAUGMENT_IMAGENET = ("trivialaugment-wide-imagenet", "trivialaugment-ra-imagenet")
 TRIVIALAUGMENT_CIFAR = ("trivialaugment-wide-cifar", "trivialaugment-ra-cifar")
@@ -68,7 +69,7 @@ def imagenet100() -> Recipe:
     return Recipe(
         size=LARGE,
         margin=True,
-        search=presets.imagenet100(),
+        search=paper.imagenet100(),
         baselines=("uniform", *TRIVIALAUGMENT_IMAGENET),
         paper=("imagenet100", "resnet18"),
         row="slack",
@@ -79,7 +80,7 @@ def domainnet(domain: str) -> Recipe:
     return Recipe(
         size=LARGE,
         margin=domain in WITH_MARGIN,
-        search=presets.domainnet(domain),
+        search=paper.domainnet(domain),
         baselines=("uniform", *TRIVIALAUGMENT_IMAGENET, *TRIVIALAUGMENT_CIFAR, "domainbed"),
         paper=(f"domainnet-{domain}", "resnet18"),
         row="slack",

@@ -1,0 +1,23 @@
+"""The command `export`: a policy as a Python file for another library."""
+
+import os
+from typing import Annotated
+
+from ..config.options import Path, PolicySource, command
+from ..export import import_line, write
+
+
+@command
+def export(
+    policy: PolicySource,
+    *,
+    to: Annotated[str, "torchvision, timm, albumentations, kornia, or python (torch alone)"],
+    out: Annotated[Path, "file to write, such as augment.py"],
+    overwrite: Annotated[bool, "replace the file"] = False,
+) -> None:
+    """Write a policy as a Python file for another library, with its numbers inside and no need of slackaug.
+
+    Says for each transformation whether its pixels are exactly those of the search.
+    """
+    print(write(os.fspath(policy), to, os.fspath(out), overwrite=overwrite))
+    print(f"wrote {out}: {import_line(os.fspath(out))}")

@@ -1,0 +1,23 @@
+"""`slackaug.preview`: what a policy does to some images, on one sheet."""
+
+import os
+from collections.abc import Sequence
+from typing import Annotated
+
+from ..config.options import Path, PolicySource, command
+from ..report import contact_sheet
+
+
+@command
+def preview(
+    policy: PolicySource,
+    images: Annotated[Sequence[Path], "image files"],
+    *,
+    out: Annotated[Path, "file to write"] = "preview.png",
+    seed: Annotated[int, "seed of the random composites, directions and crops"] = 0,
+    overwrite: Annotated[bool, "replace the file"] = False,
+) -> None:
+    """A contact sheet of images: their most and least likely transformations, and random composites."""
+    files = [os.fspath(image) for image in images]
+    contact_sheet.write(os.fspath(policy), files, os.fspath(out), seed=seed, overwrite=overwrite)
+    print(f"wrote {out}")

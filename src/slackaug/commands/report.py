@@ -1,0 +1,26 @@
+"""The command `report`: one HTML file about a run."""
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+from ..config.options import Path as PathLike
+from ..config.options import command
+from ..report import page
+
+
+@command
+def report(
+    run: Annotated[PathLike, "folder of a run, a study or an evaluation"],
+    *,
+    out: Annotated[PathLike | None, "file to write; the default is report.html in the run"] = None,
+    data: Annotated[str | None, "where the images are now, to show some"] = None,
+    open: Annotated[bool, "show it in the browser"] = False,
+) -> Path:
+    """Write one HTML file about a run: the verdict, the policy, how it was learned, and what it does to your images."""
+    path = page.write(run, out, data=data)
+    print(f"the report is {path}")
+    if open and not webbrowser.open(path.resolve().as_uri()):
+        print("no browser was found to open it with", file=sys.stderr)
+    return path

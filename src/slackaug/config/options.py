@@ -1,0 +1,124 @@
+"""Options of the commands, each declared once: as a field with its help, or as a parameter with its help.
+
+Where a parameter stands for the fields of a dataclass, `command` gives the function a keyword for each of them, which
+Python and the command line show alike.
+"""
+
+import inspect
+import os
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from ..data.options import DataConfig
+from ..machine import machine
+from .parse import several
+
+R = TypeVar("R")
+OTHER_NAMES = {"space": "ops", "n_search": "searches", "n_eval": "evaluations"}  # of fields, as options
+
+
+class Given(NamedTuple):
+    """Marks a parameter that takes those settings of a configuration that were given, by the names of its fields."""
+
+    config: type
+    without: Sequence[str] = ()  # fields that are no options here
+    only: Sequence[str] = ()  # where there are some, no others are
+
+
+Path = str | os.PathLike[str]
+Source = Annotated[
+    Path,
+    "a folder of class folders (with or without train/ and test/), FILE.npz, FILE.csv, digits, shapes, "
+    "torchvision:NAME, hf:NAME, imagenet100:ROOT, domainnet:ROOT/DOMAIN or module:callable",
+]
+PolicySource = Annotated[Path, "a policy file of any known format, a run's folder, or uniform:SPACE"]
+ReadAs = Annotated[dict[str, Any], Given(DataConfig, without=("source", "fingerprint"))]
+ConfigFile = Annotated[Path | None, "YAML file with settings, such as a run's config.yaml"]
+Settings = Annotated[Sequence[str], "one setting, such as search.n_rounds=5; docs/reference/settings.md has all"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Where a command does its work."""
+
+    device: Annotated[str | None, "where tensors are: cpu or cuda; the default is what is there"] = None
+    threads: Annotated[int | None, "threads of the CPU"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers(Machine):
+    """Where a command does work that can be done side by side, or elsewhere."""
+
+    jobs: Annotated[int | None, "how many to do at a time; on Ray: how many share a GPU"] = None
+    backend: Annotated[str, "local or ray"] = "local"
+    address: Annotated[str | None, "HOST:PORT of a Ray cluster; else one is started here"] = None
+
+    def ready(self) -> tuple[str, int | None]:
+        """The device and the threads; a device elsewhere cannot be tried."""
+        return machine(self.device, self.threads, is_here=self.address is None)
+
+
+def hints(of: Any) -> dict[str, Any]:
+    return typing.get_type_hints(of, include_extras=True)
+
+
+def kinds(hint: Any) -> list[Any]:
+    """The types that the value of an option may have, but None."""
+    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+    return [kind for kind in several(bare) if kind is not type(None)]
+
+
+def takes_several(hint: Any) -> bool:
+    return any(typing.get_origin(kind) in (tuple, Sequence) for kind in kinds(hint))
+
+
+def options_of(one: inspect.Parameter) -> dict[str, inspect.Parameter]:
+    """The options that a parameter stands for, by the name of the field that each of them sets."""
+    mark = next((note for note in getattr(one.annotation, "__metadata__", ()) if isinstance(note, Given)), None)
+    if mark is None:
+        fields = hints(one.annotation) if is_dataclass(one.annotation) else {}
+        return {name: keyword(name, hint, getattr(one.annotation, name)) for name, hint in fields.items()}
+    names = mark.only or [name for name in hints(mark.config) if name not in mark.without]
+    fields = {name: hints(mark.config)[name] for name in names}
+    wanted = {name: Annotated[hint.__origin__ | None, hint.__metadata__[0]] for name, hint in fields.items()}
+    return {name: keyword(name, hint, None) for name, hint in wanted.items()}
+
+
+def keyword(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    name = OTHER_NAMES.get(name, name)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def plain(value: Any) -> Any:
+    """As in a file: paths are texts, and what holds several is a list."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def command(function: Callable[..., R]) -> Callable[..., R]:
+    """The function with one keyword for each option, as the command line has them."""
+    signature = inspect.signature(function, eval_str=True)
+    groups = {name: options for name, one in signature.parameters.items() if (options := options_of(one))}
+    flat = [option for name, one in signature.parameters.items() for option in groups.get(name, {"": one}).values()]
+    shown = signature.replace(parameters=flat)
+
+    @wraps(function)
+    def call(*positional: Any, **keywords: Any) -> R:
+        bound = shown.bind(*positional, **keywords).arguments
+        for name, value in bound.items():
+            is_list = isinstance(value, Sequence | None) and not isinstance(value, str)
+            if takes_several(shown.parameters[name].annotation) and not is_list:
+                raise TypeError(f"{name} takes a list, such as [{value!r}]")
+        for name, options in groups.items():
+            own = {of: bound.pop(option.name) for of, option in options.items() if option.name in bound}
+            given = {of: plain(value) for of, value in own.items() if value is not None}
+            kind: Any = signature.parameters[name].annotation
+            bound[name] = given if typing.get_origin(kind) is Annotated else kind(**given)
+        return function(**bound)
+
+    call.__signature__ = shown  # type: ignore[attr-defined]
+    return call

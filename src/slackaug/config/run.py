@@ -1,0 +1,86 @@
+"""All that decides a search: the preset's choices, the rounds, and the trainings before and after them."""
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from ..augment.policy import Policy
+from ..augment.policy_file import MAX_COMPOSED
+from ..augment.transforms import SPACES, get_space
+from ..data import Dataset
+from ..data.options import DataConfig
+from ..engine.fit import FitConfig
+from ..methods.slack_config import SearchConfig
+from ..models import MODELS
+from ..schema import unknown
+
+N_COMPOSED = 3  # where a search is to find out by itself, it begins as the paper does
+FEWEST = (1, 2, 3)  # transformations that rounds may start from: those that are tried in any case
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """The settings of a run that are options of the commands, too."""
+
+    preset: Annotated[
+        str, "what all other settings begin with: quick (the default without a GPU), fast (with one), standard or paper"
+    ]
+    model: Annotated[str, "the network: small, resnet18, wrn-40-2, timm:NAME or module:callable"]
+    space: Annotated[str, "the transformations that a policy chooses from: cifar, imagenet or domainnet"]
+    exclude: Annotated[tuple[str, ...], "transformations to leave out of the space, such as Invert,Solarize"] = ()
+    flip: Annotated[bool | None, "mirror images keep their label; without, the data source says whether"] = None
+    balanced: Annotated[bool, "the validation loss counts all classes alike, however many images they have"] = False
+    weights: Annotated[str | None, "FILE.safetensors that the network starts from; without, it starts at random"] = None
+    seed: Annotated[int, "seed of the split, the networks, the batches and the draws"] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Choices):
+    """All that decides a search."""
+
+    data: Annotated[DataConfig, "which images, and how they are read; by options, not --set"] = field(
+        default_factory=DataConfig
+    )
+    weights_digest: Annotated[str | None, "digest of that file, written by the search; another file is refused"] = None
+    n_composed: Annotated[
+        int | None, "transformations of a composite (K); null: tried before the rounds, how many do best"
+    ] = 3
+    fewest_composed: Annotated[
+        int, "fewest transformations that rounds start from where n_composed is null: 1, 2 or 3"
+    ] = 1
+    n_ranks: Annotated[int, "models of an ensemble, each in a process of its own: as many as torchrun starts"] = 1
+    pretrain: Annotated[FitConfig, "training before the rounds"] = field(
+        default_factory=lambda: FitConfig(nesterov=False)
+    )
+    search: Annotated[SearchConfig, "the rounds, in which the policy is learned"] = field(default_factory=SearchConfig)
+    confirm: Annotated[
+        bool, "after the rounds, a whole training decides whether the policy beats the best pre-training"
+    ] = False
+    evaluate: Annotated[FitConfig, "the trainings that compare policies; no search sees them"] = field(
+        default_factory=FitConfig
+    )
+
+    def __post_init__(self) -> None:
+        if self.space not in SPACES:
+            raise ValueError(unknown("space", self.space, list(SPACES)))
+        if not self.model:
+            raise ValueError(f"model: expected a name, such as {', '.join(MODELS)}")
+        if self.n_ranks < 1:
+            raise ValueError(f"n_ranks must be at least 1, got {self.n_ranks}")
+        if self.n_composed is not None and not 1 <= self.n_composed <= MAX_COMPOSED:
+            raise ValueError(f"n_composed must be from 1 to {MAX_COMPOSED}, or null, got {self.n_composed}")
+        if self.fewest_composed not in FEWEST:
+            raise ValueError(f"fewest_composed must be 1, 2 or 3, got {self.fewest_composed}")
+
+
+BLANK = RunConfig(preset="", model="small", space="cifar")  # for a file that has all settings
+
+
+def start_policy(config: RunConfig, data: Dataset) -> Policy:
+    """Where a search begins; an unknown transformation in `exclude` is found here."""
+    space = get_space(config.space)
+    if config.exclude:
+        space = space.exclude(*config.exclude)
+    flip = data.flip if config.flip is None else config.flip
+    n_composed = config.n_composed or N_COMPOSED
+    phi = Policy.uniform(space, n_composed=n_composed, flip=flip, mean=data.mean, std=data.std)
+    return replace(phi, dataset=data.fingerprint)
