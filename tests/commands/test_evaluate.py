@@ -107,8 +107,8 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
         assert (accuracy, n) == (f"{100 * mean:.2f} ± {100 * half_width:.2f} %", "3")
         assert bool(difference) == (name != "none")
     assert document["verdict"] in lines
-    assert document["verdict"].startswith("rotating.json is ")
-    assert " none: " in document["verdict"]
+    assert document["verdict"].startswith("rotating.json ")
+    assert " no transformations " in document["verdict"]
     assert lines[-1] == f"all results are in {out / 'eval' / 'results.json'} and {out / 'eval' / 'results.csv'}"
 
 
