@@ -108,8 +108,8 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
         assert (accuracy, n) == (f"{100 * mean:.2f} ± {100 * half_width:.2f} %", "3")
         assert bool(difference) == (name != "none")
     assert document["verdict"] in lines
-    assert document["verdict"].startswith("rotating.json is ")
-    assert " none: " in document["verdict"]
+    assert document["verdict"].startswith("rotating.json ")
+    assert " no transformations " in document["verdict"]
     assert lines[-1] == f"all results are in {out / 'eval' / 'results.json'} and {out / 'eval' / 'results.csv'}"
 
 
@@ -213,11 +213,11 @@ def test_the_verdict_is_on_the_first_policy_and_the_first_baseline(tiny_npz, pol
     found = evaluate(tiny_npz, tmp_path, [policy_file, other], baselines=["uniform", "none"])
     assert found.reference == "uniform"
     assert found.verdict.startswith(f"{policy_file} ")
-    assert " uniform" in found.verdict
+    assert " 3 random transformations " in found.verdict
 
 
 def test_without_a_policy_the_verdict_is_on_the_last_baseline(done):
-    assert json.loads((done / "eval" / "results.json").read_text())["verdict"].startswith("uniform is ")
+    assert json.loads((done / "eval" / "results.json").read_text())["verdict"].startswith("uniform ")
 
 
 @pytest.mark.parametrize(("policies", "baselines"), [(["policy"], []), ([], ["none"])])
@@ -237,7 +237,7 @@ def test_one_seed_has_no_interval_and_says_so(command, tiny_npz, tmp_path):
     done = command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 1))
     assert done.returncode == 0
     assert "1 seed: there will be no intervals, and no verdict; give --seeds 2 or more" in done.stdout
-    assert "with fewer than two no interval can be given" in done.stdout
+    assert "an interval needs two" in done.stdout
     policies = json.loads((tmp_path / "eval" / "results.json").read_text())["policies"]
     assert [policy["accuracy"]["half_width"] for policy in policies] == [None, None]
 
