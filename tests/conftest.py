@@ -1,6 +1,7 @@
 """Shared fixtures, hypothesis's profile, and a torchvision that can be imported beside a CPU build of torch."""
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
@@ -18,6 +19,7 @@ from slackaug import cli
 from slackaug.auto import learn
 from slackaug.report import live
 
+os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")  # what one test has compiled, another need not
 torch.set_num_threads(1)  # test tensors are small: a second thread only waits
 settings.register_profile("slackaug", derandomize=True, deadline=None, database=None, max_examples=40)
 settings.load_profile("slackaug")

@@ -50,24 +50,21 @@ def net(name: str = "wrn-10-1", size: int = 12) -> torch.nn.Module:
     return models.build(name, 4, (size, size), rng.generator(2, "test"))
 
 
-def searched(kind: type[Plain], preparation=AS_STORED, name: str = "wrn-10-1", config=CONFIG, **options):
+def searched(kind: type[Plain], preparation=AS_STORED, name: str = "wrn-10-1", **options):
     size = 12 if preparation is AS_STORED else 10
     split = data()
-    options |= {"train_batch": config.train_batch}
-    engine = kind(net(name, size), PHI, split, split, config.batch, rng.streams(3, "search"), preparation, **options)
+    engine = kind(net(name, size), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), preparation, **options)
     found = []
-    for state, report in slack.search(slack.start(PHI, engine), engine, config):
+    for state, report in slack.search(slack.start(PHI, engine), engine, CONFIG):
         found.append((copy.deepcopy(state), copy.deepcopy(report)))
     return engine, found
 
 
 @pytest.mark.parametrize("preparation", [AS_STORED, window((10, 10))], ids=["as stored", "window"])
 @pytest.mark.parametrize("name", ["wrn-10-1", "small", "basic"])
-@pytest.mark.parametrize("train_batch", [None, 12], ids=["shared", "own"])
-def test_a_search_is_the_plain_one(name, preparation, train_batch):
-    config = replace(CONFIG, train_batch=train_batch)
-    plain, expected = searched(Plain, preparation, name, config)
-    fast, found = searched(Fast, preparation, name, config, precision=torch.float32, compiled=False)
+def test_a_search_is_the_plain_one(name, preparation):
+    plain, expected = searched(Plain, preparation, name)
+    fast, found = searched(Fast, preparation, name, precision=torch.float32, compiled=False)
     for (state, report), (fast_state, fast_report) in zip(expected, found, strict=True):
         assert torch.equal(report.tau.op, fast_report.tau.op)
         torch.testing.assert_close(report.tau.magnitude, fast_report.tau.magnitude, rtol=0, atol=1e-4)
@@ -77,16 +74,6 @@ def test_a_search_is_the_plain_one(name, preparation, train_batch):
         torch.testing.assert_close(state.phi.pi, fast_state.phi.pi, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(state.anchor.pi, fast_state.anchor.pi, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
-
-
-def test_a_network_learns_from_no_more_images_than_there_are():
-    config = replace(CONFIG, train_batch=1000)
-    drawn = [
-        searched(kind, config=config, **options)[1][0][1].tau
-        for kind, options in ((Plain, {}), (Fast, {"precision": torch.float32, "compiled": False}))
-    ]
-    assert len(drawn[0].op) == len(data().labels)
-    assert torch.equal(drawn[0].op, drawn[1].op)
 
 
 class Frozen(torch.nn.Sequential):
@@ -138,10 +125,8 @@ def test_a_training_is_the_plain_one(preparation):
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("train_batch", [None, 12], ids=["shared", "own"])
-def test_images_that_are_read_batch_by_batch_give_the_same(train_batch):
+def test_images_that_are_read_batch_by_batch_give_the_same():
     """As they do where a set does not fit on a GPU; bit by bit, for nothing else differs."""
-    config = replace(CONFIG, train_batch=train_batch)
     held = data()
     order = torch.randperm(len(held.labels), generator=rng.generator(5, "test"))
     streamed = Split(Rows(held.images[order].contiguous(), order.argsort()), held.labels)
@@ -150,9 +135,8 @@ def test_images_that_are_read_batch_by_batch_give_the_same(train_batch):
     for split in (held, streamed):
         engine = Fast(
             net(), PHI, split, split, CONFIG.batch, rng.streams(3, "search"), precision=torch.float32, compiled=False,
-            train_batch=train_batch,
         )  # fmt: skip
-        *_, (state, _) = slack.search(slack.start(PHI, engine), engine, config)
+        *_, (state, _) = slack.search(slack.start(PHI, engine), engine, CONFIG)
         states.append(state.phi.pi)
         fit = FastFit(
             net(), PHI, split, FitConfig(epochs=1, batch=8), rng.streams(3, "fit"), precision=torch.float32,
