@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import test_study
 import torch
 import yaml
 from PIL import Image
@@ -342,10 +341,10 @@ def test_a_strangers_run_is_not_written_to_through_links(name, kind, command, pr
 @pytest.mark.usefixtures("quick_search")
 def test_the_log_of_a_strangers_study_is_no_link(command, precious, tiny_npz, tmp_path):
     out = tmp_path / "study"
-    assert command(*test_study.words(tiny_npz, out, "--baselines", "none", "--evaluations", 1)).returncode == 0
+    assert command(*tiny.study_words(tiny_npz, out, "--baselines", "none", "--evaluations", 1)).returncode == 0
     (out / "searches" / "0.log").unlink()
     (out / "searches" / "0.log").symlink_to(precious)
-    done = command(*test_study.resume(out))
+    done = command(*tiny.study_resume(out))
     assert (done.returncode, "0.log: is a link, a pipe or a folder" in done.stderr) == (2, True)
     assert precious.read_text() == "precious"
 

@@ -20,10 +20,10 @@ import torch
 from PIL import Image
 from rich.console import Console
 from scipy import stats
-from test_published import DOCUMENTS, FILES
 
 import slackaug
 import tiny
+from published_files import DOCUMENTS, FILES
 from slackaug import cli
 from slackaug.augment.apply import get_space
 from slackaug.augment.policy import Policy
@@ -34,36 +34,18 @@ from slackaug.judge import baselines, candidates, training
 from slackaug.judge.training import Trial
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
-
-SETTINGS = ["evaluate.epochs=1", "evaluate.batch=4", "evaluate.lr=0.05"]  # 6 steps
-TIMES = ("seconds", "images_per_second")
-
-
-def words(data: object, out: object | None, *more: object) -> list[str]:
-    """Of the command, with tiny settings."""
-    found = ["evaluate", str(data), *(["-o", str(out)] if out is not None else [])]
-    for text in SETTINGS:
-        found += ["--set", text]
-    return [*found, *map(str, more)]
+from tiny import EVALUATION, TIMES
+from tiny import evaluate_outcome as outcome
+from tiny import evaluate_words as words
 
 
 def evaluate(data: object, out: object | None, policies=(), **options) -> evaluation.Results:
     options = {"baselines": ["none", "uniform"], "seeds": 2, "console": Console(quiet=True)} | options
-    return slackaug.evaluate(str(data), policies, out=out, set=SETTINGS, **options)
-
-
-def outcome(out: Path) -> list[dict]:
-    """All of the results that must not depend on interruptions, jobs or the machine."""
-    document = json.loads((out / "eval" / "results.json").read_text())
-    for policy in document["policies"]:
-        for found in (policy, *policy["trials"]):
-            for key in TIMES:
-                del found[key]
-    return [document[key] for key in ("protocol", "class_names", "reference", "verdict", "duplicates", "policies")]
+    return slackaug.evaluate(str(data), policies, out=out, set=EVALUATION, **options)
 
 
 @pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
+def unmeasured(monkeypatch, quick_search):
     """The cost is measured in a test of its own."""
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
 
@@ -190,7 +172,7 @@ def test_what_is_set_counts_more_than_the_run_and_options_more_than_that(more, e
 
 def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
     found = slackaug.evaluate(
-        tiny_npz, [Policy.uniform("cifar")], baselines=["none"], seeds=2, out=tmp_path, set=SETTINGS
+        tiny_npz, [Policy.uniform("cifar")], baselines=["none"], seeds=2, out=tmp_path, set=EVALUATION
     )
     assert [row.name for row in found.rows] == ["none", "policy 0"]
     assert found.rows[1].accuracies.keys() == {0, 1}
@@ -595,7 +577,7 @@ def test_saved_models_are_kept_and_trained_again_where_they_are_missing(command,
 
 def test_models_of_another_protocol_are_not_replaced(tiny_npz, tmp_path):
     for lr in (0.05, 0.06):
-        parse = [*SETTINGS[:-1], f"evaluate.lr={lr}"]
+        parse = [*EVALUATION[:-1], f"evaluate.lr={lr}"]
         options = {"seeds": 1, "save_models": tmp_path / "models", "console": Console(quiet=True)}
         slackaug.evaluate(str(tiny_npz), baselines=["none"], out=tmp_path / str(lr), set=parse, **options)
     assert len(list((tmp_path / "models").iterdir())) == 2
