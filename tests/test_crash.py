@@ -44,20 +44,14 @@ WORKS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "n"), [("search", 6), ("evaluation", 4), ("evaluation with two jobs", 1), ("study", 2)]
-)
+MANY = {"search": 80, "evaluation": 50, "evaluation with two jobs": 10, "study": 30}
+FEW = {"search": 6, "evaluation": 4, "evaluation with two jobs": 1, "study": 2}
+IN_MINUTES = pytest.mark.slow, pytest.mark.timeout(1800)
+
+
+@pytest.mark.parametrize(("name", "n"), [*FEW.items(), *(pytest.param(*one, marks=IN_MINUTES) for one in MANY.items())])
 def test_killed_at_random_moments(name, n, tiny_npz, tmp_path):
-    assert crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=1).kills == n
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    ("name", "n"), [("search", 80), ("evaluation", 50), ("evaluation with two jobs", 10), ("study", 30)]
-)
-def test_killed_at_many_random_moments(name, n, tiny_npz, tmp_path):
-    found = crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=2)
+    found = crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=n)
     print(f"{name}: {found}")
     assert found.kills == n
 

@@ -225,29 +225,16 @@ def test_a_million_in_all():
     assert sum(READERS.values()) >= 1_000_000
 
 
+HOURS = pytest.mark.slow, pytest.mark.timeout(3600)
+
+
+@pytest.mark.parametrize("share", [SAMPLE, pytest.param(1, marks=HOURS)])
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
-def test_what_the_damaged_ones_are_made_of_is_read(reader, place):
+def test_only_documented_errors(reader, share, place):
     target = reader(place)
-    assert target.read(target.seeds[0]) is not None or reader in (protocols,)
-
-
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
-def test_only_documented_errors(reader, place):
-    target = reader(place)
-    check(target, fuzz.fuzz(target, READERS[reader] // SAMPLE, seed=1))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
-def test_only_documented_errors_of_a_million(reader, place):
-    target = reader(place)
-    found = fuzz.fuzz(target, READERS[reader], seed=2)
+    assert target.read(target.seeds[0]) is not None or reader in (protocols,)  # what the damaged ones are made of
+    found = fuzz.fuzz(target, READERS[reader] // share, seed=1 if share > 1 else 2)
     print(f"{reader.__name__}: {found}, {found.executions / found.seconds:,.0f} a second")
-    check(target, found)
-
-
-def check(target, found):
     assert found.refused > found.executions / 10 or not target.errors  # such are left out, not refused
     assert found.slowest < target.seconds
     assert found.grown < MOST_MEMORY

@@ -201,14 +201,13 @@ def test_data_and_folder_are_required(words, says, command):
     assert (done.returncode, says in done.stderr) == (2, True)
 
 
-def test_settings_may_need_one_another(command, tiny_npz, tmp_path):
-    more = ["--set", "search.n_retrain=0", "--set", "search.cold_start=false"]
-    assert command(*tiny.arguments(tiny_npz, tmp_path / "run", *more)).returncode == 0
-
-
-def test_a_batch_larger_than_the_half(command, tiny_npz, tmp_path):
-    words = tiny.arguments(tiny_npz, tmp_path / "run", search__batch=1000, pretrain__batch=1000)
-    assert command(*words).returncode == 0
+@pytest.mark.parametrize(
+    "changes",
+    [{"search__n_retrain": 0, "search__cold_start": "false"}, {"search__batch": 1000, "pretrain__batch": 1000}],
+    ids=["settings that need one another", "a batch larger than the half"],
+)
+def test_settings_that_are_allowed(changes, command, tiny_npz, tmp_path):
+    assert command(*tiny.arguments(tiny_npz, tmp_path / "run", **changes)).returncode == 0
 
 
 def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp_path):
@@ -243,23 +242,15 @@ def test_what_is_said_first(command, tiny_npz, tmp_path):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (
-            [],
-            "the rate of re-training is found by trial, from 0.1 on; a round moves the policy by a KL",
-        ),
-        (
-            ["--set", "search.model_lr=0.2"],
-            "re-training at rate 0.2; a round moves the policy by a KL divergence of 0.016 per",
-        ),
+        ([], "found by trial, from 0.1 on; a round moves the policy"),
+        (["--set", "search.model_lr=0.2"], "rate 0.2; a round moves the policy by a KL divergence of 0.016"),
         (["--set", "search.policy_lr=0.5"], "from 0.1 on; the policy's rate is 0.5, its KL weight 0.02"),
         (["--balanced"], "the validation loss counts all classes alike"),
     ],
 )
 def test_every_choice_is_said(given, says, command, tiny_npz, tmp_path):
     out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *given).stdout
-    assert (
-        "5 rounds of 40 + 60 steps, 16 composites of 12 images in each, and 12 of validation; " in out
-    )  # all there are
+    assert "5 rounds of 40 + 60 steps, 16 composites of 12 images in each, and 12 of validation; " in out
     assert "all positions of a composite have one distribution" in out
     assert says in out
 
