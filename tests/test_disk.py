@@ -85,13 +85,16 @@ def test_an_evaluation_on_a_disk_of_every_size(step, command, disk, tiny_npz, tm
     assert n_full > 1
 
 
+def pictures(folder, n):
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True)
+        for i in range(n):
+            tiny_picture(folder / name / f"{i}.png", i)
+
+
 def test_a_cache_on_a_disk_that_is_really_full(disk, tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "SPARE_BYTES", -(10**9))  # else it says beforehand that there is no room
-    for name in ("cat", "dog"):
-        for i in range(40):
-            path = tmp_path / "set" / name / f"{i}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            tiny_picture(path, i)
+    pictures(tmp_path / "set", 40)
     place = disk(100)
     with pytest.raises(DataError, match=r"cannot be written \(No space left on device\); what is done is kept"):
         load(str(tmp_path / "set"), cache=place)
@@ -101,10 +104,7 @@ def test_a_cache_on_a_disk_that_is_really_full(disk, tmp_path, monkeypatch):
 
 
 def test_a_cache_on_a_disk_that_is_really_read_only(disk, tmp_path):
-    for name in ("cat", "dog"):
-        (tmp_path / "set" / name).mkdir(parents=True)
-        for i in range(9):
-            tiny_picture(tmp_path / "set" / name / f"{i}.png", i)
+    pictures(tmp_path / "set", 9)
     alone = load(str(tmp_path / "set"), cache=tmp_path / "cache")
     place = disk(1000) / "cache"
     shutil.copytree(tmp_path / "cache", place)
