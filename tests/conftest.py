@@ -1,6 +1,7 @@
 """Shared fixtures, hypothesis's profile, and a torchvision that can be imported beside a CPU build of torch."""
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
@@ -18,6 +19,7 @@ from slackaug import cli
 from slackaug.auto import learn
 from slackaug.report import live
 
+os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")  # what one test has compiled, another need not
 torch.set_num_threads(1)  # test tensors are small: a second thread only waits
 settings.register_profile("slackaug", derandomize=True, deadline=None, database=None, max_examples=40)
 settings.load_profile("slackaug")
@@ -46,21 +48,21 @@ def declare_missing_operators() -> torch.library.Library | None:
 DECLARED = declare_missing_operators()  # kept: the schemas go when the library object does
 
 
+NEEDS = {  # of tests with a mark: packages, which are looked for and not imported
+    "torchvision": ("torchvision",),
+    "ray": ("ray",),
+    "browser": ("playwright",),
+    "figures": ("matplotlib", "tensorboard"),
+    "exports": ("torchvision", "timm", "albumentations", "kornia"),
+}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reasons = {
-        name: f"{name} is not installed; `make test` has a lane with it"
-        for name in ("torchvision", "ray")
-        if importlib.util.find_spec(name) is None  # a look at the folders, not an import
-    }
-    if importlib.util.find_spec("playwright") is None:
-        reasons["browser"] = "Playwright is not installed; `make test-browser` installs it"
-    if any(importlib.util.find_spec(name) is None for name in ("matplotlib", "tensorboard")):
-        reasons["figures"] = "matplotlib or TensorBoard is not installed; `make test` has a lane with them"
-    missing = [
-        name for name in ("torchvision", "timm", "albumentations", "kornia") if importlib.util.find_spec(name) is None
-    ]
-    if missing:
-        reasons["exports"] = f"{', '.join(missing)} not installed; `make test` has a lane with them"
+    reasons = {}
+    for marker, packages in NEEDS.items():
+        missing = [package for package in packages if importlib.util.find_spec(package) is None]
+        if missing:
+            reasons[marker] = f"not installed: {', '.join(missing)}; `make test` and `make test-browser` have it"
     if not torch.cuda.is_available():
         reasons["gpu"] = "needs a CUDA device, and torch sees none"
     for item in items:

@@ -20,6 +20,7 @@ from slackaug import cli
 from slackaug.auto import learn
 from slackaug.data import load
 from slackaug.judge import training
+from slackaug.judge.studies import searches
 from slackaug.runs.checkpoints import Checkpoints
 
 N_STEPS = 1000  # more than a round of any test has
@@ -121,12 +122,16 @@ def position(state: dict[str, Any] | None) -> int:
 # --- in the process that is killed ------------------------------------------------------------------------------------
 
 
-def prepare(log: str, path: str) -> Callable[..., None]:
-    """Send what it says to a file; returns the function that writes a line to the ledger."""
+def speak_to(log: str) -> None:
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(file, stream)
     torch.set_num_threads(1)
+
+
+def prepare(log: str, path: str) -> Callable[..., None]:
+    """Send what it says to a file; returns the function that writes a line to the ledger."""
+    speak_to(log)
     book = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def note(*words: object) -> None:
@@ -135,12 +140,17 @@ def prepare(log: str, path: str) -> Callable[..., None]:
     return note
 
 
-def command(words: list[str], log: str, path: str) -> None:
-    """A command with a checkpoint after every step."""
-    note = prepare(log, path)
+def save_always() -> None:
+    """A checkpoint after every step; the cost is not measured."""
     learn.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = -1.0
     learn.METRICS_EVERY = training.REPORT_EVERY = 1
     training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
+
+
+def command(words: list[str], log: str, path: str) -> None:
+    """A command with a checkpoint after every step."""
+    note = prepare(log, path)
+    save_always()
     save, find, keep = Checkpoints.save, Checkpoints.load, training.keep
 
     def save_and_note(self: Checkpoints, state: dict[str, Any]) -> None:
@@ -168,3 +178,38 @@ def build_cache(words: list[str], log: str, path: str) -> None:
     note = prepare(log, path)
     note("begun")
     load(words[0], cache=words[1], progress=lambda what, done, total: note(what, done, total))
+
+
+# --- at a chosen moment of an evaluation or a study -------------------------------------------------------------------
+
+
+def until(words: list[str], log: Path, job: str, share: float, number: int) -> int:
+    """The exit code of a command that sends itself the signal when so much of that search or training is done."""
+    process = tiny.FORK.Process(target=live_and_die, args=(words, str(log), job, share, number), daemon=True)
+    process.start()
+    process.join(LIMIT)
+    code = process.exitcode
+    process.close()
+    assert code is not None
+    return int(code)
+
+
+def live_and_die(words: list[str], log: str, job: str, share: float, number: int) -> None:
+    speak_to(log)
+    save_always()
+
+    def dying(run: Callable[..., None], name: Callable[[Any], str]) -> Callable[..., None]:
+        def run_or_die(one: Any, report: Callable[[float], None]) -> None:
+            def report_or_die(done: float) -> None:
+                if name(one) == job and done >= share:
+                    os.kill(os.getpid(), number)
+                report(done)
+
+            run(one, report_or_die)
+
+        return run_or_die
+
+    training.run = dying(training.run, lambda one: f"{one.name} {one.seed}")
+    searches.search = dying(searches.search, lambda one: f"search {one.seed}")
+    sys.argv = ["slackaug", *words]
+    cli.main()

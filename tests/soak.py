@@ -53,9 +53,9 @@ def words(out: Path, data: Path, n_steps: int) -> list[str]:
 
 
 def search(arguments: list[str], n_steps: int, book: str) -> None:
-    """In the process that is watched. A checkpoint every second: many more than in a week."""
+    """In the process that is watched. A checkpoint every tenth of a second: many more than in a week."""
     torch.set_num_threads(1)
-    learn.CHECKPOINT_SECONDS = 1.0
+    learn.CHECKPOINT_SECONDS = 0.1
     learn.search_seconds = lambda *_: 0.0
     models.build = lambda *_: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(N_VALUES, N_CLASSES))
     show, save = Display.show, Run.save_checkpoint

@@ -32,15 +32,23 @@ def pets(tmp_path):
     return tmp_path / "pets"
 
 
-@pytest.fixture(params=["memory", "cache"])
+@pytest.fixture(params=[[], ["--cache", "CACHE"]], ids=["memory", "cache"])
 def search(request, tmp_path, command, quick_search):
     """`slackaug search`, up to where the work would begin."""
-    cache = ["--cache", tmp_path / "cache"] if request.param == "cache" else []
+    cache = [tmp_path / "cache" if word == "CACHE" else word for word in request.param]
+    return lambda data, *more: command("search", data, "-o", tmp_path / "run", "--dry-run", *cache, *more)
 
-    def search(data, *more):
-        return command("search", data, "-o", tmp_path / "run", "--dry-run", *cache, *more)
 
-    return search
+@pytest.fixture
+def refused(search):
+    def refused(data, *facts):
+        """By a search, with exit code 2, all these facts, and no traceback."""
+        done = search(data)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+        assert [fact for fact in facts if fact not in done.stderr] == []
+        return done.stderr
+
+    return refused
 
 
 def bomb(path, side):
@@ -69,31 +77,27 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_files_that_cannot_be_read(kind, pets, search, command):
+def test_files_that_cannot_be_read(kind, pets, search, refused, command):
     make, says = BAD[kind]
     make(pets / "dog" / "bad.png")
-    done = search(pets)
-    assert done.returncode == 2
-    assert f"1 of {2 * N + 1} files cannot be read; repair or remove them, or leave them out with" in done.stderr
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
+    refused(pets, f"1 of {2 * N + 1} files cannot be read", "--skip-bad", says)
     done = search(pets, "--skip-bad")
     assert done.returncode == 0, done.stderr
-    assert f"left out 1 of {2 * N + 1} files that cannot be read, for example {says[:11]}" in done.stdout
+    assert f"left out 1 of {2 * N + 1} files" in done.stdout
+    assert f"for example {says[:11]}" in done.stdout
     done = command("check", pets, "--no-cost")
     assert done.returncode == 1
     assert f"cannot be read: {says}" in done.stdout
 
 
-def test_all_bad_files_are_named_at_once(pets, search):
+def test_all_bad_files_are_named_at_once(pets, refused):
     for i in range(30):
         (pets / "cat" / f"bad{i}.png").write_bytes(b"")
-    done = search(pets)
-    assert done.returncode == 2
-    assert done.stderr.count(": empty") == 30
+    assert refused(pets).count(": empty") == 30
 
 
-def test_permissions(pets, command, tmp_path, monkeypatch):
+@pytest.mark.parametrize("search", [[]], indirect=True, ids=["memory"])
+def test_permissions(pets, refused, monkeypatch):
     """Root may read everything, so that Pillow has to say it instead."""
     path = pets / "dog" / "0.png"
     open_image = Image.open
@@ -104,23 +108,21 @@ def test_permissions(pets, command, tmp_path, monkeypatch):
         return open_image(file, *arguments, **options)
 
     monkeypatch.setattr(decode.Image, "open", refuse)
-    done = command("search", pets, "-o", tmp_path / "run", "--dry-run")
-    assert done.returncode == 2
-    assert "dog/0.png: no permission to read it" in done.stderr
+    refused(pets, "dog/0.png: no permission to read it")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_permissions_of_files_and_folders(pets, search):
+def test_permissions_of_files_and_folders(pets, refused):
     (pets / "dog" / "0.png").chmod(0)
-    done = search(pets)
-    assert (done.returncode, "dog/0.png: no permission to read it" in done.stderr) == (2, True)
+    refused(pets, "dog/0.png: no permission to read it")
     (pets / "dog").chmod(0)
-    done = search(pets)
-    (pets / "dog").chmod(0o755)
-    assert (done.returncode, "Permission denied" in done.stderr) == (2, True)
+    try:
+        refused(pets, "Permission denied")
+    finally:
+        (pets / "dog").chmod(0o755)
 
 
-def test_a_folder_that_may_not_be_read_is_not_left_out_in_silence(pets, search, monkeypatch):
+def test_a_folder_that_may_not_be_read_is_not_left_out_in_silence(pets, refused, monkeypatch):
     picture(pets / "dog" / "inner" / "x.png", 99)
     scan = os.scandir
 
@@ -130,9 +132,7 @@ def test_a_folder_that_may_not_be_read_is_not_left_out_in_silence(pets, search, 
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    done = search(pets)
-    assert done.returncode == 2
-    assert f"{pets / 'dog' / 'inner'}: cannot be read (Permission denied)" in done.stderr
+    refused(pets, f"{pets / 'dog' / 'inner'}: cannot be read (Permission denied)")
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".tif", ".png", ".webp"])
@@ -153,16 +153,13 @@ def test_a_name_that_lies_is_read_as_what_it_is(pets, search, command):
     assert "1 file is of another format than the name says; the content counts: dog/really.png" in done.stdout
 
 
-def test_folders_that_link_to_themselves(pets, search):
+def test_folders_that_link_to_themselves(pets, search, refused):
     (pets / "dog" / "again").symlink_to(pets / "dog", target_is_directory=True)
     done = search(pets)
     assert done.returncode == 0, done.stderr
     assert "8 training images" in done.stdout  # of 10: each is read once
     (pets / "all").symlink_to(pets, target_is_directory=True)
-    done = search(pets)
-    assert done.returncode == 2
-    assert "the same file has two labels or is in two parts; remove one of each:" in done.stderr
-    assert "all/cat/0.png and cat/0.png" in done.stderr
+    refused(pets, "the same file by two labels or parts", "all/cat/0.png and cat/0.png")
 
 
 STRANGE = "two\nlines \U0001f408 \x1b[31mred"
@@ -181,12 +178,9 @@ def test_strange_names_are_read(pets, search, tmp_path):
     assert load(str(pets), cache=tmp_path / "again").fingerprint == dataset.fingerprint
 
 
-def test_strange_names_are_shown_in_one_line(pets, search, command):
+def test_strange_names_are_shown_in_one_line(pets, refused, command):
     (pets / "dog" / f"{STRANGE}.png").write_bytes(b"")
-    done = search(pets)
-    assert done.returncode == 2
-    assert r"dog/two\nlines 🐈 \x1b[31mred.png: empty" in done.stderr
-    assert "\x1b" not in done.stderr
+    assert "\x1b" not in refused(pets, r"dog/two\nlines 🐈 \x1b[31mred.png: empty")
     assert "\x1b" not in command("check", pets, "--no-cost").stdout
 
 
@@ -215,15 +209,13 @@ def test_strange_classes_are_shown_in_one_line(name, pets, command):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names that are no text exist on POSIX alone")
-def test_names_that_are_no_text(pets, search):
+def test_names_that_are_no_text(pets, search, refused):
     folder = os.fsencode(pets / "dog")
     os.rename(os.path.join(folder, b"0.png"), os.path.join(folder, b"\xff\xfe.png"))
     done = search(pets)
     assert done.returncode == 0, done.stderr
-    with open(os.path.join(folder, b"\xff\xfe.png"), "wb"):
-        pass
-    done = search(pets)
-    assert (done.returncode, r"dog/\udcff\udcfe.png: empty" in done.stderr) == (2, True)
+    os.truncate(os.path.join(folder, b"\xff\xfe.png"), 0)
+    refused(pets, r"dog/\udcff\udcfe.png: empty")
 
 
 def test_empty_classes(pets, search, command):
@@ -242,21 +234,15 @@ def test_classes_of_which_nothing_can_be_read(pets, search):
     assert "'emu' (0)" in done.stderr
 
 
-def test_train_and_test_with_different_classes(tmp_path, search, command):
-    for part, names in (("train", ("cat", "dog", "fox")), ("test", ("cat", "dog"))):
-        for k, name in enumerate(names):
-            for i in range(3):
-                picture(tmp_path / "set" / part / name / f"{i}.png", hash_of(part, k, i))
+def test_train_and_test_with_different_classes(tmp_path, search, refused, command):
+    folders = ("train/cat", "train/dog", "train/fox", "test/cat", "test/dog")
+    for k, folder in enumerate(folders):
+        for i in range(3):
+            picture(tmp_path / "set" / folder / f"{i}.png", 10 * k + i)
     done = search(tmp_path / "set")
     assert (done.returncode, "classes that are not tested: fox" in done.stdout) == (0, True)
-    picture(tmp_path / "set" / "test" / "emu" / "0.png", 5)
-    done = search(tmp_path / "set")
-    assert done.returncode == 2
-    assert "classes in the test set that have no training images: emu" in done.stderr
+    picture(tmp_path / "set" / "test" / "emu" / "0.png", 99)
+    says = "classes in the test set that have no training images: emu"
+    refused(tmp_path / "set", says)
     done = command("check", tmp_path / "set", "--no-cost")
-    assert done.returncode == 1
-    assert "fix first: classes in the test set that have no training images: emu" in done.stdout
-
-
-def hash_of(part, k, i):
-    return 1000 * (part == "test") + 100 * k + i
+    assert (done.returncode, says in done.stdout) == (1, True)

@@ -1,6 +1,6 @@
 """SIGKILL at random moments: what comes out in the end has the same bits, and nothing that was saved is lost.
 
-A sample of 13 kills runs in `make test`, 210 more in `make test-all` (`-s` shows how often each was finished).
+A sample of 18 kills runs in `make test`, 210 more in `make test-all` (`-s` shows how often each was finished).
 """
 
 from functools import partial
@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import test_evaluate
-import test_study
 import torch
 from PIL import Image
 
@@ -26,16 +24,16 @@ def search(data: Path) -> crash.Work:
 
 def evaluation(data: Path, *more: object) -> crash.Work:
     def words(out: Path) -> list[str]:
-        return test_evaluate.words(data, out, "--baselines", "none,uniform", "--seeds", 2, *more)
+        return tiny.evaluate_words(data, out, "--baselines", "none,uniform", "--seeds", 2, *more)
 
-    return crash.Work(words, words, "", test_evaluate.outcome)
+    return crash.Work(words, words, "", tiny.evaluate_outcome)
 
 
 def study(data: Path) -> crash.Work:
     def begin(out: Path) -> list[str]:
-        return test_study.words(data, out, "--baselines", "none", "--evaluations", 1)
+        return tiny.study_words(data, out, "--baselines", "none", "--evaluations", 1)
 
-    return crash.Work(begin, test_study.resume, "study.yaml", test_study.outcome)
+    return crash.Work(begin, tiny.study_resume, "study.yaml", tiny.study_outcome)
 
 
 WORKS = {
@@ -46,20 +44,14 @@ WORKS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "n"), [("search", 14), ("evaluation", 8), ("evaluation with two jobs", 3), ("study", 4)]
-)
+MANY = {"search": 80, "evaluation": 50, "evaluation with two jobs": 10, "study": 30}
+FEW = {"search": 6, "evaluation": 4, "evaluation with two jobs": 1, "study": 2}
+IN_MINUTES = pytest.mark.slow, pytest.mark.timeout(1800)
+
+
+@pytest.mark.parametrize(("name", "n"), [*FEW.items(), *(pytest.param(*one, marks=IN_MINUTES) for one in MANY.items())])
 def test_killed_at_random_moments(name, n, tiny_npz, tmp_path):
-    assert crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=1).kills == n
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    ("name", "n"), [("search", 80), ("evaluation", 50), ("evaluation with two jobs", 10), ("study", 30)]
-)
-def test_killed_at_many_random_moments(name, n, tiny_npz, tmp_path):
-    found = crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=2)
+    found = crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=n)
     print(f"{name}: {found}")
     assert found.kills == n
 
@@ -101,7 +93,7 @@ def lost_nothing(out: Path) -> None:
             n_done = N_PICTURES - int(rest[1]) + int(rest[0])
 
 
-@pytest.mark.parametrize("n", [10, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [5, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_cache_that_is_killed_while_it_is_built(n, pictures, tmp_path):
     found = crash.torment(build(pictures), crash.build_cache, tmp_path, n, seed=n)
     assert found.kills == n

@@ -6,13 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import test_evaluate
 import torch
 from PIL import Image
-from test_checkpoints import equal, parts
 
 import tiny
 from disks import flip_a_bit
+from saved_states import equal, parts
 from slackaug.auto import learn
 from slackaug.data import DataError, cache, load
 from slackaug.judge import training
@@ -69,10 +68,10 @@ def test_an_evaluation_on_a_disk_of_every_size(step, command, disk, tiny_npz, tm
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
     options = ("--baselines", "none,uniform", "--seeds", 1)
-    assert command(*test_evaluate.words(tiny_npz, tmp_path / "whole", *options)).returncode == 0
+    assert command(*tiny.evaluate_words(tiny_npz, tmp_path / "whole", *options)).returncode == 0
     n_full, size = 0, 4
     while True:
-        words = test_evaluate.words(tiny_npz, disk(size) / "run", *options)
+        words = tiny.evaluate_words(tiny_npz, disk(size) / "run", *options)
         done = command(*words)
         if done.returncode == 0:
             break
@@ -80,19 +79,22 @@ def test_an_evaluation_on_a_disk_of_every_size(step, command, disk, tiny_npz, tm
         assert (done.returncode, FULL in done.stderr, "Traceback" in done.stderr) == (1, True, False)
         disk(10_000)
         assert command(*words).returncode == 0
-        assert test_evaluate.outcome(Path(words[3])) == test_evaluate.outcome(tmp_path / "whole")
+        assert tiny.evaluate_outcome(Path(words[3])) == tiny.evaluate_outcome(tmp_path / "whole")
         shutil.rmtree(words[3])
         size += step
     assert n_full > 1
 
 
+def pictures(folder, n):
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True)
+        for i in range(n):
+            tiny_picture(folder / name / f"{i}.png", i)
+
+
 def test_a_cache_on_a_disk_that_is_really_full(disk, tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "SPARE_BYTES", -(10**9))  # else it says beforehand that there is no room
-    for name in ("cat", "dog"):
-        for i in range(40):
-            path = tmp_path / "set" / name / f"{i}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            tiny_picture(path, i)
+    pictures(tmp_path / "set", 40)
     place = disk(100)
     with pytest.raises(DataError, match=r"cannot be written \(No space left on device\); what is done is kept"):
         load(str(tmp_path / "set"), cache=place)
@@ -102,10 +104,7 @@ def test_a_cache_on_a_disk_that_is_really_full(disk, tmp_path, monkeypatch):
 
 
 def test_a_cache_on_a_disk_that_is_really_read_only(disk, tmp_path):
-    for name in ("cat", "dog"):
-        (tmp_path / "set" / name).mkdir(parents=True)
-        for i in range(9):
-            tiny_picture(tmp_path / "set" / name / f"{i}.png", i)
+    pictures(tmp_path / "set", 9)
     alone = load(str(tmp_path / "set"), cache=tmp_path / "cache")
     place = disk(1000) / "cache"
     shutil.copytree(tmp_path / "cache", place)
@@ -174,7 +173,7 @@ def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkey
         keep(*arguments)
 
     monkeypatch.setattr(training, "keep", keep_and_remove)
-    done = command(*test_evaluate.words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
+    done = command(*tiny.evaluate_words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
     assert done.returncode == 1
     assert "(No such file or directory); what is saved is whole" in done.stderr
     assert "Traceback" not in done.stderr

@@ -5,10 +5,10 @@ import math
 from dataclasses import replace
 
 import pytest
-import test_slack
 import torch
 
 import slackaug
+import small_search
 import tiny
 from slackaug import models
 from slackaug.augment.policy import MU_FILE_MIN, MU_MAX, MU_MIN, Policy, SmoothedUniform
@@ -110,8 +110,8 @@ def test_the_density_is_a_number_wherever_a_magnitude_can_be(mu):
 
 def searched(phi, **changes):
     """The last state of a short search that begins with a policy."""
-    config = replace(test_slack.CONFIG, n_rounds=1, n_retrain=1, n_unrolled=4, **changes)
-    return test_slack.run(config, test_slack.make_engine(phi, config.batch), phi)[-1]
+    config = replace(small_search.CONFIG, n_rounds=1, n_retrain=1, n_unrolled=4, **changes)
+    return small_search.run(config, small_search.make_engine(phi, config.batch), phi)[-1]
 
 
 def is_finite(state):
@@ -188,10 +188,8 @@ def test_a_batch_too_small_for_the_network_is_one_message(command, tiny_npz, tmp
     settings = {"pretrain__batch": 1, "search__batch": 1}
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--model", "resnet18", **settings))
     assert done.returncode == 2
-    assert (
-        "give batches of at least 2: pretrain.batch, search.batch and search.train_batch, or evaluate.batch"
-        in done.stderr
-    )
+    assert "give batches of at least 2" in done.stderr
+    assert all(name in done.stderr for name in ("pretrain.batch", "search.batch", "evaluate.batch"))
     assert not (tmp_path / "run").exists()
 
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -147,38 +148,41 @@ def sparse(path: Path) -> None:
 
 
 TEXT = json.dumps(DOCUMENT).encode()
+NO_JSON = "not valid JSON, or cut off"
 NOT_POLICIES: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "missing": (lambda path: None, r"cannot be read \(No such file or directory\)"),
-    "folder": (lambda path: path.mkdir(), "is a folder, expected a JSON file"),
-    "empty": (write(b""), "not valid JSON, or cut off"),
-    "truncated": (write(TEXT[: len(TEXT) // 2]), "not valid JSON, or cut off"),
-    "one brace short": (write(TEXT[:-1]), "not valid JSON, or cut off"),
-    "text": (write(b"pi = 3"), r"not valid JSON, or cut off \(.*line 1 column 1"),
-    "binary": (write(bytes(range(256)) * 4), "not valid JSON, or cut off"),
-    "not utf-8": (write(TEXT.replace(b"ShearX", b"Shear\xff")), "not valid JSON, or cut off"),
-    "pickle": (write(b"\x80\x04\x95\x0b\x00\x00\x00"), "not valid JSON, or cut off"),
-    "200 MB": (sparse, "larger than 10 MB, so it is not a policy"),
-    "a list": (write(b"[1, 2]"), r"expected a JSON object \{\.\.\.\}, got a list"),
-    "a number": (write(b"3"), r"expected a JSON object \{\.\.\.\}, got 3"),
-    "null": (write(b"null"), r"expected a JSON object \{\.\.\.\}, got null"),
-    "another object": (write(b'{"a": 1}'), r"schema_version: missing; is it a slackaug policy\?"),
-    "deep lists": (write(b"[" * 100_000), "not valid JSON, or cut off"),
-    "deep objects": (write(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), "not valid JSON, or cut off"),
-    "digits without end": (write(b'{"schema_version": ' + b"1" * 5000 + b"}"), "not valid JSON, or cut off"),
+    "missing": (lambda path: None, "No such file"),
+    "folder": (lambda path: path.mkdir(), "folder"),
+    "empty": (write(b""), NO_JSON),
+    "truncated": (write(TEXT[: len(TEXT) // 2]), NO_JSON),
+    "one brace short": (write(TEXT[:-1]), NO_JSON),
+    "text": (write(b"pi = 3"), "line 1 column 1"),
+    "binary": (write(bytes(range(256)) * 4), NO_JSON),
+    "not utf-8": (write(TEXT.replace(b"ShearX", b"Shear\xff")), NO_JSON),
+    "pickle": (write(b"\x80\x04\x95\x0b\x00\x00\x00"), NO_JSON),
+    "200 MB": (sparse, "10 MB"),
+    "a list": (write(b"[1, 2]"), "expected a JSON object {...}, got a list"),
+    "a number": (write(b"3"), "got 3"),
+    "null": (write(b"null"), "got null"),
+    "another object": (write(b'{"a": 1}'), "schema_version: missing"),
+    "deep lists": (write(b"[" * 100_000), NO_JSON),
+    "deep objects": (write(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), NO_JSON),
+    "digits without end": (write(b'{"schema_version": ' + b"1" * 5000 + b"}"), NO_JSON),
     "NaN": (write(TEXT.replace(b"0.75", b"NaN", 1)), "holds NaN, expected finite numbers only"),
-    "Infinity": (write(TEXT.replace(b"0.75", b"-Infinity", 1)), "holds -Infinity, expected finite numbers only"),
+    "Infinity": (write(TEXT.replace(b"0.75", b"-Infinity", 1)), "-Infinity"),
     "overflow": (write(TEXT.replace(b"0.75", b"1e999", 1)), "1e999"),
-    "duplicate keys": (write(b'{"pi": 1, "mu": 2, "pi": 3}'), 'the key "pi" appears more than once'),
-    "duplicate keys inside": (write(b'{"learned": {"a": 1, "a": 1}}'), 'the key "a" appears more than once'),
+    "overflow of what is free": (write(TEXT.replace(b'"learned": {}', b'"learned": {"loss": 1e999}')), "1e999"),
+    "duplicate keys": (write(b'{"pi": 1, "mu": 2, "pi": 3}'), '"pi"'),
+    "duplicate keys inside": (write(b'{"learned": {"a": 1, "a": 1}}'), '"a"'),
+    "one thing wrong": (write(TEXT.replace(b"0.75", b"2", 1)), "mu[0] (ShearX)"),
 }
 
 
-@pytest.mark.parametrize(("make", "message"), NOT_POLICIES.values(), ids=NOT_POLICIES.keys())
-def test_files_that_are_no_policy(tmp_path, make, message):
+@pytest.mark.parametrize(("make", "fact"), NOT_POLICIES.values(), ids=NOT_POLICIES.keys())
+def test_files_that_are_no_policy(tmp_path, make, fact):
     """The message starts with the path and fits a line."""
     path = tmp_path / "p.json"
     make(path)
-    with pytest.raises(PolicyError, match=message) as error:
+    with pytest.raises(PolicyError, match=re.escape(fact)) as error:
         Policy.load(path)
     assert str(error.value).startswith(f"{path}: ")
     assert len(str(error.value)) < len(str(path)) + 250
@@ -187,8 +191,13 @@ def test_files_that_are_no_policy(tmp_path, make, message):
 
 def test_a_run_folder_is_answered_with_its_policy(tmp_path):
     Policy.uniform("cifar").save(tmp_path / "policy.json")
-    with pytest.raises(PolicyError, match=r"is a folder, expected a JSON file; try .*policy\.json"):
+    with pytest.raises(PolicyError, match=re.escape(str(tmp_path / "policy.json"))):
         Policy.load(tmp_path)
+
+
+def test_a_name_that_no_file_can_have():
+    with pytest.raises(PolicyError, match="cannot be read"):
+        Policy.load("a\0b")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
@@ -222,82 +231,72 @@ def at(key: str, index: Any, value: Any) -> dict[str, Any]:
 
 
 ROW = [1 / 17] * 17
-WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "newer schema": (
-        with_(schema_version=2),
-        r"schema_version: the file has version 2, .* reads up to 1; update slackaug",
-    ),
-    "schema 0": (with_(schema_version=0), "schema_version: expected an integer from 1 to 1000000000, got 0"),
-    "schema text": (with_(schema_version="1"), 'schema_version: expected an integer .*, got "1"'),
-    "schema true": (with_(schema_version=True), "schema_version: expected an integer .*, got true"),
-    "unknown key": (with_(sigm=0.1), r"unknown key 'sigm'; did you mean 'sigma'\?"),
-    "missing key": ({k: v for k, v in DOCUMENT.items() if k != "mu"}, "mu: missing"),
-    "published format": ({"format": "x", "pi": []}, "schema_version: missing; it looks like a published policy"),
-    "unknown transformation": (at("transformations", 4, "Rotat"), r"ranges: expected one entry per transformation"),
-    "no transformations": (with_(transformations=[]), "transformations: expected a list of 1 to 1000 items, got 0"),
-    "names no list": (with_(transformations="ShearX"), 'transformations: expected a list, got "ShearX"'),
-    "name a number": (
-        at("transformations", 0, 3),
-        r"transformations\[0\]: expected a text of 1 to 200 characters, got 3",
-    ),
-    "name without end": (at("transformations", 0, "x" * 300), r"transformations\[0\]: expected a text of 1 to 200"),
-    "pi no list": (with_(pi=3), "pi: expected a list, got 3"),
-    "pi empty": (with_(pi=[]), "pi: expected a list of 1 to 16 items, got 0"),
-    "pi too many rows": (with_(pi=[ROW] * 17), "pi: expected a list of 1 to 16 items, got 17"),
-    "pi one row": (with_(pi=ROW[:3]), r"pi\[0\]: expected a list, got 0\.0588"),
-    "pi short row": (with_(pi=[ROW, ROW[1:], ROW]), r"pi\[1\]: expected a list of 17 items, got 16"),
-    "pi negative": (
-        with_(pi=[[-0.1, 1.1, *[0] * 15]]),
-        r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got -0\.1",
-    ),
-    "pi sum": (with_(pi=[ROW, [1 / 16] * 17, ROW]), r"pi\[1\]: the probabilities sum to 1\.062500, expected 1"),
-    "pi all zero": (with_(pi=[[0] * 17]), r"pi\[0\]: the probabilities sum to 0\.000000, expected 1"),
-    "pi NaN": (with_(pi=[[float("nan"), *ROW[1:]]]), r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got NaN"),
-    "pi boolean": (with_(pi=[[True, *[0] * 16]]), r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got true"),
-    "pi huge": (
-        with_(pi=[[10**400, *ROW[1:]]]),
-        r"pi\[0\]\[0\]: expected a finite number from 0 to 1, got a very large integer",
-    ),
-    "pi text": (with_(pi=[["0.5", *ROW[1:]]]), r'pi\[0\]\[0\]: expected a finite number from 0 to 1, got "0\.5"'),
-    "mu short": (with_(mu=[0.5] * 16), "mu: expected a list of 17 items, got 16"),
-    "mu zero": (at("mu", 0, 0), r"mu\[0\] \(ShearX\): expected a finite number from 0\.001 to 1, got 0"),
-    "mu above one": (at("mu", 4, 1.5), r"mu\[4\] \(Rotate\): expected a finite number from 0\.001 to 1, got 1\.5"),
-    "mu null": (at("mu", 4, None), r"mu\[4\] \(Rotate\): expected a finite number from 0\.001 to 1, got null"),
-    "mu where free": (at("mu", 6, 0.5), r"mu\[6\] \(Invert\): expected null, for it has no magnitude, got 0\.5"),
-    "mu boolean": (at("mu", 0, True), r"mu\[0\] \(ShearX\): expected a finite number .*, got true"),
-    "mu huge": (at("mu", 0, 10**400), r"mu\[0\] \(ShearX\): expected a finite number .*, got a very large integer"),
-    "range outside": (
-        at("ranges", "Posterize", [8, 0]),
-        r"ranges\['Posterize'\]: Posterize takes strengths from 1 to 8",
-    ),
-    "range infinite": (
-        at("ranges", "Rotate", [0, 1e308]),
-        r"ranges\['Rotate'\]\[1\]: expected a finite number, got 1e\+308",
-    ),
-    "range one end": (at("ranges", "Rotate", [90]), r"ranges\['Rotate'\]: expected a list of 2 items, got 1"),
-    "range null": (at("ranges", "Rotate", None), r"ranges\['Rotate'\]: expected a list, got null"),
-    "range where free": (at("ranges", "Invert", [0, 1]), r"ranges\['Invert'\]: expected null, for it has no magnitude"),
-    "ranges a list": (with_(ranges=[]), "ranges: expected one entry per transformation, got a list"),
-    "range of another": (at("ranges", "Hue", [0, 1]), "ranges: expected one entry per transformation"),
-    "sigma zero": (with_(sigma=0), "sigma: expected a finite number from 0.001 to 1, got 0"),
-    "flip a number": (with_(flip=1), "flip: expected true or false, got 1"),
-    "fill two": (with_(fill=[1, 2]), "fill: expected a list of 3 items, got 2"),
-    "fill fraction": (with_(fill=[1, 2, 0.5]), r"fill\[2\]: expected an integer from 0 to 255, got 0\.5"),
-    "fill 256": (with_(fill=[256, 2, 3]), r"fill\[0\]: expected an integer from 0 to 255, got 256"),
-    "mean": (with_(mean=[0.5, 0.5, 125]), r"mean\[2\]: expected a finite number from 0 to 1, got 125"),
-    "std zero": (with_(std=[0.5, 0, 1]), r"std\[1\]: expected a finite number from 1e-06 to 10, got 0"),
-    "space": (with_(space=""), 'space: expected a text of 1 to 200 characters, got ""'),
-    "dataset": (with_(dataset=3), "dataset: expected a text of 1 to 200 characters, got 3"),
-    "learned": (with_(learned=[1]), "learned: expected an object, got a list"),
-    "signed": (with_(signed="Rotate"), 'signed: expected a list, got "Rotate"'),
+UNIT, HUGE = "from 0 to 1", "got a very large integer"
+MU = "from 0.001 to 1"
+WRONG: dict[str, tuple[Any, ...]] = {  # what is wrong: the document, where, and facts about it
+    "newer schema": (with_(schema_version=2), "schema_version", "version 2", "up to 1", "update slackaug"),
+    "schema 0": (with_(schema_version=0), "schema_version", "an integer from 1", "got 0"),
+    "schema text": (with_(schema_version="1"), "schema_version", "an integer", 'got "1"'),
+    "schema true": (with_(schema_version=True), "schema_version", "an integer", "got true"),
+    "unknown key": (with_(sigm=0.1), "unknown key 'sigm'", "'sigma'"),
+    "missing key": ({k: v for k, v in DOCUMENT.items() if k != "mu"}, "mu", "missing"),
+    "published format": ({"format": "x", "pi": []}, "schema_version", "missing", "published policy"),
+    "unknown transformation": (at("transformations", 4, "Rotat"), "ranges", "one entry per transformation"),
+    "no transformations": (with_(transformations=[]), "transformations", "1 to 1000 items", "got 0"),
+    "names no list": (with_(transformations="ShearX"), "transformations", "a list", 'got "ShearX"'),
+    "name a number": (at("transformations", 0, 3), "transformations[0]", "a text", "got 3"),
+    "name without end": (at("transformations", 0, "x" * 300), "transformations[0]", "1 to 200"),
+    "twice": (lambda: renamed("ShearY", "ShearX") | {"mu": with_()["mu"]}, "transformations", "ShearX", "once"),
+    "pi no list": (with_(pi=3), "pi", "a list", "got 3"),
+    "pi empty": (with_(pi=[]), "pi", "1 to 16 items", "got 0"),
+    "pi too many rows": (with_(pi=[ROW] * 17), "pi", "1 to 16 items", "got 17"),
+    "pi one row": (with_(pi=ROW[:3]), "pi[0]", "a list", "got 0.0588"),
+    "pi short row": (with_(pi=[ROW, ROW[1:], ROW]), "pi[1]", "17 items", "got 16"),
+    "pi negative": (with_(pi=[[-0.1, 1.1, *[0] * 15]]), "pi[0][0]", UNIT, "got -0.1"),
+    "pi sum": (with_(pi=[ROW, [1 / 16] * 17, ROW]), "pi[1]", "sum to 1.062500"),
+    "pi all zero": (with_(pi=[[0] * 17]), "pi[0]", "sum to 0.000000"),
+    "pi NaN": (with_(pi=[[float("nan"), *ROW[1:]]]), "pi[0][0]", UNIT, "got NaN"),
+    "pi boolean": (with_(pi=[[True, *[0] * 16]]), "pi[0][0]", UNIT, "got true"),
+    "pi huge": (with_(pi=[[10**400, *ROW[1:]]]), "pi[0][0]", UNIT, HUGE),
+    "pi text": (with_(pi=[["0.5", *ROW[1:]]]), "pi[0][0]", UNIT, 'got "0.5"'),
+    "mu short": (with_(mu=[0.5] * 16), "mu", "17 items", "got 16"),
+    "mu zero": (at("mu", 0, 0), "mu[0] (ShearX)", MU, "got 0"),
+    "mu above one": (at("mu", 4, 1.5), "mu[4] (Rotate)", MU, "got 1.5"),
+    "mu null": (at("mu", 4, None), "mu[4] (Rotate)", MU, "got null"),
+    "mu where free": (at("mu", 6, 0.5), "mu[6] (Invert)", "null", "no magnitude", "got 0.5"),
+    "mu boolean": (at("mu", 0, True), "mu[0] (ShearX)", "got true"),
+    "mu huge": (at("mu", 0, 10**400), "mu[0] (ShearX)", HUGE),
+    "range outside": (at("ranges", "Posterize", [8, 0]), "ranges['Posterize']", "from 1 to 8"),
+    "range infinite": (at("ranges", "Rotate", [0, 1e308]), "ranges['Rotate'][1]", "got 1e+308"),
+    "range one end": (at("ranges", "Rotate", [90]), "ranges['Rotate']", "2 items", "got 1"),
+    "range null": (at("ranges", "Rotate", None), "ranges['Rotate']", "a list", "got null"),
+    "range where free": (at("ranges", "Invert", [0, 1]), "ranges['Invert']", "null", "no magnitude"),
+    "ranges a list": (with_(ranges=[]), "ranges", "one entry per transformation", "got a list"),
+    "range of another": (at("ranges", "Hue", [0, 1]), "ranges", "one entry per transformation"),
+    "sigma zero": (with_(sigma=0), "sigma", MU, "got 0"),
+    "sigma too long to print": (with_(sigma=10**5000), "sigma", HUGE),
+    "flip a number": (with_(flip=1), "flip", "true or false", "got 1"),
+    "fill two": (with_(fill=[1, 2]), "fill", "3 items", "got 2"),
+    "fill fraction": (with_(fill=[1, 2, 0.5]), "fill[2]", "an integer from 0 to 255", "got 0.5"),
+    "fill 256": (with_(fill=[256, 2, 3]), "fill[0]", "an integer from 0 to 255", "got 256"),
+    "mean": (with_(mean=[0.5, 0.5, 125]), "mean[2]", UNIT, "got 125"),
+    "std zero": (with_(std=[0.5, 0, 1]), "std[1]", "from 1e-06 to 10", "got 0"),
+    "space": (with_(space=""), "space", "1 to 200", 'got ""'),
+    "dataset": (with_(dataset=3), "dataset", "a text", "got 3"),
+    "learned": (with_(learned=[1]), "learned", "an object", "got a list"),
+    "signed": (with_(signed="Rotate"), "signed", "a list", 'got "Rotate"'),
+    "signed unknown": (with_(signed=["Rotat"]), "signed"),
+    "nearest": (lambda: renamed("Rotate", "Rotat"), "transformations[4]", "did you mean 'Rotate'", "(your own go into"),
 }
 
 
-@pytest.mark.parametrize(("document", "message"), WRONG.values(), ids=WRONG.keys())
-def test_documents_with_one_thing_wrong(document, message):
-    with pytest.raises(PolicyError, match=message) as error:
-        Policy.from_dict(document)
-    assert len(str(error.value)) < 250
+@pytest.mark.parametrize(("document", "where", "facts"), [(d, w, f) for d, w, *f in WRONG.values()], ids=WRONG.keys())
+def test_documents_with_one_thing_wrong(document, where, facts):
+    with pytest.raises(PolicyError) as error:
+        Policy.from_dict(document() if callable(document) else document)
+    text = str(error.value)
+    assert [fact for fact in (where, *facts) if fact not in text] == []
+    assert len(text) < 250
 
 
 def renamed(old: str, new: str) -> dict[str, Any]:
@@ -306,36 +305,12 @@ def renamed(old: str, new: str) -> dict[str, Any]:
     return with_(transformations=names, signed=signed, ranges=ranges)
 
 
-def test_unknown_transformation_is_answered_with_the_nearest():
-    message = r"transformations\[4\]: unknown transformation 'Rotat'; did you mean 'Rotate'\? \(your own go into "
-    with pytest.raises(PolicyError, match=message):
-        Policy.from_dict(renamed("Rotate", "Rotat"))
-
-
-def test_duplicate_transformations_are_refused():
-    document = renamed("ShearY", "ShearX")
-    document["mu"][1] = 0.75
-    with pytest.raises(PolicyError, match=r"transformations: .*lists ShearX more than once"):
-        Policy.from_dict(document)
-
-
-def test_errors_of_a_document_in_a_file_name_the_file(tmp_path):
-    (tmp_path / "p.json").write_text(json.dumps(at("mu", 0, 2)))
-    with pytest.raises(PolicyError, match=r"p\.json: mu\[0\] \(ShearX\): expected"):
-        Policy.load(tmp_path / "p.json")
-
-
 @pytest.mark.parametrize("name", ["Posterize", "RandomResizeCrop", "Cutout", "Solarize"])
 def test_a_direction_where_the_kernel_has_none_is_refused(name):
     """Minus 3 bits, or a window of negative area, has no pixels."""
     document = Policy.uniform("domainnet").to_dict()
     with pytest.raises(PolicyError, match=name):
         Policy.from_dict(document | {"signed": [*document["signed"], name]})
-
-
-def test_a_direction_for_an_unknown_transformation_is_refused():
-    with pytest.raises(PolicyError, match="signed"):
-        Policy.from_dict(with_(signed=["Rotat"]))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -425,22 +400,3 @@ def test_describe_fits_a_line(value, text):
 def test_read_json_gives_the_object(tmp_path):
     (tmp_path / "x.json").write_text('{"a": [1, 2.5, null]}')
     assert schema.read_json(tmp_path / "x.json") == {"a": [1, 2.5, None]}
-
-
-def test_an_integer_too_long_to_print_is_refused():
-    document = Policy.uniform("cifar").to_dict() | {"sigma": 10**5000}
-    with pytest.raises(PolicyError, match=r"sigma: expected .* got a very large integer"):
-        Policy.from_dict(document)
-
-
-def test_a_name_that_no_file_can_have():
-    with pytest.raises(PolicyError, match="cannot be read"):
-        Policy.load("a\0b")
-
-
-def test_an_overflowing_number_is_refused(tmp_path):
-    Policy.uniform("cifar").save(tmp_path / "policy.json")
-    text = (tmp_path / "policy.json").read_text().replace('"learned": {}', '"learned": {"loss": 1e999}')
-    (tmp_path / "policy.json").write_text(text)
-    with pytest.raises(PolicyError, match="1e999"):
-        Policy.load(tmp_path / "policy.json")

@@ -14,15 +14,17 @@ from torch import nn
 
 from slackaug import cli, models, rng
 from slackaug.auto import learn
+from slackaug.data import Dataset, Split, build
 from slackaug.runs.progress import Display, Standing
 
 SETTINGS = {
     "pretrain": {"epochs": 2, "batch": 4},  # 6 steps
     "search": {
-        "n_rounds": 2, "n_retrain": 3, "n_unrolled": 3, "n_composites": 2, "batch": 4, "train_batch": 5,
-        "calibrate": "false",
+        "n_rounds": 2, "n_retrain": 3, "n_unrolled": 3, "n_composites": 2, "batch": 4, "calibrate": "false",
     },
 }  # fmt: skip
+EVALUATION = ["evaluate.epochs=1", "evaluate.batch=4", "evaluate.lr=0.05"]  # 6 steps
+TIMES = ("seconds", "images_per_second")
 N_CLASSES = 3
 Moment = tuple[str, int, int]  # stage, round and step; or "replace", the number of a write, 0
 
@@ -46,6 +48,12 @@ def arrays(n_train: int = 24, n_test: int = 6, seed: int = 0) -> dict[str, Any]:
         "test_images": random.integers(0, 256, (n_test, 8, 8, 3), dtype=np.uint8),
         "test_labels": np.arange(n_test) % N_CLASSES,
     }
+
+
+def dataset(name: str = "own", n: int = 40, size: int = 32) -> Dataset:
+    images = torch.randint(0, 256, (n, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(n) % 2
+    return build(name, Split(images, labels), Split(images[:4], labels[:4]), ["a", "b"])
 
 
 def network() -> nn.Module:
@@ -76,6 +84,21 @@ def resume(data: object, out: object, *more: object) -> list[str]:
     return ["search", str(data), "-o", str(out), "--resume", *map(str, more)]
 
 
+def evaluate_words(data: object, out: object | None, *more: object) -> list[str]:
+    found = ["evaluate", str(data), *(["-o", str(out)] if out is not None else [])]
+    return [*found, *(word for text in EVALUATION for word in ("--set", text)), *map(str, more)]
+
+
+def study_words(data: object, out: object, *more: object, recipe: str = "digits") -> list[str]:
+    """The recipe for the digits has 2 searches and 2 evaluations of each."""
+    settings = [word for text in (*assignments(), *EVALUATION) for word in ("--set", text)]
+    return ["study", recipe, "-o", str(out), "--data", str(data), *settings, *map(str, more)]
+
+
+def study_resume(out: object, *more: object) -> list[str]:
+    return ["study", "-o", str(out), "--resume", *map(str, more)]
+
+
 def outcome(run: Path) -> dict[str, Any]:
     """All that must not depend on whether a run was interrupted."""
     found: dict[str, Any] = {"metrics.jsonl": (run / "metrics.jsonl").read_text()}
@@ -83,6 +106,30 @@ def outcome(run: Path) -> dict[str, Any]:
         document = json.loads(path.read_text())
         document["learned"].pop("seconds")
         found[path.name] = document
+    return found
+
+
+def evaluate_outcome(out: Path) -> list[dict[str, Any]]:
+    """All of the results that must not depend on interruptions, jobs or the machine."""
+    document = json.loads((out / "eval" / "results.json").read_text())
+    for policy in document["policies"]:
+        for found in (policy, *policy["trials"]):
+            for key in TIMES:
+                del found[key]
+    return [document[key] for key in ("protocol", "class_names", "reference", "verdict", "duplicates", "policies")]
+
+
+def study_outcome(out: Path) -> dict[str, Any]:
+    """Likewise: accuracies and policies."""
+    document = json.loads((out / "study.json").read_text())
+    found = {key: document[key] for key in ("rows", "verdict", "others", "stability", "duplicates")}
+    for path in sorted(out.glob("searches/*/policy.json")):
+        policy = json.loads(path.read_text())
+        policy["learned"].pop("seconds")
+        found[path.parent.name] = policy
+    for path in sorted(out.glob("eval/trials/*.json")):
+        result = json.loads(path.read_text())
+        found[path.name] = {key: value for key, value in result.items() if key not in TIMES}
     return found
 
 

@@ -9,13 +9,13 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 import oracles
+from drawn import FILL, noise, random_parameters
 from slackaug import Policy
 from slackaug.augment import apply, pil
 from slackaug.augment.apply import Composites, Parameters
 from slackaug.augment.space import Space
 from slackaug.augment.transforms import SPACES, TRANSFORMS, custom
 
-FILL = (125, 200, 3)
 EVERYTHING = SPACES["domainnet"]
 
 
@@ -24,19 +24,6 @@ def composites(space: Space, *drawn: list[tuple[str, float]]) -> Composites:
     op = torch.tensor([[space.index(name) for name, _ in positions] for positions in drawn])
     magnitude = torch.tensor([[m for _, m in positions] for positions in drawn], dtype=torch.float64)
     return Composites(op, magnitude, torch.ones_like(op, dtype=torch.bool), space)
-
-
-def random_parameters(space: Space, n: int, length: int, seed: int) -> Parameters:
-    """Any transformation, any magnitude from -0.2 to 1.2, one position in five inactive."""
-    generator = torch.Generator().manual_seed(seed)
-    op = torch.randint(0, len(space), (n, length), generator=generator)
-    magnitude = torch.rand(n, length, generator=generator, dtype=torch.float64) * 1.4 - 0.2
-    active = torch.rand(n, length, generator=generator) < 0.8
-    return apply.draw(Composites(op, magnitude, active, space), generator, flip=True)
-
-
-def noise(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
 
 
 def on_pil(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import slackaug
-import test_messages
+from bad_data import BAD_DATA
 from slackaug import cli, models
 from slackaug.auto import check, learn
 from slackaug.auto import costs as costing
@@ -564,10 +564,10 @@ def test_what_a_search_refuses_is_to_be_mended(says, tmp_path, command):
     assert "will be held out" not in done.stdout or "hold one out" not in done.stdout
 
 
-@pytest.mark.parametrize("says", test_messages.BAD_DATA)
+@pytest.mark.parametrize("says", BAD_DATA)
 def test_bad_data_of_a_search_is_bad_data_here(says, tmp_path, command):
     """Where there is nothing to look at, in a search's words and with its exit code."""
-    done = command("check", test_messages.BAD_DATA[says](tmp_path / "data"), "--no-cost")
+    done = command("check", BAD_DATA[says](tmp_path / "data"), "--no-cost")
     assert done.returncode == (1 if "fix first: " in done.stdout else 2)
     assert says in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

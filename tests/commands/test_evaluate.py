@@ -10,9 +10,10 @@ import re
 import shutil
 import signal
 import statistics
-import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,11 +21,11 @@ import torch
 from PIL import Image
 from rich.console import Console
 from scipy import stats
-from test_published import DOCUMENTS, FILES
 
+import crash
 import slackaug
 import tiny
-from slackaug import cli
+from published_files import DOCUMENTS, FILES
 from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import get_space
 from slackaug.commands import evaluate as evaluation
@@ -35,36 +36,18 @@ from slackaug.judge import baselines, candidates, training
 from slackaug.judge.training import Training
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
-
-SETTINGS = ["evaluate.epochs=1", "evaluate.batch=4", "evaluate.lr=0.05"]  # 6 steps
-TIMES = ("seconds", "images_per_second")
-
-
-def words(data: object, out: object | None, *more: object) -> list[str]:
-    """Of the command, with tiny settings."""
-    found = ["evaluate", str(data), *(["-o", str(out)] if out is not None else [])]
-    for text in SETTINGS:
-        found += ["--set", text]
-    return [*found, *map(str, more)]
+from tiny import EVALUATION, TIMES
+from tiny import evaluate_outcome as outcome
+from tiny import evaluate_words as words
 
 
 def evaluate(data: object, out: object | None, policies=(), **options) -> evaluation.Results:
     options = {"baselines": ["none", "uniform"], "seeds": 2, "console": Console(quiet=True)} | options
-    return slackaug.evaluate(str(data), policies, out=out, set=SETTINGS, **options)
-
-
-def outcome(out: Path) -> list[dict]:
-    """All of the results that must not depend on interruptions, jobs or the machine."""
-    document = json.loads((out / "eval" / "results.json").read_text())
-    for policy in document["policies"]:
-        for found in (policy, *policy["trials"]):
-            for key in TIMES:
-                del found[key]
-    return [document[key] for key in ("protocol", "class_names", "reference", "verdict", "duplicates", "policies")]
+    return slackaug.evaluate(str(data), policies, out=out, set=EVALUATION, **options)
 
 
 @pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
+def unmeasured(monkeypatch, quick_search):
     """The cost is measured in a test of its own."""
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
 
@@ -75,6 +58,16 @@ def done(tiny_npz, tmp_path_factory):
     out = tmp_path_factory.mktemp("done")
     evaluate(tiny_npz, out)
     return out
+
+
+def results(out: Path) -> dict:
+    return json.loads((out / "eval" / "results.json").read_text())
+
+
+@pytest.fixture
+def again(done, tmp_path):
+    """A copy of the finished evaluation, which may be changed."""
+    return Path(shutil.copytree(done, tmp_path / "run"))
 
 
 @pytest.fixture
@@ -94,13 +87,13 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
     done = command(*words(tiny_npz, out, "-p", policy_file.name, "--baselines", "none,uniform", "--seeds", 3))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert "24 training and 6 test images of 8 x 8 pixels, 3 classes; network small, 1 epoch, mirror" in lines[0]
     names = ["none", "uniform", "rotating.json"]
-    for name in names:
-        for seed in range(3):
-            assert sum(line.startswith(f"{name}, seed {seed}: ") for line in lines) == 1
+    assert all(
+        sum(line.startswith(f"{name}, seed {seed}: ") for line in lines) == 1 for name in names for seed in range(3)
+    )
+    assert "24 training and 6 test images of 8 x 8 pixels, 3 classes; network small, 1 epoch, mirror" in lines[0]
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
-    document = json.loads((out / "eval" / "results.json").read_text())
+    document = results(out)
     found = {policy["name"]: policy for policy in document["policies"]}
     assert list(found) == names == [row[0] for row in rows]
     for name, accuracy, n, difference, _, _ in rows:
@@ -114,7 +107,7 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
 
 
 def test_the_files_hold_what_was_measured(done):
-    document = json.loads((done / "eval" / "results.json").read_text())
+    document = results(done)
     assert document["schema_version"] == 1
     assert document["protocol"]["fit"]["epochs"] == 1
     assert document["class_names"] == ["0", "1", "2"]
@@ -141,7 +134,7 @@ def test_the_files_hold_what_was_measured(done):
 
 
 def test_intervals_and_paired_differences_by_hand(done):
-    none, uniform = json.loads((done / "eval" / "results.json").read_text())["policies"]
+    none, uniform = results(done)["policies"]
     a, b = ([found["accuracy"] for found in policy["trials"]] for policy in (uniform, none))
     for values, found in (
         (a, uniform["accuracy"]),
@@ -161,7 +154,7 @@ def test_results_go_to_the_run_of_the_policy_with_its_settings(command, tiny_npz
         "evaluate", tiny_npz, "-p", run, "--baselines", "uniform", "--seeds", 1, "--set", "evaluate.epochs=1"
     )
     assert done.returncode == 0, done.stderr
-    protocol = json.loads((run / "eval" / "results.json").read_text())["protocol"]
+    protocol = results(run)["protocol"]
     stored = presets.quick(training.dataset(DataConfig(source=str(tiny_npz))))
     assert protocol["fit"]["batch"] == stored.evaluate.batch
     assert protocol["model"] == "small"
@@ -191,7 +184,7 @@ def test_what_is_set_counts_more_than_the_run_and_options_more_than_that(more, e
 
 def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
     found = slackaug.evaluate(
-        tiny_npz, [Policy.uniform("cifar")], baselines=["none"], seeds=2, out=tmp_path, set=SETTINGS
+        tiny_npz, [Policy.uniform("cifar")], baselines=["none"], seeds=2, out=tmp_path, set=EVALUATION
     )
     assert [row.name for row in found.rows] == ["none", "policy 0"]
     assert found.rows[1].accuracies.keys() == {0, 1}
@@ -217,20 +210,16 @@ def test_the_verdict_is_on_the_first_policy_and_the_first_baseline(tiny_npz, pol
 
 
 def test_without_a_policy_the_verdict_is_on_the_last_baseline(done):
-    assert json.loads((done / "eval" / "results.json").read_text())["verdict"].startswith("uniform ")
+    assert results(done)["verdict"].startswith("uniform ")
 
 
-@pytest.mark.parametrize(("policies", "baselines"), [(["policy"], []), ([], ["none"])])
-def test_one_alone_has_no_verdict(policies, baselines, tiny_npz, tmp_path, policy_file):
-    found = evaluate(tiny_npz, tmp_path / "run", [policy_file for _ in policies], baselines=baselines)
+@pytest.mark.parametrize(("n_policies", "baselines"), [(1, []), (0, ["none"]), (2, [])])
+def test_one_alone_and_policies_alone_are_compared_with_nothing(n_policies, baselines, tiny_npz, tmp_path, policy_file):
+    policies = [policy_file, Policy.uniform("cifar")][:n_policies]
+    found = evaluate(tiny_npz, tmp_path / "run", policies, baselines=baselines)
     assert found.verdict.startswith("Nothing to compare")
-    assert found.rows[0].difference is None
-
-
-def test_policies_without_a_baseline_are_compared_with_nothing(tiny_npz, policy_file, tmp_path):
-    found = evaluate(tiny_npz, tmp_path, [policy_file, Policy.uniform("cifar")], baselines=[], seeds=1)
-    assert found.reference is None
-    assert [row.difference for row in found.rows] == [None, None]
+    assert found.reference == next(iter(baselines), None)
+    assert {row.difference for row in found.rows} == {None}
 
 
 def test_one_seed_has_no_interval_and_says_so(command, tiny_npz, tmp_path):
@@ -238,7 +227,7 @@ def test_one_seed_has_no_interval_and_says_so(command, tiny_npz, tmp_path):
     assert done.returncode == 0
     assert "1 seed: there will be no intervals, and no verdict; give --seeds 2 or more" in done.stdout
     assert "an interval needs two" in done.stdout
-    policies = json.loads((tmp_path / "eval" / "results.json").read_text())["policies"]
+    policies = results(tmp_path)["policies"]
     assert [policy["accuracy"]["half_width"] for policy in policies] == [None, None]
 
 
@@ -261,14 +250,13 @@ def test_a_policy_for_much_shorter_trainings_is_named(tiny_npz, tmp_path, monkey
 # --- given again ------------------------------------------------------------------------------------------------------
 
 
-def test_given_again_it_does_nothing_and_says_so(command, tiny_npz, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "run"))
-    before = tiny.contents(out / "eval" / "trials")
-    found = command(*words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
+def test_given_again_it_does_nothing_and_says_so(command, tiny_npz, done, again):
+    before = tiny.contents(again / "eval" / "trials")
+    found = command(*words(tiny_npz, again, "--baselines", "none,uniform", "--seeds", 2))
     assert "4 of 4 trainings are there already" in found.stdout
     assert "seed 0:" not in found.stdout
-    assert tiny.contents(out / "eval" / "trials") == before
-    assert outcome(out) == outcome(done)
+    assert tiny.contents(again / "eval" / "trials") == before
+    assert outcome(again) == outcome(done)
 
 
 def test_a_policy_by_another_path_is_not_trained_again(command, tiny_npz, tmp_path):
@@ -278,7 +266,7 @@ def test_a_policy_by_another_path_is_not_trained_again(command, tiny_npz, tmp_pa
     again = command(*words(tiny_npz, tmp_path / "run", "-p", tmp_path / "b.json", "--seeds", 2))
     assert "trainings are there already" not in first.stdout
     assert "2 of 2 trainings are there already" in again.stdout
-    policies = json.loads((tmp_path / "run" / "eval" / "results.json").read_text())["policies"]
+    policies = results(tmp_path / "run")["policies"]
     assert [[each["name"] for each in policy["trials"]] for policy in policies] == [[str(tmp_path / "b.json")] * 2]
 
 
@@ -299,18 +287,16 @@ def test_the_length_of_pbas_schedule_counts_even_if_a_name_says_it(tmp_path):
     assert mine.digest == also_mine.digest
 
 
-def test_more_seeds_and_policies_only_do_what_is_new(command, tiny_npz, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "run"))
-    found = command(*words(tiny_npz, out, "--baselines", "none,uniform,default", "--seeds", 3))
+def test_more_seeds_and_policies_only_do_what_is_new(command, tiny_npz, again):
+    found = command(*words(tiny_npz, again, "--baselines", "none,uniform,default", "--seeds", 3))
     assert "4 of 9 trainings are there already" in found.stdout
     new = [line.split(":")[0] for line in found.stdout.splitlines() if " images/s)" in line]
     assert new == ["default, seed 0", "default, seed 1", "none, seed 2", "uniform, seed 2", "default, seed 2"]
 
 
-def test_fewer_seeds_show_fewer_and_throw_nothing_away(tiny_npz, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "run"))
-    assert [row.accuracy.n for row in evaluate(tiny_npz, out, seeds=1).rows] == [1, 1]
-    assert tiny.contents(out / "eval" / "trials") == tiny.contents(done / "eval" / "trials")
+def test_fewer_seeds_show_fewer_and_throw_nothing_away(tiny_npz, done, again):
+    assert [row.accuracy.n for row in evaluate(tiny_npz, again, seeds=1).rows] == [1, 1]
+    assert tiny.contents(again / "eval" / "trials") == tiny.contents(done / "eval" / "trials")
 
 
 def test_a_policy_that_has_changed_is_trained_with_again(tiny_npz, policy_file, tmp_path, monkeypatch):
@@ -323,19 +309,18 @@ def test_a_policy_that_has_changed_is_trained_with_again(tiny_npz, policy_file, 
     assert trained == [str(policy_file)] * 2
 
 
-def test_another_protocol_is_refused_and_may_replace(command, tiny_npz, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "run"))
-    (out / "eval" / "mine.txt").write_text("not ours")
-    before = tiny.contents(out)
+def test_another_protocol_is_refused_and_may_replace(command, tiny_npz, done, again):
+    (again / "eval" / "mine.txt").write_text("not ours")
+    before = tiny.contents(again)
     more = ["--baselines", "none,uniform", "--seeds", 2, "--set", "evaluate.lr=0.01"]
-    found = command(*words(tiny_npz, out, *more))
+    found = command(*words(tiny_npz, again, *more))
     assert found.returncode == 2
     assert "holds results of another protocol (fit.lr was 0.05, is 0.01)" in found.stderr
     assert "--overwrite" in found.stderr
-    assert tiny.contents(out) == before
-    assert command(*words(tiny_npz, out, *more, "--overwrite")).returncode == 0
-    assert outcome(out) != outcome(done)
-    assert (out / "eval" / "mine.txt").exists()
+    assert tiny.contents(again) == before
+    assert command(*words(tiny_npz, again, *more, "--overwrite")).returncode == 0
+    assert outcome(again) != outcome(done)
+    assert (again / "eval" / "mine.txt").exists()
 
 
 def test_other_test_images_are_another_protocol(tmp_path):
@@ -348,18 +333,16 @@ def test_other_test_images_are_another_protocol(tmp_path):
         evaluate(tmp_path / "x.npz", tmp_path / "run")
 
 
-def test_the_same_data_elsewhere_is_the_same_protocol(tiny_npz, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "run"))
+def test_the_same_data_elsewhere_is_the_same_protocol(tiny_npz, done, tmp_path, again):
     shutil.copy(tiny_npz, tmp_path / "moved.npz")
-    evaluate(tmp_path / "moved.npz", out)
-    assert tiny.contents(out / "eval" / "trials") == tiny.contents(done / "eval" / "trials")
+    evaluate(tmp_path / "moved.npz", again)
+    assert tiny.contents(again / "eval" / "trials") == tiny.contents(done / "eval" / "trials")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"protocol": 3}', '{"protocol": {"data": 1}}'])
-def test_damaged_results(content, command, tiny_npz, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "run"))
-    (out / "eval" / "results.json").write_text(content)
-    found = command(*words(tiny_npz, out, "--baselines", "none"))
+def test_damaged_results(content, command, tiny_npz, again):
+    (again / "eval" / "results.json").write_text(content)
+    found = command(*words(tiny_npz, again, "--baselines", "none"))
     assert found.returncode == 2
     assert "results.json" in found.stderr or "another protocol" in found.stderr
     assert "--overwrite" in found.stderr
@@ -369,36 +352,6 @@ def test_damaged_results(content, command, tiny_npz, done, tmp_path):
 # --- interrupted ------------------------------------------------------------------------------------------------------
 
 
-def live_and_die(arguments: list[str], log: str, name: str, share: float, number: int) -> None:
-    """The command in a process that sends itself the signal in a chosen training."""
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(file, stream)
-    torch.set_num_threads(1)
-    training.CHECKPOINT_SECONDS, training.REPORT_EVERY = -1.0, 1
-    training.seconds_of = lambda one: 0.0
-    run = training.run
-
-    def run_or_die(one, report) -> None:
-        def report_or_die(done: float) -> None:
-            if (f"{one.name} {one.seed}", done) == (name, share):
-                os.kill(os.getpid(), number)
-            report(done)
-
-        run(one, report_or_die)
-
-    training.run = run_or_die
-    sys.argv = ["slackaug", *arguments]
-    cli.main()
-
-
-def run_until(arguments: list[str], log: Path, name: str, share: float, number: int) -> int:
-    process = tiny.FORK.Process(target=live_and_die, args=(arguments, str(log), name, share, number), daemon=True)
-    process.start()
-    process.join(60)
-    return process.exitcode
-
-
 @pytest.mark.parametrize(
     ("number", "code", "share"),
     [(signal.SIGKILL, -9, 0.5), (signal.SIGINT, 130, 0.5), (signal.SIGTERM, 143, 0.5), (signal.SIGTERM, 143, 1.0)],
@@ -406,7 +359,7 @@ def run_until(arguments: list[str], log: Path, name: str, share: float, number: 
 def test_interrupted_and_given_again_equals_uninterrupted(number, code, share, command, tiny_npz, done, tmp_path):
     out, log = tmp_path / "run", tmp_path / "log"
     arguments = words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2)
-    assert run_until(arguments, log, "none 1", share, number) == code
+    assert crash.until(arguments, log, "none 1", share, number) == code
     if number != signal.SIGKILL:
         last = log.read_text().splitlines()[-1]
         assert last == "slackaug: stopped; everything is saved. To go on: give the same command again"
@@ -443,12 +396,9 @@ def test_a_folder_that_cannot_be_written_is_one_message(command, tiny_npz, tmp_p
 def test_a_disk_that_fails_is_one_message_and_the_work_goes_on_later(
     number, command, tiny_npz, done, tmp_path, monkeypatch
 ):
-    def fail(*_):
-        raise OSError(number, os.strerror(number))
-
     arguments = words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 2)
     with monkeypatch.context() as patch:
-        patch.setattr(folders.os, "replace", fail)
+        patch.setattr(folders.os, "replace", Mock(side_effect=OSError(number, os.strerror(number))))
         failed(command(*arguments), os.strerror(number))
     assert command(*arguments).returncode == 0
     assert outcome(tmp_path) == outcome(done)
@@ -475,12 +425,9 @@ def failed(found, reason):
 
 def write_published(folder: Path, names) -> list[Path]:
     paths = []
-    for i, name in enumerate(names):
-        document = DOCUMENTS[name]
-        if name == "slack":  # made up in a space that is none of ours
-            document = document | {"dataset": "cifar10"}
+    for i, name in enumerate(names):  # that of slack is made up in a space that is none of ours
         paths.append(folder / f"published{i}.json")
-        paths[-1].write_text(json.dumps(document))
+        paths[-1].write_text(json.dumps(DOCUMENTS[name] | ({"dataset": "cifar10"} if name == "slack" else {})))
     return paths
 
 
@@ -568,12 +515,11 @@ def test_duplicates_are_counted_and_reported(command, tmp_path):
     np.savez(tmp_path / "x.npz", **arrays)
     found = command(*words(tmp_path / "x.npz", tmp_path, "--baselines", "none", "--seeds", 1))
     assert "2 of 6 test images are exact copies of training images" in found.stdout
-    assert json.loads((tmp_path / "eval" / "results.json").read_text())["duplicates"] == 2
+    assert results(tmp_path)["duplicates"] == 2
 
 
 def test_names_with_odd_characters(command, tiny_npz, tmp_path):
-    names = ["[red]p.json", "a, b.json", "päper ☃.json", "p" * 200 + ".json"]
-    paths = [tmp_path / name for name in names]
+    paths = [tmp_path / name for name in ("[red]p.json", "a, b.json", "päper ☃.json", "p" * 200 + ".json")]
     for path in paths:
         Policy.uniform("cifar").save(path)
     options = [word for path in paths for word in ("-p", path)]
@@ -584,19 +530,20 @@ def test_names_with_odd_characters(command, tiny_npz, tmp_path):
         assert [row["policy"] for row in csv.DictReader(file)] == ["none", *map(str, paths)]
 
 
-def test_saved_models_are_kept_and_trained_again_where_they_are_missing(command, tiny_npz, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "run"))
-    arguments = words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2, "--save-models", tmp_path / "models")
+def test_saved_models_are_kept_and_trained_again_where_they_are_missing(command, tiny_npz, done, tmp_path, again):
+    arguments = words(
+        tiny_npz, again, "--baselines", "none,uniform", "--seeds", 2, "--save-models", tmp_path / "models"
+    )
     assert "already" not in command(*arguments).stdout
     assert len(list((tmp_path / "models").glob("*.safetensors"))) == 4
     next((tmp_path / "models").iterdir()).unlink()
     assert "3 of 4 trainings are there already" in command(*arguments).stdout
-    assert outcome(out) == outcome(done)
+    assert outcome(again) == outcome(done)
 
 
 def test_models_of_another_protocol_are_not_replaced(tiny_npz, tmp_path):
     for lr in (0.05, 0.06):
-        parse = [*SETTINGS[:-1], f"evaluate.lr={lr}"]
+        parse = [*EVALUATION[:-1], f"evaluate.lr={lr}"]
         options = {"seeds": 1, "save_models": tmp_path / "models", "console": Console(quiet=True)}
         slackaug.evaluate(str(tiny_npz), baselines=["none"], out=tmp_path / str(lr), set=parse, **options)
     assert len(list((tmp_path / "models").iterdir())) == 2
@@ -607,7 +554,7 @@ def test_randaugments_grid(command, tiny_npz, tmp_path):
                       "--seeds", 1, "--magnitudes", "both")  # fmt: skip
     found = command(*arguments)
     assert found.returncode == 0, found.stderr
-    document = json.loads((tmp_path / "eval" / "results.json").read_text())
+    document = results(tmp_path)
     grid = document["randaugment_grid"]
     assert list(grid["accuracy"]) == [f"randaugment-{n}-{m}" for n in (1, 2) for m in (3, 20)]
     assert grid["accuracy"][grid["chosen"]] == max(grid["accuracy"].values())
@@ -710,7 +657,7 @@ def test_trainings_that_fail_do_not_keep_the_others_from_being_done(command, tin
     found = command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 2))
     assert found.returncode == 1
     assert "1 of 4 failed, the others are saved:\n  none, seed 1: no longer a number" in found.stderr
-    policies = json.loads((tmp_path / "eval" / "results.json").read_text())["policies"]
+    policies = results(tmp_path)["policies"]
     assert [len(policy["trials"]) for policy in policies] == [1, 2]
 
 
@@ -760,35 +707,63 @@ def filmed(folder):
     return folder
 
 
+GROUPS = r"film\d+"
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory):
+    """Not to be changed, as are the runs on them."""
+    return filmed(tmp_path_factory.mktemp("films"))
+
+
+@pytest.fixture(scope="module")
+def run_on(films, tmp_path_factory):
+    @cache
+    def run(**options) -> Path:
+        """Of a search on the films with these options."""
+        options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
+        out = tmp_path_factory.mktemp("runs") / "run"
+        return slackaug.search(films, out, set=tiny.assignments(), console=Console(quiet=True), **options).run
+
+    return run
+
+
 def read_by(policy, source, out, **more):
     """How an evaluation reads the data."""
     options = {"seeds": 1, "set": ["evaluate.epochs=1"], "out": out, "console": Console(quiet=True)}
     return slackaug.evaluate(source, [policy], baselines=["none"], **options | more).protocol
 
 
-def test_data_that_has_changed_is_still_read_as_the_run_has_read_it(tmp_path):
-    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
-    slackaug.search(films, run, set=tiny.assignments(), group_by=groups, size=6, flip=False)
-    shutil.copy(films / "a" / "film0_0.png", films / "a" / "film0_99.png")
-    found = read_by(run, films, tmp_path / "changed")
-    assert (found.data.group_by, found.data.size) == (groups, 6)
+def protocol_by(command, policy, source, out, *more):
+    """The same of the command, and what it says."""
+    words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", *more]
+    found = command("evaluate", source, "-p", policy, *words, "-o", out)
+    assert found.returncode == 0, found.stderr
+    return results(out)["protocol"]["data"], " ".join(found.stdout.split())
+
+
+def test_data_that_has_changed_is_still_read_as_the_run_has_read_it(films, tmp_path):
+    own, run = Path(shutil.copytree(films, tmp_path / "films")), tmp_path / "run"
+    slackaug.search(own, run, set=tiny.assignments(), group_by=GROUPS, size=6, flip=False)
+    shutil.copy(own / "a" / "film0_0.png", own / "a" / "film0_99.png")
+    found = read_by(run, own, tmp_path / "changed")
+    assert (found.data.group_by, found.data.size) == (GROUPS, 6)
     assert found.data.fingerprint != parse.read_yaml(run / "config.yaml")["data"]["fingerprint"]
-    copied = Path(shutil.copytree(films, tmp_path / "copied"))  # as good as other data, but that it has the groups
+    copied = Path(shutil.copytree(own, tmp_path / "copied"))  # as good as other data, but that it has the groups
     found = read_by(run, copied, tmp_path / "elsewhere")
-    assert (found.data.group_by, found.data.size) == (groups, None)
-    (films / "a" / "film1_4.png").write_bytes(b"cut off")
-    with pytest.raises(DataError, match="1 of 33 files cannot be read"):
-        read_by(run, films, tmp_path / "damaged")
+    assert (found.data.group_by, found.data.size) == (GROUPS, None)
+    (own / "a" / "film1_4.png").write_bytes(b"cut off")
+    with pytest.raises(DataError, match="1 of 33 files"):
+        read_by(run, own, tmp_path / "damaged")
     Image.new("RGB", (9, 8)).save(copied / "a" / "no group.png")
-    both = "finds nothing in 1 of 34 paths.*; and without the options of the policy's run: .*different sizes"
-    with pytest.raises(DataError, match=re.compile(both, re.DOTALL)):
+    with pytest.raises(DataError, match=re.compile("1 of 34 paths.*different sizes", re.DOTALL)):
         read_by(run, copied, tmp_path / "neither")
 
 
 def test_a_place_is_known_wherever_the_command_is_given(tmp_path, monkeypatch):
-    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
+    films, run = filmed(tmp_path / "films"), tmp_path / "run"
     monkeypatch.chdir(tmp_path)
-    slackaug.search("films", "run", set=tiny.assignments(), group_by=groups, size=6, cache="decoded")
+    slackaug.search("films", "run", set=tiny.assignments(), group_by=GROUPS, size=6, cache="decoded")
     shutil.copy(films / "a" / "film0_0.png", films / "a" / "film0_99.png")
     other = tmp_path / "other"
     for i in range(24):
@@ -797,48 +772,37 @@ def test_a_place_is_known_wherever_the_command_is_given(tmp_path, monkeypatch):
         Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
     monkeypatch.chdir(other)
     found = read_by(run, "../films", tmp_path / "own").data
-    assert (found.group_by, found.size, found.cache) == (groups, 6, str(tmp_path / "decoded"))
+    assert (found.group_by, found.size, found.cache) == (GROUPS, 6, str(tmp_path / "decoded"))
     found = read_by(run, "films", tmp_path / "namesake").data
     assert (found.group_by, found.size) == (None, None)
 
 
-def test_what_is_given_is_no_sign_of_other_data(tmp_path, command):
-    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
-    slackaug.search(films, run, set=tiny.assignments(), group_by=groups, size=70, margin=True)
-    moved = Path(shutil.copytree(films, tmp_path / "moved"))
+def test_what_is_given_is_no_sign_of_other_data(films, run_on, tmp_path, command):
+    run, moved = run_on(group_by=GROUPS, size=70, margin=True), Path(shutil.copytree(films, tmp_path / "moved"))
     for source in (films, moved):
-        words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", "--size", "66", "--group-by", ""]
-        found = command("evaluate", source, "-p", run, *words, "-o", tmp_path / f"of {source.name}")
-        assert found.returncode == 0, found.stderr
-        assert "this is other data" not in found.stdout
-        data = json.loads((tmp_path / f"of {source.name}" / "eval" / "results.json").read_text())["protocol"]["data"]
+        data, said = protocol_by(command, run, source, tmp_path / source.name, "--size", "66", "--group-by", "")
+        assert "this is other data" not in said
         assert (data["size"], data["margin"], data["group_by"]) == (66, True, None)
 
 
-def test_another_preset_changes_the_protocol_and_not_how_the_data_is_read(tmp_path):
-    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
-    options = {"group_by": groups, "size": 6, "flip": False, "exclude": ["Invert"]}
-    slackaug.search(films, run, set=tiny.assignments(), **options)
+def test_another_preset_changes_the_protocol_and_not_how_the_data_is_read(films, run_on, tmp_path):
+    run = run_on(group_by=GROUPS, size=6, flip=False, exclude=("Invert",))
     (tmp_path / "given.yaml").write_text("preset: quick\nevaluate: {batch: 9}\n")
     for more in ({"preset": "quick"}, {"config": tmp_path / "given.yaml"}):
         found = read_by(run, films, tmp_path / next(iter(more)), **more)
-        assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (groups, 6, False, ("Invert",))
+        assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (GROUPS, 6, False, ("Invert",))
         assert found.fit.batch == (9 if "config" in more else 64)
 
 
-def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(tmp_path):
-    films, groups = filmed(tmp_path / "films"), r"film\d+"
-    options = {"group_by": groups, "size": 6, "flip": False, "exclude": ["Invert"]}
+def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(films, tmp_path):
+    options = {"group_by": GROUPS, "size": 6, "flip": False, "exclude": ["Invert"]}
     counts = {"searches": 2, "evaluations": 1, "baselines": ["uniform"]}
     counts |= {"set": tiny.assignments(evaluate__epochs=1), "console": Console(quiet=True)}
     slackaug.study("quick", tmp_path / "study", data=films, **counts, **options)
     found = read_by(tmp_path / "study", films, tmp_path / "out")
-    assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (groups, 6, False, ("Invert",))
-    for out, says in (
-        (None, "give a folder for the results"),
-        (tmp_path / "study", "holds a study, which has results"),
-    ):
-        with pytest.raises((ValueError, RunError), match=says):  # those of the study stay its own
+    assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (GROUPS, 6, False, ("Invert",))
+    for out, says in ((None, "give a folder"), (tmp_path / "study", "holds a study")):
+        with pytest.raises((ValueError, RunError), match=says):  # the results of a study stay its own
             read_by(tmp_path / "study", films, out)
     study = tmp_path / "study" / "study.yaml"
     study.write_text(re.sub("^model: small", "model: wrn-10-1", study.read_text(), flags=re.MULTILINE))
@@ -856,61 +820,42 @@ def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(tmp_path):
         ({"size": 70, "margin": True}, {"margin": False}, (70, False)),
     ],
 )
-def test_the_margin_of_a_run_is_that_of_its_evaluation(of_run, more, expected, tmp_path):
-    films = filmed(tmp_path / "films")
-    slackaug.search(films, tmp_path / "run", set=tiny.assignments(), **of_run)
-    found = read_by(tmp_path / "run", films, tmp_path / "out", **more)
+def test_the_margin_of_a_run_is_that_of_its_evaluation(of_run, more, expected, films, run_on, tmp_path):
+    found = read_by(run_on(group_by=GROUPS, **of_run), films, tmp_path, **more)
     assert (found.data.size, found.data.margin) == expected
 
 
-def test_the_groups_of_a_run_are_not_those_of_other_data(tiny_npz, tmp_path, command):
-    films, run, groups = filmed(tmp_path / "films"), tmp_path / "run", r"film\d+"
-    slackaug.search(films, run, set=tiny.assignments(), group_by=groups)
-    for source, more, group_by in ((films, [], groups), (films, ["--size", 8], groups), (films, ["--size", 6], groups),
+def test_the_groups_of_a_run_are_not_those_of_other_data(films, run_on, tiny_npz, tmp_path, command):
+    run = run_on(group_by=GROUPS)
+    for source, more, group_by in ((films, [], GROUPS), (films, ["--size", 8], GROUPS), (films, ["--size", 6], GROUPS),
                                    (tiny_npz, [], None), (tiny_npz, ["--size", 8], None)):  # fmt: skip
-        out = tmp_path / f"evaluated {source.name} {more}"
-        words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", "-o", out, *more]
-        found = command("evaluate", source, "-p", run, *words)
-        assert found.returncode == 0
-        said = f"the policy's run had --group-by {groups}; this is other data, and is read without unless that is given"
-        assert (said in " ".join(found.stdout.split())) == (group_by is None)
-        assert json.loads((out / "eval" / "results.json").read_text())["protocol"]["data"]["group_by"] == group_by
-    Image.new("RGB", (8, 8)).save(tmp_path / "films" / "a" / "no group.png")
-    with pytest.raises(DataError, match="finds nothing in 1 of 33 paths"):
-        slackaug.evaluate(tmp_path / "films", [run], baselines=["none"], group_by=groups, out=tmp_path / "x")
+        data, said = protocol_by(command, run, source, tmp_path / f"{source.name} {more}", *more)
+        assert (f"--group-by {GROUPS}; this is other data" in said) == (group_by is None)
+        assert data["group_by"] == group_by
+    other = Path(shutil.copytree(films, tmp_path / "other"))
+    Image.new("RGB", (8, 8)).save(other / "a" / "no group.png")
+    with pytest.raises(DataError, match="1 of 33 paths"):
+        read_by(run, other, tmp_path / "x", group_by=GROUPS)
 
 
-def test_the_data_of_a_run_is_read_as_the_run_has_read_it(tmp_path, command):
+def test_the_data_of_a_run_is_read_as_the_run_has_read_it(films, tmp_path, command):
     """Damaged files were left out, and what was decoded is kept where the user has room."""
-    for i in range(32):
-        path = tmp_path / "data" / "ab"[i % 2] / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
-    (tmp_path / "data" / "a" / "bad.png").write_bytes(b"")
-    run, cache = tmp_path / "run", tmp_path / "cache"
-    slackaug.search(tmp_path / "data", run, set=tiny.assignments(), skip_bad=True, cache=cache)
-    words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1"]
-    found = command("evaluate", tmp_path / "data", "-p", run, *words)
-    assert found.returncode == 0, found.stderr
-    data = json.loads((run / "eval" / "results.json").read_text())["protocol"]["data"]
+    source, run, cache = Path(shutil.copytree(films, tmp_path / "data")), tmp_path / "run", tmp_path / "cache"
+    (source / "a" / "bad.png").write_bytes(b"")
+    slackaug.search(source, run, set=tiny.assignments(), skip_bad=True, cache=cache)
+    data, _ = protocol_by(command, run, source, tmp_path / "same")
     assert (data["skip_bad"], data["cache"]) == (True, str(cache))
-    (tmp_path / "data" / "b" / "bad.png").write_bytes(b"")
-    Image.new("RGB", (8, 8)).save(tmp_path / "data" / "b" / "new.png")
-    found = command("evaluate", tmp_path / "data", "-p", run, *words, "-o", tmp_path / "changed")
-    assert found.returncode == 0, found.stderr
-    assert "left out 2 of 35 files that cannot be read" in found.stdout
-    shutil.copytree(tmp_path / "data", tmp_path / "other")
-    found = command("evaluate", tmp_path / "other", "-p", run, *words, "-o", tmp_path / "x")
-    assert found.returncode == 2
-    assert "2 of 35 files cannot be read" in found.stderr  # other data: nobody has said to leave them out
+    (source / "b" / "bad.png").write_bytes(b"")
+    Image.new("RGB", (8, 8)).save(source / "b" / "new.png")
+    _, said = protocol_by(command, run, source, tmp_path / "changed")
+    assert "2 of 35 files" in said
+    other = shutil.copytree(source, tmp_path / "other")
+    found = command("evaluate", other, "-p", run, "--baselines", "none", "-o", tmp_path / "x")
+    assert (found.returncode, "2 of 35 files" in found.stderr) == (2, True)  # nobody has said to leave them out
 
 
 def test_the_size_of_a_run_is_not_that_of_other_data(tiny_npz, tmp_path):
-    run = tmp_path / "run"
+    run, other = tmp_path / "run", tmp_path / "other.npz"
     slackaug.search(str(tiny_npz), run, set=tiny.assignments(), size=12)
-    other = tmp_path / "other.npz"
     np.savez(other, **tiny.arrays(seed=1))
-    for source, size in ((tiny_npz, 12), (other, None)):
-        options = {"seeds": 1, "set": ["evaluate.epochs=1"], "out": tmp_path / str(size)}
-        found = slackaug.evaluate(str(source), [run], baselines=["none"], **options)
-        assert found.protocol.data.size == size
+    assert [read_by(run, source, tmp_path / source.stem).data.size for source in (tiny_npz, other)] == [12, None]

@@ -25,11 +25,12 @@ import torch
 from rich.console import Console
 from safetensors.torch import save_file
 from scipy import stats
-from test_published import subpolicies
 
+import crash
 import slackaug
 import tiny
-from slackaug import cli, messages, models
+from published_files import subpolicies
+from slackaug import cli, models
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import stability
 from slackaug.auto import confirm, learn
@@ -49,39 +50,13 @@ from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.recipes import STUDIES
 from slackaug.judge.studies.search_jobs import Search, search_ensemble
 from slackaug.runs import folders
-
-FIT = {"evaluate.epochs": 1, "evaluate.batch": 4, "evaluate.lr": 0.05}
-TIMES = ("seconds", "images_per_second")
+from tiny import study_outcome as outcome
+from tiny import study_resume as resume
+from tiny import study_words as words
 
 
 def assignments() -> list[str]:
-    return [*tiny.assignments(), *(f"{name}={value}" for name, value in FIT.items())]
-
-
-def words(data: object, out: object, *more: object, recipe: str = "digits") -> list[str]:
-    """Of the command: the recipe for the digits has 2 searches and 2 evaluations of each."""
-    found = ["study", recipe, "-o", str(out), "--data", str(data)]
-    for text in assignments():
-        found += ["--set", text]
-    return [*found, *map(str, more)]
-
-
-def resume(out: object, *more: object) -> list[str]:
-    return ["study", "-o", str(out), "--resume", *map(str, more)]
-
-
-def outcome(out: Path) -> dict:
-    """All that must not depend on interruptions, jobs or the machine: accuracies and policies."""
-    document = json.loads((out / "study.json").read_text())
-    found = {key: document[key] for key in ("rows", "verdict", "others", "stability", "duplicates")}
-    for path in sorted(out.glob("searches/*/policy.json")):
-        policy = json.loads(path.read_text())
-        policy["learned"].pop("seconds")
-        found[path.parent.name] = policy
-    for path in sorted(out.glob("eval/trials/*.json")):
-        result = json.loads(path.read_text())
-        found[path.name] = {key: value for key, value in result.items() if key not in TIMES}
-    return found
+    return [*tiny.assignments(), *tiny.EVALUATION]
 
 
 @pytest.fixture(autouse=True)
@@ -94,10 +69,23 @@ def unmeasured(monkeypatch):
 def done(tiny_npz, tmp_path_factory):
     """The folder of a study that nobody interrupted; not to be changed."""
     out = tmp_path_factory.mktemp("done") / "study"
-    slackaug.study(
-        "digits", out, data=tiny_npz, baselines=["uniform", "none"], set=assignments(), console=Console(quiet=True)
-    )
+    studied(tiny_npz, out, baselines=["uniform", "none"])
     return out
+
+
+def studied(data: Path, out: Path, **options) -> study_results.StudyResults:
+    options = {"set": assignments(), "console": Console(quiet=True)} | options
+    return slackaug.study("digits", out, data=data, **options)
+
+
+def document(out: Path) -> dict:
+    return json.loads((out / "study.json").read_text())
+
+
+@pytest.fixture
+def again(done, tmp_path):
+    """A copy of the finished study, which may be changed."""
+    return Path(shutil.copytree(done, tmp_path / "study"))
 
 
 # --- what it finds ----------------------------------------------------------------------------------------------------
@@ -124,7 +112,7 @@ def test_the_searches_differ_by_their_split(done):
 
 
 def test_intervals_and_differences_by_hand(done):
-    rows = {row["name"]: row for row in json.loads((done / "study.json").read_text())["rows"]}
+    rows = {row["name"]: row for row in document(done)["rows"]}
     found = accuracies(done)
     learned = [list(found[f"auto, search {s}"].values()) for s in range(2)]
     base = [[found["uniform"][seed] for seed in seeds] for seeds in ([0, 1], [2, 3])]
@@ -147,7 +135,7 @@ def test_intervals_and_differences_by_hand(done):
 
 
 def test_stability_is_that_of_the_policies(done):
-    found = json.loads((done / "study.json").read_text())["stability"]
+    found = document(done)["stability"]
     a, b = (Policy.load(done / "searches" / str(s) / "policy.json") for s in range(2))
     pi = [policy.probabilities.mean(0).numpy() for policy in (a, b)]
     assert found["n_policies"] == 2
@@ -185,7 +173,7 @@ def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command,
     lines = found.stdout.splitlines()
     assert "each search: space cifar without Invert, Cutout, network small, preset quick" in lines
     assert "each search: the validation loss counts all classes alike (--balanced)" in lines
-    (steps,) = [line for line in lines if line.startswith("each search: 2 rounds of 3 + 3 steps, 5 images under ")]
+    (steps,) = [line for line in lines if line.startswith("each search: 2 rounds of 3 + 3 steps, ")]
     budget = config["search"]["kl_budget"]
     assert f"a round moves the policy by a KL divergence of {budget:g} per position" in steps
 
@@ -226,32 +214,26 @@ def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, t
 
 
 def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
-    found = command(*words(tiny_npz, tmp_path / "study", "--baselines", "uniform,none"))
+    out = tmp_path / "study"
+    found = command(*words(tiny_npz, out, "--baselines", "uniform,none"))
     assert found.returncode == 0, found.stderr
-    document = json.loads((tmp_path / "study" / "study.json").read_text())
+    stored = document(out)
     lines = found.stdout.splitlines()
     assert "study digits: 2 searches with small, then 12 trainings" in lines
-    assert any(line.startswith("a search takes about 0 s here and a training 0 s, measured") for line in lines)
+    assert any(line.startswith("a search takes about 0 s here and a training 0 s") for line in lines)
     for s in range(2):
         (said,) = (line for line in lines if line.startswith(f"search {s}: "))
-        assert re.search(r", its rounds agree by -?\d\.\d\d \(1: all go one way, 0: chance\)", said)
-        log = (tmp_path / "study" / "searches" / f"{s}.log").read_text()
-        assert "round 2" in log
-        assert "takes about" not in log  # which would be measured once more
-    assert (
-        f"stability over 2 searches (mean pairwise correlation): pi {document['stability']['pi']:.2f}" in found.stdout
-    )
-    over = next(line for line in lines if line.startswith("auto over all evaluations, as the paper counts: "))
-    assert over.endswith("(4 evaluations)")
-    said = [document["verdict"], *document["others"], f"all results are in {tmp_path / 'study' / 'study.json'}"]
-    said[-1:-1] = [f"one policy for all 2 searches is {tmp_path / 'study' / 'policy.json'}"]
+        assert re.search(r"its rounds agree by -?\d\.\d\d", said)
+        log = (out / "searches" / f"{s}.log").read_text()
+        assert ("round 2" in log, "takes about" in log) == (True, False)  # which would be measured once more
+    assert f"pi {stored['stability']['pi']:.2f}" in found.stdout
+    assert next(line for line in lines if "over all evaluations" in line).endswith("(4 evaluations)")
+    policy = f"one policy for all 2 searches is {out / 'policy.json'}"
+    said = [stored["verdict"], *stored["others"], policy, f"all results are in {out / 'study.json'}"]
     assert lines[-4:] == said
-    assert (document["learned"], document["rows"][-1]["name"]) == ("auto", "auto")
-    for text, baseline in zip(said, ("3 random transformations", "no transformations"), strict=False):
-        assert text.startswith("auto ")
-        assert baseline in text
-    assert document["study"]["n_search"] == 2
-    assert outcome(tmp_path / "study") == outcome(done)
+    assert (" uniform: " in said[0], " none: " in said[1]) == (True, True)
+    assert stored["study"]["n_search"] == 2
+    assert outcome(out) == outcome(done)
 
 
 def test_a_network_that_has_learned_nothing_is_remarked_upon(command, tiny_npz, tmp_path):
@@ -280,7 +262,7 @@ def test_the_papers_numbers_are_not_for_other_data_or_other_trainings(
     reason = reason if is_other_data else "trainings of 1 epochs, where it has 200"
     assert f"the paper's figures are left out: {reason}" in found.stdout.splitlines()
     assert "gap" not in found.stdout
-    (row,) = json.loads((tmp_path / "study" / "study.json").read_text())["rows"]
+    (row,) = document(tmp_path / "study")["rows"]
     assert row["paper"] == []
 
 
@@ -292,7 +274,7 @@ def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_pa
     monkeypatch.setitem(STUDIES, "with-figures", lambda: recipe)
     found = command(*words(tiny_npz, tmp_path / "study", recipe="with-figures"))
     assert found.returncode == 0, found.stderr
-    rows = {row["name"]: row for row in json.loads((tmp_path / "study" / "study.json").read_text())["rows"]}
+    rows = {row["name"]: row for row in document(tmp_path / "study")["rows"]}
     assert [figure["accuracy"] for figure in rows["uniform"]["paper"]] == [96.12, 96.22]
     assert rows["auto"]["paper"] == [{"accuracy": 96.29, "half_width": 0.08}]
     assert rows["none"]["paper"] == []
@@ -323,17 +305,14 @@ def test_nothing_searched(command, tiny_npz, tmp_path):
     assert found.returncode == 0, found.stderr
     assert "Nothing was searched, so there is no verdict." in found.stdout
     assert "stability" not in found.stdout
-    document = json.loads((tmp_path / "study" / "study.json").read_text())
-    assert document["stability"] is None
-    assert [row["accuracy"]["n"] for row in document["rows"]] == [2, 2]
+    stored = document(tmp_path / "study")
+    assert stored["stability"] is None
+    assert [row["accuracy"]["n"] for row in stored["rows"]] == [2, 2]
 
 
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
-    found = slackaug.study(
-        "digits", tmp_path / "study", data=tiny_npz, searches=1, evaluations=1, baselines=["uniform"],
-        set=assignments(), console=Console(quiet=True),
-    )  # fmt: skip
-    assert "1 search" in found.verdict
+    found = studied(tiny_npz, tmp_path / "study", searches=1, evaluations=1, baselines=["uniform"])
+    assert "with fewer than two no interval can be given" in found.verdict
     assert found.rows[-1].accuracy.half_width is None
     assert study_results.remarks(found)[0].startswith("one search says nothing about stability; entropy 2.")
 
@@ -341,12 +320,9 @@ def test_one_search_has_no_interval(tiny_npz, tmp_path):
 def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_path, monkeypatch):
     monkeypatch.setattr(confirm, "MARGIN", 2.0)  # no loss is that much lower
     out = tmp_path / "study"
-    found = slackaug.study(
-        "digits", out, data=tiny_npz, evaluations=1, baselines=["uniform"], set=[*assignments(), "confirm=true"],
-        console=Console(quiet=True),
-    )  # fmt: skip
-    expected = messages.kept(0, 2, {"uniform-3": 2})
-    assert found.kept == json.loads((out / "study.json").read_text())["kept"] == expected
+    found = studied(tiny_npz, out, evaluations=1, baselines=["uniform"], set=[*assignments(), "confirm=true"])
+    expected = "what was learned is the result in 0 of 2 searches, as whole trainings decided; in 2 it is uniform"
+    assert found.kept == document(out)["kept"] == expected
     assert study_results.remarks(found)[-1] == expected
     results = [Policy.load(out / "searches" / str(s) / "policy.json") for s in range(2)]
     learned = [folders.read_policies(out / "searches" / str(s))[-1] for s in range(2)]
@@ -356,28 +332,27 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
     assert expected in (out / "report.html").read_text()
 
 
-UNIFORM = Policy.uniform("cifar")
+UNIFORM, SINGLE = Policy.uniform("cifar"), Policy.uniform("cifar", n_composed=1)
 
 
-def test_what_is_said_of_what_was_kept():
-    def ended(policy, kept):
-        return replace(policy, learned={"kept": kept})
-
-    one = Policy.uniform("cifar", n_composed=1)
-    assert study_results.kept_text([UNIFORM]) is None  # none has tried that
-    assert study_results.kept_text([ended(UNIFORM, 1.0)]) == messages.kept(1, 1, {})
-    found = study_results.kept_text(
-        [ended(UNIFORM, 1.0), ended(one, 0.0), ended(UNIFORM.with_composed(0), 0.0), ended(one, 0)]
-    )
-    assert found == messages.kept(1, 4, {"none": 1, "uniform-1": 2})
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ([UNIFORM], None),
+        ([replace(UNIFORM, learned={"kept": 1.0})], "1 of 1 searches"),
+        ([replace(one, learned={"kept": 0.0}) for one in (SINGLE, untouched(UNIFORM), SINGLE)], "0 of 3 searches"),
+    ],
+)
+def test_what_is_said_of_what_was_kept(policies, expected):
+    found = study_results.kept_text(policies)
+    assert found is None if expected is None else expected in found
+    assert all(part in found for part in ("in 1 it is none", "in 2 it is uniform-1")) if len(policies) > 1 else True
 
 
 def test_no_baseline(tiny_npz, tmp_path):
-    found = slackaug.study(
-        "digits", tmp_path / "study", data=tiny_npz, baselines=[], set=assignments(), console=Console(quiet=True)
-    )
-    assert [row.name for row in found.rows] == ["auto"]
-    assert found.verdict == messages.NO_BASELINE
+    found = studied(tiny_npz, tmp_path / "study", baselines=[])
+    assert [row.name for row in found.rows] == ["slack"]
+    assert found.verdict == "No baseline, so there is no verdict."
 
 
 def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, monkeypatch):
@@ -392,7 +367,7 @@ def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, mo
     path.write_text(json.dumps(subpolicies()))
     found = command(*words(tiny_npz, tmp_path / "study", "-p", f"fast-aa={path}", recipe="with-policies"))
     assert found.returncode == 0, found.stderr
-    rows = json.loads((tmp_path / "study" / "study.json").read_text())["rows"]
+    rows = document(tmp_path / "study")["rows"]
     names = ["uniform", "published fast-aa", "published fast-aa, uniform magnitudes"]
     assert [row["name"] for row in rows] == names
     assert [len(row["paper"]) for row in rows] == [2, 1, 1]
@@ -440,18 +415,17 @@ def test_bad_input_is_one_message_and_nothing_is_written(arguments, says, comman
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_with_a_study_is_refused_and_may_be_replaced(command, tiny_npz, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "study"))
-    before = tiny.contents(out)
-    found = command(*words(tiny_npz, out, "--searches", 0, "--baselines", "none"))
+def test_a_folder_with_a_study_is_refused_and_may_be_replaced(command, tiny_npz, again):
+    before = tiny.contents(again)
+    found = command(*words(tiny_npz, again, "--searches", 0, "--baselines", "none"))
     assert (found.returncode, "is not empty; go on with --resume" in found.stderr) == (2, True)
-    found = command(*words(tiny_npz, out, "--overwrite", "--baselines", "unifrm"))  # found before anything is lost
+    found = command(*words(tiny_npz, again, "--overwrite", "--baselines", "unifrm"))  # found before anything is lost
     assert found.returncode == 2
-    assert tiny.contents(out) == before
-    found = command(*words(tiny_npz, out, "--searches", 0, "--baselines", "none", "--overwrite"))
+    assert tiny.contents(again) == before
+    found = command(*words(tiny_npz, again, "--searches", 0, "--baselines", "none", "--overwrite"))
     assert found.returncode == 0
-    assert not (out / "searches").exists()
-    assert list(accuracies(out)) == ["none"]
+    assert not (again / "searches").exists()
+    assert list(accuracies(again)) == ["none"]
 
 
 def test_a_folder_with_anything_else_is_refused(command, tiny_npz, tmp_path):
@@ -469,26 +443,24 @@ def test_a_second_process_is_refused(command, done):
     assert (found.returncode, "another process is working on this run" in found.stderr) == (2, True)
 
 
-def test_a_finished_study_resumed_does_nothing_new(command, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "study"))
-    before = tiny.contents(out / "eval" / "trials")
-    found = command(*resume(out))
+def test_a_finished_study_resumed_does_nothing_new(command, done, again):
+    before = tiny.contents(again / "eval" / "trials")
+    found = command(*resume(again))
     assert found.returncode == 0
     assert "12 of 12 trainings are there already" in found.stdout
-    assert tiny.contents(out / "eval" / "trials") == before
-    assert outcome(out) == outcome(done)
+    assert tiny.contents(again / "eval" / "trials") == before
+    assert outcome(again) == outcome(done)
 
 
-def test_other_data_is_refused(command, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "study"))
+def test_other_data_is_refused(command, tmp_path, again):
     np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
-    source = json.loads((out / "study.json").read_text())["study"]["data"]["source"]
+    source = document(again)["study"]["data"]["source"]
     refusal = f"is not the data of this run (another fingerprint than that of {source})"
-    found = command(*resume(out, "--data", tmp_path / "other.npz"))
+    found = command(*resume(again, "--data", tmp_path / "other.npz"))
     assert (found.returncode, refusal in " ".join(found.stderr.split())) == (2, True)
-    config = out / "study.yaml"
+    config = again / "study.yaml"
     config.write_text(config.read_text().replace(source, str(tmp_path / "other.npz")))
-    found = command(*resume(out))
+    found = command(*resume(again))
     said = "has changed since this run began (another fingerprint); begin another"
     assert (found.returncode, said in " ".join(found.stderr.split())) == (2, True)
 
@@ -527,15 +499,11 @@ def test_what_is_stored_of_a_study_is_found_from_another_folder(command, tiny_np
     assert not any((tmp_path / "b").iterdir())
 
 
-def test_a_users_own_network_is_named_on_the_command_line_only(command, done, tmp_path):
-    out = Path(shutil.copytree(done, tmp_path / "study"))
-    text = (out / "study.yaml").read_text()
-    (out / "study.yaml").write_text(text.replace("model: small", "model: tiny:arrays"))
-    found = command(*resume(out))
-    assert (
-        found.returncode,
-        "the network of this study is tiny:arrays; give --model tiny:arrays with --resume" in found.stderr,
-    ) == (2, True)
+def test_a_users_own_network_is_named_on_the_command_line_only(command, again):
+    text = (again / "study.yaml").read_text()
+    (again / "study.yaml").write_text(text.replace("model: small", "model: tiny:arrays"))
+    found = command(*resume(again))
+    assert (found.returncode, "give --model tiny:arrays with --resume" in found.stderr) == (2, True)
 
 
 def test_duplicates_are_reported(command, tmp_path):
@@ -545,56 +513,24 @@ def test_duplicates_are_reported(command, tmp_path):
     more = ["--searches", 0, "--evaluations", 1, "--baselines", "none"]
     found = command(*words(tmp_path / "x.npz", tmp_path / "study", *more))
     assert "2 of 6 test images are exact copies of training images" in found.stdout
-    assert json.loads((tmp_path / "study" / "study.json").read_text())["duplicates"] == 2
+    assert document(tmp_path / "study")["duplicates"] == 2
 
 
 # --- interrupted ------------------------------------------------------------------------------------------------------
 
 
-def live_and_die(arguments: list[str], log: str, moment: tuple, number: int) -> None:
-    """The command in a process that sends itself the signal in a chosen search or training."""
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(file, stream)
-    torch.set_num_threads(1)
-    learn.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = -1.0
-    training.REPORT_EVERY = 1
-    training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
-
-    def dying(job, name):
-        def run(*arguments) -> None:
-            *given, one, report = arguments
-
-            def report_or_die(share: float) -> None:
-                if (name(one), round(share, 2)) == moment:
-                    os.kill(os.getpid(), number)
-                report(share)
-
-            job(*given, one, report_or_die)
-
-        return run
-
-    training.run = dying(training.run, lambda one: f"{one.name} {one.seed}")
-    search_jobs.search = dying(search_jobs.search, lambda one: f"search {one.seed}")
-    sys.argv = ["slackaug", *arguments]
-    cli.main()
-
-
 @pytest.mark.parametrize(
     ("moment", "number", "code"),
     [
-        (("search 1", 0.49), signal.SIGKILL, -9),
-        (("search 1", 0.49), signal.SIGINT, 130),
-        (("auto, search 0 1", 0.5), signal.SIGTERM, 143),
+        (("search 1", 0.45), signal.SIGKILL, -9),
+        (("search 1", 0.45), signal.SIGINT, 130),
+        (("slack, search 0 1", 0.5), signal.SIGTERM, 143),
     ],
 )
 def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command, tiny_npz, done, tmp_path):
     out, log = tmp_path / "a study", tmp_path / "log"
     arguments = words(tiny_npz, out, "--baselines", "uniform,none", "--threads", 1)
-    process = tiny.FORK.Process(target=live_and_die, args=(arguments, str(log), moment, number), daemon=True)
-    process.start()
-    process.join(100)
-    assert process.exitcode == code, log.read_text()
+    assert crash.until(arguments, log, *moment, number) == code, log.read_text()
     again = resume(out, "--threads", 1)
     if number != signal.SIGKILL:
         last = log.read_text().splitlines()[-1]
@@ -608,10 +544,7 @@ def test_how_to_go_on_names_the_new_place_of_the_data(tiny_npz, done, tmp_path):
     out, log, moment = tmp_path / "study", tmp_path / "log", ("auto, search 0 0", 0.5)
     shutil.copytree(done, out, ignore=shutil.ignore_patterns("trials", "study.json"))
     arguments = resume(out, "--data", tiny_npz, "--threads", 1)
-    process = tiny.FORK.Process(target=live_and_die, args=(arguments, str(log), moment, signal.SIGTERM), daemon=True)
-    process.start()
-    process.join(100)
-    assert process.exitcode == 143, log.read_text()
+    assert crash.until(arguments, log, *moment, signal.SIGTERM) == 143, log.read_text()
     assert log.read_text().endswith(f"To go on: {shlex.join(['slackaug', *arguments])}\n")
 
 
@@ -624,10 +557,7 @@ def test_died_before_anything_but_the_settings_was_written(command, tiny_npz, do
 
 
 def test_two_jobs_equal_one(tiny_npz, done, tmp_path):
-    slackaug.study(
-        "digits", tmp_path / "study", data=tiny_npz, baselines=["uniform", "none"], set=assignments(), jobs=2,
-        threads=1, console=Console(quiet=True),
-    )  # fmt: skip
+    studied(tiny_npz, tmp_path / "study", baselines=["uniform", "none"], jobs=2, threads=1)
     assert outcome(tmp_path / "study") == outcome(done)
 
 
@@ -659,12 +589,12 @@ def test_an_ensemble_is_started_by_torchrun_and_resumed(monkeypatch, tmp_path):
     monkeypatch.setattr(Process, "started", [])
     monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
     one = ensemble(tmp_path, model="own:net")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
-    torchrun += ["-m", "slackaug", "search", "my data", "-o", str(one.folder)]
-    torchrun += ["--device", "cuda", "--threads", "2", "--model", "own:net"]
-    search_jobs.search(api.search, one, lambda share: None)
-    own = ["--config", str(tmp_path / "search.yaml"), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
-    assert Process.started == [[*torchrun, *own]]
+    torchrun = "-m torch.distributed.run --standalone --nproc-per-node 4 -m slackaug"
+    search = [sys.executable, *torchrun.split(), "search", "my data", "-o", str(one.folder), "--device", "cuda"]
+    own = ["--model", "own:net", "--threads", "2"]
+    study_searches.search(one, lambda share: None)
+    parse = ["--config", str(one.config), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
+    assert Process.started == [[*search, *parse, *own]]
     one.folder.mkdir()
     (one.folder / "config.yaml").write_text("")
     search_jobs.search(api.search, one, lambda share: None)
@@ -679,12 +609,8 @@ def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_pa
     found = {}
     monkeypatch.setattr(api, "search", wraps(api.search)(lambda **options: found.update(options)))
     cli.app(started[started.index("slackaug") + 1 :], standalone_mode=False)
-    assert (found["data"], found["out"], found["seed"], found["size"]) == (
-        "my data",
-        str(tmp_path / "searches/3"),
-        3,
-        9,
-    )
+    expected = ("my data", str(tmp_path / "searches/3"), 3, 9)
+    assert (found["data"], found["out"], found["seed"], found["size"]) == expected
     assert (found["margin"], found["skip_bad"], found["model"], found["threads"]) == (True, True, "own:net", 2)
 
 
@@ -722,24 +648,23 @@ SHORT = {
     "evaluate.epochs": 1,
 }  # fmt: skip
 DIGITS = [word for name, value in SHORT.items() for word in ("--set", f"{name}={value}")]
-DIGITS += ["--baselines", "uniform", "--threads", "1"]
+DIGITS += ["--baselines", "uniform", "--evaluations", "1", "--threads", "1"]
 
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
-    """A 2 x 2 study of the embedded digits, in this process."""
+    """Two searches in the embedded digits and a training with each, in this process."""
     out = tmp_path_factory.mktemp("digits") / "study"
     set = [f"{name}={value}" for name, value in SHORT.items()]
-    slackaug.study("digits", out, baselines=["uniform"], set=set, threads=1, console=Console(quiet=True))
+    slackaug.study("digits", out, baselines=["uniform"], evaluations=1, set=set, threads=1, console=Console(quiet=True))
     return out
 
 
 def test_a_study_of_the_digits(digits):
-    document = json.loads((digits / "study.json").read_text())
-    assert [row["name"] for row in document["rows"]] == ["uniform", "auto"]
-    assert document["rows"][1]["accuracy"]["n"] == 2
-    assert document["rows"][1]["over_evaluations"]["n"] == 4
-    assert all(row["accuracy"]["mean"] > 0.15 for row in document["rows"])  # better than chance, after one epoch
+    stored = document(digits)
+    assert [row["name"] for row in stored["rows"]] == ["uniform", "slack"]
+    assert stored["rows"][1]["accuracy"]["n"] == 2
+    assert all(row["accuracy"]["mean"] > 0.15 for row in stored["rows"])  # better than chance, after one epoch
 
 
 def processes_with(marker: str) -> dict[int, str]:
@@ -776,23 +701,16 @@ def study_on_ray(out: Path, *more: str) -> list[str]:
 
 
 @pytest.mark.ray
-def test_on_ray_the_numbers_are_equal(digits, marker, tmp_path):
+def test_on_ray_killed_workers_change_nothing(digits, marker, tmp_path):
+    """The command starts Ray. A search and a training are killed, as by the system, while they work."""
     process = start(study_on_ray(tmp_path / "study"), marker, tmp_path / "log")
-    assert process.wait(300) == 0, (tmp_path / "log").read_text()
-    assert outcome(tmp_path / "study") == outcome(digits)
-
-
-@pytest.mark.ray
-@pytest.mark.parametrize("title", ["ray::search 1", "ray::auto, search 0, seed 1"])
-def test_a_killed_worker_changes_nothing(title, digits, marker, tmp_path):
-    """Killed as by the system, while it works."""
-    process = start(study_on_ray(tmp_path / "study"), marker, tmp_path / "log")
-    killed = None
-    while killed is None and process.poll() is None:
-        killed = next((pid for pid, found in processes_with(marker).items() if found.startswith(title)), None)
-        time.sleep(0.02)
-    assert killed is not None, (tmp_path / "log").read_text()
-    os.kill(killed, signal.SIGKILL)
+    for title in ("ray::search 1", "ray::slack, search 0, seed 0"):
+        killed = None
+        while killed is None and process.poll() is None:
+            killed = next((pid for pid, found in processes_with(marker).items() if found.startswith(title)), None)
+            time.sleep(0.02)
+        assert killed is not None, (tmp_path / "log").read_text()
+        os.kill(killed, signal.SIGKILL)
     assert process.wait(300) == 0, (tmp_path / "log").read_text()
     assert outcome(tmp_path / "study") == outcome(digits)
 
@@ -822,7 +740,7 @@ def test_on_an_existing_cluster_stopped_and_resumed(digits, marker, tmp_path):
         assert words[:5] == ["slackaug", "study", "-o", "study", "--resume"]
         process = start([sys.executable, "-m", *words], marker, tmp_path / "log")
         assert process.wait(300) == 0, text()
-        assert "of 8 trainings are there already" in text()
+        assert "of 4 trainings are there already" in text()
         assert outcome(tmp_path / "study") == outcome(digits)
         assert cluster.poll() is None  # it is not ours to stop
     finally:

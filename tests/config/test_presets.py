@@ -13,6 +13,7 @@ from slackaug.config import paper, presets
 from slackaug.config.run import RunConfig
 from slackaug.data import Split
 from slackaug.methods.slack_config import SearchConfig
+from tiny import dataset
 
 RESULTS = Path(__file__).parents[2] / "research" / "results"
 # App. B.4: preset, network | n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay | clip
@@ -108,12 +109,6 @@ def test_variants_are_of_any_configuration(name, row):
 
 
 # --- presets ----------------------------------------------------------------------------------------------------------
-
-
-def dataset(name: str = "own", n: int = 40, size: int = 32) -> data.Dataset:
-    images = torch.randint(0, 256, (n, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    labels = torch.arange(n) % 2
-    return data.build(name, Split(images, labels), Split(images[:4], labels[:4]), ["a", "b"])
 
 
 def test_paper_picks_the_row_of_the_data():

@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
-import test_presets
-import test_slack
 import torch
 
+import small_search
+import tiny
 from slackaug.commands.evaluate import flat
 from slackaug.config import paper, parse, presets
 from slackaug.config.layers import configure
@@ -77,7 +77,7 @@ def agrees(cell: str, value: object) -> bool:
 @pytest.mark.parametrize("name", ["own", "shapes:colour", "torchvision:CIFAR10", "imagenet100:x", "domainnet:x/real"])
 @pytest.mark.parametrize(("n", "size"), [(40, 8), (1500, 8), (10, 100)])
 def test_the_values_are_those_of_the_presets(preset, name, n, size):
-    given = flat(parse.to_dict(presets.preset(preset, test_presets.dataset(name, n, size))))
+    given = flat(parse.to_dict(presets.preset(preset, tiny.dataset(name, n, size))))
     for setting, (_, _, *cells) in rows().items():
         cell = cells[make_settings.PRESETS.index(preset)] if len(cells) > 1 else cells[0]
         assert agrees(cell, given[setting]), f"{setting}: {preset} gives {given[setting]}, and not {cell}; {RENEW}"
@@ -121,11 +121,11 @@ def test_every_claim_is_tested_below():
 @pytest.mark.parametrize(("name", "value", "where"), NO_EFFECT)
 def test_a_setting_without_effect_has_none_there_and_has_one_elsewhere(name, value, where):
     def has_effect(config: SearchConfig) -> bool:
-        before, after = (test_slack.run(one)[-1].phi for one in (config, replace(config, **{name: value})))
+        before, after = (small_search.run(one)[-1].phi for one in (config, replace(config, **{name: value})))
         return not all(torch.allclose(getattr(before, part), getattr(after, part), rtol=1e-5) for part in ("pi", "mu"))
 
-    assert has_effect(test_slack.CONFIG)
-    assert not has_effect(replace(test_slack.CONFIG, **where))
+    assert has_effect(small_search.CONFIG)
+    assert not has_effect(replace(small_search.CONFIG, **where))
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -141,7 +141,7 @@ def test_nesterov_has_no_effect_without_momentum(momentum):
 
 def test_what_the_page_says_of_rates_and_rounds():
     def search(*assignments: str) -> SearchConfig:
-        return configure(test_presets.dataset(), {"preset": "standard"}, None, assignments).search
+        return configure(tiny.dataset(), {"preset": "standard"}, None, assignments).search
 
     plain = search()
     assert plain.calibrate

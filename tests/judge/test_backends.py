@@ -238,28 +238,31 @@ def test_an_address_without_a_port_is_refused():
         on_ray.check_reachable("cluster")
 
 
-@pytest.fixture
-def ray(monkeypatch):
-    """A cluster of one CPU, whose workers know this file."""
+@pytest.fixture(scope="module")
+def ray():
+    """Of one CPU, whose workers know this file."""
     import ray
 
     known = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, known)))
-    ray.init("local", num_cpus=1, include_dashboard=False, logging_level="error", log_to_driver=False)
-    yield
-    ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, known)))
+        ray.init("local", num_cpus=1, include_dashboard=False, logging_level="error", log_to_driver=False)
+        yield
+        ray.shutdown()
 
 
 @pytest.mark.ray
 @pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_on_ray_nothing_is_asked_for_that_is_not_there(ray, tmp_path):
+def test_on_ray_nothing_is_asked_for_that_is_not_there(ray, tmp_path, monkeypatch):
     """Ray would wait for it for ever."""
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(BackendError, match="no machine of the Ray cluster has a GPU"):
         Ray(None, 1, 1)
     found = Ray(None, 0, 64)
     assert found.n_cpus == 1
     seen = Seen()
     found.run([partial(write, tmp_path / "x"), partial(where, Path("y"))], ["a", "b"], seen)
+    assert (tmp_path / "y").read_text() == str(tmp_path)  # a job works in the folder of the command
     assert sorted(seen.finished) == [0, 1]
     assert seen.shares[-1] == [1, 1]
 

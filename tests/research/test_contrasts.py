@@ -4,14 +4,11 @@ import json
 import math
 import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
 
 import tiny
 from contrasts import LEFT_OUT, Retraining, design, gradients, hadamard, main, orders, sides

@@ -3,14 +3,11 @@
 import json
 import math
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
 
 import contrasts
 import effects

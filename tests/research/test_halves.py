@@ -1,14 +1,11 @@
 """The benchmark that measures what transformations are worth without a search: it finds effects that are known."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
 
 import halves
 from slackaug.augment.policy import Policy

@@ -1,11 +1,7 @@
 """A whole search on data with a known answer: what destroys the label must become rarer."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
 import planted
 
 

@@ -9,8 +9,6 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
-
 import sets
 import slackaug
 import tiny

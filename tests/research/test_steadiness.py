@@ -1,15 +1,10 @@
 """What the benchmark of estimators compares has the same training images in every step."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
+import steadiness
 from slackaug.config import presets
 from slackaug.data import load
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
-import steadiness
 
 
 @pytest.mark.parametrize("preset", ["quick", "fast", "standard"])

@@ -1,7 +1,6 @@
 """Checkpoints in several files: missing, damaged, mixed up or half written, each costs at most itself."""
 
 import hashlib
-import io
 import os
 import shutil
 from pathlib import Path
@@ -9,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 import tiny
 from disks import Failing, Malicious, flip_a_bit
+from saved_states import equal, model, parts, state
 from slackaug.auto.stages import Learner
 from slackaug.config import presets
 from slackaug.config.parse import parse_assignment, update
@@ -23,47 +22,9 @@ MEGABYTE = 1e6
 FILES_OF_TWO = ["000003.pt", "000004.pt", "momentum", "momentum", "theta", "theta", "theta_0"]  # of what is kept
 
 
-def model(value: float) -> dict[str, Tensor]:
-    """As a state_dict: several types and shapes, and a number."""
-    return {
-        "weight": torch.full((2, 3), value),
-        "n_batches": torch.tensor(int(value)),
-        "bias": torch.arange(3.0) + value,
-        "nothing": torch.empty(0),
-    }
-
-
-def state(n: int) -> dict:
-    """That of a search, in short: theta_0 is always the same."""
-    return {
-        "config": "x",
-        "n": n,
-        "theta_0": model(0.5),
-        "engine": {"model": model(n), "streams": {"model": torch.arange(n)}},
-        "search": {"pi": torch.full((2, 2), n), "theta_momentum": torch.full((7,), -1.0 * n)},
-    }
-
-
-def equal(a: object, b: object) -> bool:
-    """Bit for bit, in types and shapes, too."""
-    if isinstance(a, Tensor):
-        return isinstance(b, Tensor) and a.dtype == b.dtype and torch.equal(a, b)
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(map(equal, a, b))
-    return a == b
-
-
 def kinds(folder: Path) -> list[str]:
     """All files of a folder, parts without their checksums."""
     return sorted(path.name.partition("-")[0] for path in folder.iterdir())
-
-
-def parts(path: Path) -> dict[str, Path]:
-    """The files that a checkpoint refers to, by their kind."""
-    content = torch.load(io.BytesIO(path.read_bytes()[32:]), weights_only=True)
-    return {name.partition("-")[0]: path.with_name(name) for _, name, _ in content["parts"]}
 
 
 @pytest.fixture

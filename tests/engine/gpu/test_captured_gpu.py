@@ -3,6 +3,8 @@
 import copy
 import math
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.gpu
 
 CONFIG = SearchConfig(n_rounds=1, n_retrain=2, n_unrolled=2, n_composites=4, batch=64, model_lr=0.05)
 PHI = Policy.uniform("cifar")
+FEW = Policy.uniform(PHI.space.exclude(*(name for name in PHI.space.names if name not in ("Rotate", "Invert"))))
+BATCH = CONFIG.n_composites * CONFIG.batch  # images of a training: what augments them is compiled for a search, too
 BOUNDS = {torch.float32: (1e-5, 0.01), torch.bfloat16: (1e-2, 0.15)}  # of losses, and of w in shares of its RMS
 
 
@@ -56,6 +60,25 @@ def make(kind=Passes, name: str = "wrn-16-2", **options):
     split, streams = data(grain=GRAIN.get(name, 8)), rng.streams(3, "search")
     chance = Chance(split, split, CONFIG.batch, CONFIG.batch, streams, flip=PHI.flip)
     return chance, kind(net(name), PHI, split, split, streams["model"], **options)
+
+
+@cache
+def at_first(name: str, precision: torch.dtype) -> tuple[Fast, dict[str, Any]]:
+    """A fast engine, which keeps what it has compiled and captured, and its state before any step."""
+    made = engine(Fast, name, precision=precision)
+    return made, copy.deepcopy(made.get_state())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def freed():
+    yield
+    at_first.cache_clear()
+
+
+def fast_engine(name: str = "wrn-16-2", precision: torch.dtype = torch.float32) -> Fast:
+    made, state = at_first(name, precision)
+    made.set_state(copy.deepcopy(state))
+    return made
 
 
 @pytest.mark.parametrize("precision", BOUNDS, ids=str)
@@ -90,7 +113,7 @@ def test_a_whole_round_stays_close_and_the_anchor_does_not_move():
 
 
 def test_a_training_step_and_its_resumption():
-    config = FitConfig(epochs=4, batch=64)
+    config = FitConfig(epochs=4, batch=BATCH)
     plain = Fit(net(), PHI, data(), config, rng.streams(3, "fit"))
     fast = CapturedFit(net(), PHI, data(), config, rng.streams(3, "fit"), precision=torch.float32)
     assert fast.step().item() == pytest.approx(plain.step().item(), rel=1e-5)
@@ -125,7 +148,7 @@ class Asking(torch.nn.Module):
 
 
 def test_a_model_that_cannot_be_captured_is_trained_in_the_plain_way(caplog):
-    fit = ways.make_fit("evaluate", Asking().cuda(), PHI, data(), FitConfig(epochs=1, batch=64), rng.streams(3, "fit"))
+    fit = ways.make_fit("evaluate", Asking().cuda(), FEW, data(), FitConfig(epochs=1, batch=64), rng.streams(3, "fit"))
     assert type(fit) is Fit
     assert "cannot be compiled and captured here" in caplog.text
     assert fit.step().isfinite()
@@ -137,16 +160,21 @@ def test_too_large_a_batch_names_one_to_try():
     huge = Split(images, torch.zeros(n, dtype=torch.int64, device="cuda"))
     config = FitConfig(epochs=1, batch=n)
     with pytest.raises(RuntimeError, match=f"do not fit on the GPU.*--set evaluate.batch={n // 2}"):
-        ways.make_fit("evaluate", net("wrn-40-2"), PHI, huge, config, rng.streams(3, "fit"))
+        ways.make_fit("evaluate", net(), FEW, huge, config, rng.streams(3, "fit"))
     config = replace(config, batch=64)
-    assert ways.make_fit("evaluate", net(), PHI, data(), config, rng.streams(3, "fit")).step().isfinite()
+    assert ways.make_fit("evaluate", net(), FEW, data(), config, rng.streams(3, "fit")).step().isfinite()
 
 
 def test_a_search_goes_through_all_of_its_stages_on_one_model(tiny_npz):
-    """Trainings are captured one after the other, with different numbers of transformations, and the engine between."""
+    """Trainings are captured one after the other, with different numbers of transformations, and the engine between.
+
+    Two transformations, and eight images in all steps.
+    """
     dataset = load(str(tiny_npz))
-    config = presets.quick(dataset)
-    for text in tiny.assignments(n_composed="null", confirm="true", search__calibrate="true"):
+    left_out = tuple(name for name in PHI.space.names if name not in FEW.space.names)
+    config = replace(presets.quick(dataset), exclude=left_out)
+    same = {"pretrain__batch": 8, "evaluate__batch": 8, "evaluate__epochs": 2, "search__n_composites": 2}
+    for text in tiny.assignments(n_composed="null", confirm="true", search__calibrate="true", **same):
         config = parse.update(config, parse.parse_assignment(text))
     search = Search(Problem(config, dataset, "cuda"))
     stages = []

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from test_apply import FILL, noise, random_parameters
 
+from drawn import FILL, noise, random_parameters
 from slackaug.augment import apply, prepare
 from slackaug.augment.apply import Parameters
 from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import SPACES
+from slackaug.engine.gpu.captured import RECOMPILE_LIMIT
 from slackaug.rng import generator
 
 pytestmark = pytest.mark.gpu
@@ -18,21 +19,19 @@ def to_cuda(parameters: Parameters) -> Parameters:
     return Parameters(parameters.composites.to(device), parameters.u.to(device), parameters.flip.to(device))
 
 
-@pytest.fixture(autouse=True)
-def fresh_compiler():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+@pytest.fixture(scope="module")
+def act():
+    """One position, compiled as a search does: once for each stage of a space and each shape of images."""
+    with torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
+        yield torch.compile(apply.act_at, fullgraph=True, dynamic=False)
 
 
-@pytest.mark.parametrize(("n", "size"), [(256, 32), (16, 224)])
-@pytest.mark.parametrize("space", SPACES)
-def test_compiled_pixels_equal_those_of_the_cpu(space, n, size):
-    compiled = torch.compile(apply.branch_free, fullgraph=True)
+@pytest.mark.parametrize(("space", "n", "size"), [*((name, 256, 32) for name in SPACES), ("domainnet", 16, 224)])
+def test_compiled_pixels_equal_those_of_the_cpu(space, n, size, act):
     images = noise(n, 3, size, size)
     for seed in range(3):
         parameters = random_parameters(SPACES[space], n, 3, seed)
-        out = compiled(images.cuda(), to_cuda(parameters), FILL).cpu()
+        out = apply.branch_free(images.cuda(), to_cuda(parameters), FILL, act).cpu()
         assert torch.equal(out, apply.grouped(images, parameters, FILL))
 
 
