@@ -1,0 +1,144 @@
+"""What must one read to understand one update of the policy? The files and lines that Python executes for it.
+
+    python research/trace_step.py [--device cpu|cuda] [--preset paper|quick] [--at-most FILES,LINES,FRAMES]
+
+A tiny search of the embedded digits runs as usual, by `slackaug.search`. One call of `take_step` in it is traced: on a
+CPU the second one that moves the policy, for the first may fill caches; on a GPU the first one that is captured as a
+CUDA graph, with compilation switched off, so that all of its Python is executed. Counted are
+- the files of the package of which a line is executed from the call of `take_step` to its return (augmentation, passes
+  through the network, hypergradient, update of phi), and all lines of these files;
+- the frames of the package from the command, `slackaug.search`, down to `take_step`.
+With --at-most, the exit code is 1 if one of the three numbers is larger.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+# As few steps as show two updates of the policy.
+STEPS = ("pretrain.epochs=1", "search.n_rounds=1", "search.n_retrain=1", "search.n_unrolled=2")
+
+
+class Tracer:
+    """Watches for the call that is to be traced, and then for the lines that it executes."""
+
+    def __init__(self, code: CodeType, package: Path, is_wanted: Callable[[FrameType], bool]):
+        self.code, self.package, self.is_wanted = code, f"{package}{os.sep}", is_wanted
+        self.top: FrameType | None = None  # the traced call of `take_step`, while it runs
+        self.frames: list[str] = []  # from the command down to it
+        self.lines: dict[str, set[int]] = defaultdict(set)  # by file
+
+    def is_ours(self, frame: FrameType) -> bool:
+        return frame.f_code.co_filename.startswith(self.package)
+
+    def on_call(self, frame: FrameType, event: str, _: object) -> Any:
+        """Python calls it for every new frame; what it returns is called for every line in that."""
+        if self.top is None and frame.f_code is self.code and not self.frames and self.is_wanted(frame):
+            self.top, self.frames = frame, self.stack(frame)
+        return self.on_line if self.top is not None and self.is_ours(frame) else None
+
+    def on_line(self, frame: FrameType, event: str, _: object) -> Any:
+        if self.top is not None and event == "line":
+            self.lines[frame.f_code.co_filename].add(frame.f_lineno)
+        if frame is self.top and event == "return":
+            self.top = None
+        return self.on_line
+
+    def stack(self, frame: FrameType | None) -> list[str]:
+        """The package's frames, the outermost first."""
+        found = []
+        while frame is not None:
+            if self.is_ours(frame):
+                where = Path(frame.f_code.co_filename).relative_to(self.package)
+                found.append(f"{where}:{frame.f_lineno} {frame.f_code.co_qualname}")
+            frame = frame.f_back
+        return found[::-1]
+
+
+def moves_policy(frame: FrameType) -> bool:
+    """Whether a call of `take_step` is one of a round's last n_unrolled."""
+    given = frame.f_locals
+    return bool(given["state"].step >= given["config"].n_retrain)
+
+
+def trace(preset: str, device: str) -> Tracer:
+    if device == "cuda":
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"  # read when torch is imported
+    import torch
+
+    import slackaug
+    from slackaug.methods import slack
+
+    n_seen = 0
+
+    def is_wanted(frame: FrameType) -> bool:
+        nonlocal n_seen
+        if not moves_policy(frame):
+            return False
+        if device == "cuda":
+            return torch.cuda.is_current_stream_capturing()
+        n_seen += 1
+        return n_seen == 2
+
+    tracer = Tracer(slack.take_step.__code__, Path(slackaug.__file__).parent, is_wanted)
+    search = slackaug.search  # imported before the tracing begins
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        torch.autograd.set_multithreading_enabled(False),
+    ):  # one thread is seen
+        sys.settrace(tracer.on_call)
+        try:
+            search(
+                "digits:few",
+                Path(folder) / "run",
+                preset=preset,
+                model="small",
+                set=STEPS,
+                device=device,
+                estimate=False,
+            )
+        finally:
+            sys.settrace(None)
+    assert tracer.frames, "no call of take_step was traced"
+    return tracer
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--preset", choices=("paper", "quick"), default="quick")
+    parser.add_argument("--at-most", metavar="FILES,LINES,FRAMES", help="exit with 1 where there are more")
+    arguments = parser.parse_args()
+    tracer = trace(arguments.preset, arguments.device)
+    sizes = {path: len(Path(path).read_text(encoding="utf-8").splitlines()) for path in tracer.lines}
+    print(f"{'file':28}{'lines':>7}{'executed':>10}")
+    for path in sorted(sizes):
+        print(f"{Path(path).relative_to(tracer.package)!s:28}{sizes[path]:>7,}{len(tracer.lines[path]):>10,}")
+    n_files, n_lines, n_frames = len(sizes), sum(sizes.values()), len(tracer.frames)
+    n_executed = sum(map(len, tracer.lines.values()))
+    print(f"\n{n_files} files of {n_lines:,} lines, of which {n_executed:,} are executed\n")
+    print(f"{n_frames} frames from the command to the step:")
+    for depth, frame in enumerate(tracer.frames, 1):
+        print(f"{depth:>4} {frame}")
+    if arguments.at_most is None:
+        return 0
+    limits = [int(limit) for limit in arguments.at_most.split(",")]
+    counts = {"files": n_files, "lines": n_lines, "frames": n_frames}
+    exceeded = [
+        f"{n:,} {what} (at most {limit:,})"
+        for (what, n), limit in zip(counts.items(), limits, strict=True)
+        if n > limit
+    ]
+    if exceeded:
+        print(f"\ntoo many: {', '.join(exceeded)}", file=sys.stderr)
+    return int(bool(exceeded))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
