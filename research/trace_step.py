@@ -2,9 +2,10 @@
 
     python research/trace_step.py [--device cpu|cuda] [--preset paper|quick] [--at-most FILES,LINES,FRAMES]
 
-A tiny search of the embedded digits runs as usual, by `slackaug.search`. One call of `take_step` in it is traced: on a
-CPU the second one that moves the policy, for the first may fill caches; on a GPU the first one that is captured as a
-CUDA graph, with compilation switched off, so that all of its Python is executed. Counted are
+A tiny search of the embedded digits runs as usual, by `slackaug.search`. One call of `take_step` in it is traced, then
+the search is stopped. On a CPU it is the second call that moves the policy, for the first may fill caches. On a GPU it
+is the first, which warms up what is then captured as a CUDA graph; compilation is switched off, so that Python executes
+all of it (nor can it be captured then). Counted are
 - the files of the package of which a line is executed from the call of `take_step` to its return (augmentation, passes
   through the network, hypergradient, update of phi), and all lines of these files;
 - the frames of the package from the command, `slackaug.search`, down to `take_step`.
@@ -17,12 +18,17 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 # As few steps as show two updates of the policy.
 STEPS = ("pretrain.epochs=1", "search.n_rounds=1", "search.n_retrain=1", "search.n_unrolled=2")
+
+
+class Traced(BaseException):
+    """Stops the search: what was to be seen has been seen."""
 
 
 class Tracer:
@@ -39,7 +45,7 @@ class Tracer:
 
     def on_call(self, frame: FrameType, event: str, _: object) -> Any:
         """Python calls it for every new frame; what it returns is called for every line in that."""
-        if self.top is None and frame.f_code is self.code and not self.frames and self.is_wanted(frame):
+        if self.top is None and frame.f_code is self.code and self.is_wanted(frame):
             self.top, self.frames = frame, self.stack(frame)
         return self.on_line if self.top is not None and self.is_ours(frame) else None
 
@@ -47,7 +53,7 @@ class Tracer:
         if self.top is not None and event == "line":
             self.lines[frame.f_code.co_filename].add(frame.f_lineno)
         if frame is self.top and event == "return":
-            self.top = None
+            raise Traced
         return self.on_line
 
     def stack(self, frame: FrameType | None) -> list[str]:
@@ -75,34 +81,19 @@ def trace(preset: str, device: str) -> Tracer:
     import slackaug
     from slackaug.methods import slack
 
-    n_seen = 0
+    calls = iter(range(1, 1_000))
 
     def is_wanted(frame: FrameType) -> bool:
-        nonlocal n_seen
-        if not moves_policy(frame):
-            return False
-        if device == "cuda":
-            return torch.cuda.is_current_stream_capturing()
-        n_seen += 1
-        return n_seen == 2
+        return moves_policy(frame) and next(calls) == (1 if device == "cuda" else 2)
 
     tracer = Tracer(slack.take_step.__code__, Path(slackaug.__file__).parent, is_wanted)
     search = slackaug.search  # imported before the tracing begins
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        torch.autograd.set_multithreading_enabled(False),
-    ):  # one thread is seen
+    settings: dict[str, Any] = {"preset": preset, "model": "small", "set": STEPS, "device": device, "estimate": False}
+    threads = torch.autograd.set_multithreading_enabled(False)  # for only this thread is traced
+    with tempfile.TemporaryDirectory() as folder, threads, suppress(Traced):
         sys.settrace(tracer.on_call)
         try:
-            search(
-                "digits:few",
-                Path(folder) / "run",
-                preset=preset,
-                model="small",
-                set=STEPS,
-                device=device,
-                estimate=False,
-            )
+            search("digits:few", Path(folder) / "run", **settings)
         finally:
             sys.settrace(None)
     assert tracer.frames, "no call of take_step was traced"
