@@ -4,8 +4,8 @@
 
 A tiny search of the embedded digits runs as usual, by `slackaug.search`. One call of `take_step` in it is traced, then
 the search is stopped. On a CPU it is the second call that moves the policy, for the first may fill caches. On a GPU it
-is the first, which warms up what is then captured as a CUDA graph; compilation is switched off, so that Python executes
-all of it (nor can it be captured then). Counted are
+is the first, which warms up what is then captured as a CUDA graph. Nothing is compiled or captured here, so that Python
+executes all of it. Counted are
 - the files of the package of which a line is executed from the call of `take_step` to its return (augmentation, passes
   through the network, hypergradient, update of phi), and all lines of these files;
 - the frames of the package from the command, `slackaug.search`, down to `take_step`.
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -29,6 +29,12 @@ STEPS = ("pretrain.epochs=1", "search.n_rounds=1", "search.n_retrain=1", "search
 
 class Traced(BaseException):
     """Stops the search: what was to be seen has been seen."""
+
+
+class NoGraph:
+    """In place of a CUDA graph."""
+
+    def replay(self) -> None: ...
 
 
 class Tracer:
@@ -78,6 +84,9 @@ def trace(preset: str, device: str) -> Tracer:
         os.environ["TORCHDYNAMO_DISABLE"] = "1"  # read when torch is imported
     import torch
 
+    if device == "cuda":  # steps as they are written cannot be captured: the warm-up is enough, and replays do nothing
+        torch.cuda.graph = lambda *_, **__: nullcontext()
+        torch.cuda.CUDAGraph = NoGraph
     import slackaug
     from slackaug.methods import slack
 
