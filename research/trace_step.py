@@ -17,8 +17,7 @@ import os
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -40,9 +39,10 @@ class NoGraph:
 class Tracer:
     """Watches for the call that is to be traced, and then for the lines that it executes."""
 
-    def __init__(self, code: CodeType, package: Path, is_wanted: Callable[[FrameType], bool]):
-        self.code, self.package, self.is_wanted = code, f"{package}{os.sep}", is_wanted
-        self.top: FrameType | None = None  # the traced call of `take_step`, while it runs
+    def __init__(self, code: CodeType, package: Path, n_before: int):
+        """Of `take_step` the code; and how many of its calls that move the policy are let go by."""
+        self.code, self.package, self.n_before = code, f"{package}{os.sep}", n_before
+        self.top: FrameType | None = None  # a call of `take_step`, while it runs
         self.frames: list[str] = []  # from the command down to it
         self.lines: dict[str, set[int]] = defaultdict(set)  # by file
 
@@ -51,15 +51,20 @@ class Tracer:
 
     def on_call(self, frame: FrameType, event: str, _: object) -> Any:
         """Python calls it for every new frame; what it returns is called for every line in that."""
-        if self.top is None and frame.f_code is self.code and self.is_wanted(frame):
+        if self.top is None and frame.f_code is self.code:
             self.top, self.frames = frame, self.stack(frame)
+            self.lines.clear()
         return self.on_line if self.top is not None and self.is_ours(frame) else None
 
-    def on_line(self, frame: FrameType, event: str, _: object) -> Any:
+    def on_line(self, frame: FrameType, event: str, result: Any) -> Any:
         if self.top is not None and event == "line":
             self.lines[frame.f_code.co_filename].add(frame.f_lineno)
         if frame is self.top and event == "return":
-            raise Traced
+            self.top = None
+            if result is not None and result[1].val_loss is not None:  # else it did not move the policy, or failed
+                if not self.n_before:
+                    raise Traced
+                self.n_before -= 1
         return self.on_line
 
     def stack(self, frame: FrameType | None) -> list[str]:
@@ -73,12 +78,6 @@ class Tracer:
         return found[::-1]
 
 
-def moves_policy(frame: FrameType) -> bool:
-    """Whether a call of `take_step` is one of a round's last n_unrolled."""
-    given = frame.f_locals
-    return bool(given["state"].step >= given["config"].n_retrain)
-
-
 def trace(preset: str, device: str) -> Tracer:
     if device == "cuda":
         os.environ["TORCHDYNAMO_DISABLE"] = "1"  # read when torch is imported
@@ -90,23 +89,19 @@ def trace(preset: str, device: str) -> Tracer:
     import slackaug
     from slackaug.methods import slack
 
-    calls = iter(range(1, 1_000))
-
-    def is_wanted(frame: FrameType) -> bool:
-        return moves_policy(frame) and next(calls) == (1 if device == "cuda" else 2)
-
-    tracer = Tracer(slack.take_step.__code__, Path(slackaug.__file__).parent, is_wanted)
+    tracer = Tracer(slack.take_step.__code__, Path(slackaug.__file__).parent, 0 if device == "cuda" else 1)
     search = slackaug.search  # imported before the tracing begins
     settings: dict[str, Any] = {"preset": preset, "model": "small", "set": STEPS, "device": device, "estimate": False}
     threads = torch.autograd.set_multithreading_enabled(False)  # for only this thread is traced
-    with tempfile.TemporaryDirectory() as folder, threads, suppress(Traced):
+    with tempfile.TemporaryDirectory() as folder, threads:
         sys.settrace(tracer.on_call)
         try:
             search("digits:few", Path(folder) / "run", **settings)
+        except Traced:
+            return tracer
         finally:
             sys.settrace(None)
-    assert tracer.frames, "no call of take_step was traced"
-    return tracer
+    raise RuntimeError("no call of take_step moved the policy")
 
 
 def main() -> int:
