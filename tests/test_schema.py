@@ -113,6 +113,13 @@ def test_own_transformations_are_supplied_by_the_caller(tmp_path, own):
     assert (loaded.space["Darken"].span, loaded.space["Darken"].signed) == (added.span, added.signed)
 
 
+@pytest.mark.parametrize("span", [None, (2.0, 5.0)])
+@pytest.mark.parametrize("own", [lambda span: darken, lambda span: custom("Other", darken, span=span and (0, 1))])
+def test_own_transformations_take_name_and_range_from_the_file(own, span):
+    document = Policy.uniform(SPACES["cifar"].add(custom("Darken", darken, span=span))).to_dict()
+    assert Policy.from_dict(document, {"Darken": own(span)}).space["Darken"].span == span
+
+
 def test_own_transformations_that_nobody_supplies(tmp_path):
     Policy.uniform(SPACES["cifar"].add(OWN["record"])).save(tmp_path / "policy.json")
     with pytest.raises(
@@ -125,6 +132,12 @@ def test_own_transformations_that_nobody_supplies(tmp_path):
 def test_optional_keys_may_be_missing(key):
     document = {k: v for k, v in DOCUMENT.items() if k != key}
     assert_same(Policy.from_dict(document), Policy.uniform("cifar"))
+
+
+def test_a_space_without_directions_comes_back():
+    policy = Policy.uniform(Space("free", (SPACES["cifar"]["Invert"], SPACES["cifar"]["Posterize"])))
+    assert policy.to_dict()["signed"] == []
+    assert_same(Policy.from_dict(policy.to_dict()), policy)
 
 
 def test_loading_leaves_the_document_alone():
@@ -322,6 +335,20 @@ def test_errors_of_a_document_in_a_file_name_the_file(tmp_path):
     (tmp_path / "p.json").write_text(json.dumps(at("mu", 0, 2)))
     with pytest.raises(PolicyError, match=r"p\.json: mu\[0\] \(ShearX\): expected"):
         Policy.load(tmp_path / "p.json")
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([1], "policy: expected an object, got a list"),
+        ({"kind": "x"}, "schema_version: missing; it looks like a published policy"),
+        (with_(signed=["Rotat"]), 'signed: expected names of transformations, got "Rotat"'),
+    ],
+    ids=["list", "kind", "signed"],
+)
+def test_what_else_is_refused_is_named(document, message):
+    with pytest.raises(PolicyError, match=message):
+        Policy.from_dict(document)
 
 
 @pytest.mark.parametrize("name", ["Posterize", "RandomResizeCrop", "Cutout", "Solarize"])
