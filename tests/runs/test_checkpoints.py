@@ -253,6 +253,19 @@ def test_whatever_is_newer_than_what_was_resumed_goes(saved):
     assert loaded(saved) == (4, [])
 
 
+@pytest.mark.parametrize(
+    "content",
+    [{"n": 1}, {"config": "x", "parts": [["theta"]]}, {"config": "x", "parts": [[["a"], "other.pt", "0"]]},
+     {"config": "x", "parts": [[["nowhere", "model"], f"theta-{'0' * 16}.pt", "0"]]}],
+    ids=["no config", "no part", "another file", "nowhere to put it"],
+)  # fmt: skip
+def test_a_whole_file_that_is_no_checkpoint_is_damaged(content, saved):
+    content = to_bytes(content)
+    path = saved.folder / "000005.pt"
+    path.write_bytes(hashlib.sha256(content).digest() + content)
+    assert loaded(saved) == (4, [f"{path}: damaged"])
+
+
 def test_a_file_that_unpacks_to_more_than_it_is_is_not_read():
     plain, packed = io.BytesIO(to_bytes(torch.zeros(10_000))), io.BytesIO()
     with zipfile.ZipFile(plain) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
