@@ -194,6 +194,7 @@ def test_magnitudes_are_the_bound_times_u_plus_sigma_times_normal():
     tau = policy.transport(uniform, normal)
     assert torch.allclose(tau.magnitude, policy.mu[tau.op] * uniform[1] + 0.2 * normal, atol=1e-15)
     assert tau.active.all()
+    assert tau.active.dtype == torch.bool
 
 
 def test_transformations_are_as_frequent_as_pi_says():
@@ -258,7 +259,9 @@ def test_uniform_is_the_spec_s_start(name):
     assert policy.pi.shape == (3, len(SPACES[name]))
     assert (policy.probabilities - 1 / len(SPACES[name])).abs().max() < 1e-15
     assert (policy.mu == 0.75).all()
-    assert (policy.sigma, policy.flip, policy.pi.dtype) == (0.1, True, torch.float64)
+    assert (policy.sigma, policy.flip, policy.pi.dtype, policy.mu.dtype) == (0.1, True, torch.float64, torch.float64)
+    plain = Policy(space=policy.space, pi=policy.pi, mu=policy.mu, fill=policy.fill, mean=policy.mean, std=policy.std)
+    assert (plain.sigma, plain.flip, plain.dataset, plain.learned) == (0.1, True, None, {})
 
 
 def test_fill_is_the_rounded_mean():
@@ -292,6 +295,9 @@ def test_shapes_are_checked_and_policies_compare_by_identity():
     policy = Policy.uniform("cifar")
     with pytest.raises(PolicyError, match=r"expected pi \(K, 17\)"):
         replace(policy, pi=torch.zeros(3, 5, dtype=torch.float64))
+    with pytest.raises(PolicyError, match=r"and mu \(17,\)"):
+        replace(policy, mu=policy.mu[1:])
+    assert len(Policy.uniform("cifar", n_composed=16).pi) == 16
     assert policy == policy
     assert policy != Policy.uniform("cifar")
     with pytest.raises(ValueError, match="needs one space"):
