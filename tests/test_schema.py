@@ -134,10 +134,13 @@ def test_optional_keys_may_be_missing(key):
     assert_same(Policy.from_dict(document), Policy.uniform("cifar"))
 
 
-def test_a_space_without_directions_comes_back():
-    policy = Policy.uniform(Space("free", (SPACES["cifar"]["Invert"], SPACES["cifar"]["Posterize"])))
-    assert policy.to_dict()["signed"] == []
-    assert_same(Policy.from_dict(policy.to_dict()), policy)
+def test_one_position_in_a_space_without_directions_comes_back():
+    policy = Policy.uniform(Space("free", (SPACES["cifar"]["Invert"], SPACES["cifar"]["Posterize"])), n_composed=1)
+    document = json.loads(policy.dumps())
+    assert document["signed"] == []
+    found = Policy.from_dict(document)
+    assert_same(found, policy)
+    assert found.mu.dtype == torch.float64
 
 
 def test_loading_leaves_the_document_alone():
@@ -341,10 +344,11 @@ def test_errors_of_a_document_in_a_file_name_the_file(tmp_path):
     ("document", "message"),
     [
         ([1], "policy: expected an object, got a list"),
+        (with_(mean=[0.5] * 4), "mean: expected a list of 3 items, got 4"),
         ({"kind": "x"}, "schema_version: missing; it looks like a published policy"),
         (with_(signed=["Rotat"]), 'signed: expected names of transformations, got "Rotat"'),
     ],
-    ids=["list", "kind", "signed"],
+    ids=["list", "four channels", "kind", "signed"],
 )
 def test_what_else_is_refused_is_named(document, message):
     with pytest.raises(PolicyError, match=message):
