@@ -5,7 +5,7 @@ CHROMIUM ?= /usr/bin/chromium
 PYTEST = -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all test-browser screenshot settings chromium check audit benchmark clean
+.PHONY: help demo test test-all test-browser screenshot settings chromium check audit benchmark mutants clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,13 @@ audit: .venv/installed  ## ask for known weaknesses of the versions in constrain
 benchmark: .venv-tv/installed  ## speed of the augmentation and of the report on this machine
 	.venv-tv/bin/python research/augment.py
 	.venv-tv/bin/python research/report.py
+
+.venv/mutants: .venv/installed
+	.venv/bin/python $(PIP) --editable '.[dev,mutants]'
+	touch $@
+
+mutants: .venv/mutants  ## do the tests notice small changes of the core? An hour on 2 cores; FILES="..." for some
+	OMP_NUM_THREADS=1 .venv/bin/python research/mutate.py $(FILES)
 
 clean:  ## remove the environments and caches
 	rm -rf .venv .venv-tv .venv-audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -115,6 +115,13 @@ def test_own_transformations_are_supplied_by_the_caller(tmp_path, own):
     assert (loaded.space["Darken"].span, loaded.space["Darken"].signed) == (added.span, added.signed)
 
 
+@pytest.mark.parametrize("span", [None, (2.0, 5.0)])
+@pytest.mark.parametrize("own", [lambda span: darken, lambda span: custom("Other", darken, span=span and (0, 1))])
+def test_own_transformations_take_name_and_range_from_the_file(own, span):
+    document = Policy.uniform(SPACES["cifar"].add(custom("Darken", darken, span=span))).to_dict()
+    assert Policy.from_dict(document, {"Darken": own(span)}).space["Darken"].span == span
+
+
 def test_own_transformations_that_nobody_supplies(tmp_path):
     Policy.uniform(SPACES["cifar"].add(OWN["record"])).save(tmp_path / "policy.json")
     with pytest.raises(
@@ -127,6 +134,15 @@ def test_own_transformations_that_nobody_supplies(tmp_path):
 def test_optional_keys_may_be_missing(key):
     document = {k: v for k, v in DOCUMENT.items() if k != key}
     assert_same(Policy.from_dict(document), Policy.uniform("cifar"))
+
+
+def test_one_position_in_a_space_without_directions_comes_back():
+    policy = Policy.uniform(Space("free", (SPACES["cifar"]["Invert"], SPACES["cifar"]["Posterize"])), n_composed=1)
+    document = json.loads(policy.dumps())
+    assert document["signed"] == []
+    found = Policy.from_dict(document)
+    assert_same(found, policy)
+    assert found.mu.dtype == torch.float64
 
 
 def test_loading_leaves_the_document_alone():

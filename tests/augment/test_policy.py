@@ -177,6 +177,18 @@ def test_transport_is_the_inverse_of_the_cumulative():
     assert tau.op[:, 1].tolist() == [3] * 6
 
 
+@pytest.mark.parametrize(
+    ("row", "u", "op"),
+    [([0.5, 0, 0.25, 0.25], 0.5, 2), ([0.7, 0.2, 0.1, 0], 1 - 2**-53, 3)],
+    ids=["at a border", "beyond a sum that rounding keeps below 1"],
+)
+def test_transport_at_the_borders(row, u, op):
+    policy = Policy.from_dict(Policy.uniform(SMALL, n_composed=1).to_dict() | {"pi": [row]})
+    borders = policy.probabilities.cumsum(-1)[0].tolist()
+    assert u in borders or u > borders[-1]
+    assert policy.transport(torch.full((2, 1, 1), u).double(), torch.zeros(1, 1).double()).op.item() == op
+
+
 def test_magnitudes_are_the_bound_times_u_plus_sigma_times_normal():
     policy = replace(some_policy(), sigma=0.2)
     stream = generator(0, "test")
@@ -184,6 +196,7 @@ def test_magnitudes_are_the_bound_times_u_plus_sigma_times_normal():
     tau = policy.transport(uniform, normal)
     assert torch.allclose(tau.magnitude, policy.mu[tau.op] * uniform[1] + 0.2 * normal, atol=1e-15)
     assert tau.active.all()
+    assert tau.active.dtype == torch.bool
 
 
 def test_transformations_are_as_frequent_as_pi_says():
@@ -248,7 +261,9 @@ def test_uniform_is_the_spec_s_start(name):
     assert policy.pi.shape == (3, len(SPACES[name]))
     assert (policy.probabilities - 1 / len(SPACES[name])).abs().max() < 1e-15
     assert (policy.mu == 0.75).all()
-    assert (policy.sigma, policy.flip, policy.pi.dtype) == (0.1, True, torch.float64)
+    assert (policy.sigma, policy.flip, policy.pi.dtype, policy.mu.dtype) == (0.1, True, torch.float64, torch.float64)
+    plain = Policy(space=policy.space, pi=policy.pi, mu=policy.mu, fill=policy.fill, mean=policy.mean, std=policy.std)
+    assert (plain.sigma, plain.flip, plain.dataset, plain.learned) == (0.1, True, None, {})
 
 
 def test_fill_is_the_rounded_mean():
@@ -256,6 +271,9 @@ def test_fill_is_the_rounded_mean():
     assert Policy.uniform("domainnet").fill == (124, 116, 104)
     assert Policy.uniform("cifar", mean=(0.0, 0.5, 1.0)).fill == (0, 128, 255)
     assert (Policy.uniform("cifar").mean, Policy.uniform("imagenet").std) == (CIFAR_MEAN, IMAGENET_STD)
+    assert (Policy.uniform("cifar").std, IMAGENET_STD) == ((0.2023, 0.1994, 0.2010), (0.229, 0.224, 0.225))
+    assert Policy.uniform(SPACES["cifar"].exclude("Invert")).mean == CIFAR_MEAN
+    assert Policy.uniform("cifar", std=(1, 2, 10)).std == (1, 2, 10)
 
 
 def test_strengthened_multiplies_and_caps():
@@ -266,12 +284,12 @@ def test_strengthened_multiplies_and_caps():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"n_composed": 0}, {"n_composed": 17}, {"n_composed": 2.5}, {"mu": -1.0}, {"mu": float("nan")}, {"mu": 5.0},
-     {"mean": (123, 116, 103)}, {"mean": (0.5,)}, {"std": (0, 0, 0)}, {"flip": "no"}],
+    [{"n_composed": 0}, {"n_composed": 17}, {"n_composed": 2.5}, {"mu": -1.0}, {"mu": float("nan")}, {"mu": 1.5},
+     {"mean": (0.5, 0.5, 1.5)}, {"mean": (0.5,)}, {"std": (0, 0, 0)}, {"std": (1, 1, 10.5)}, {"flip": "no"}],
     ids=str,
 )  # fmt: skip
 def test_uniform_refuses_what_a_file_could_not_hold(wrong):
-    with pytest.raises(PolicyError):
+    with pytest.raises(PolicyError, match=f"^{next(iter(wrong))}"):
         Policy.uniform("cifar", **wrong)
 
 
@@ -279,6 +297,9 @@ def test_shapes_are_checked_and_policies_compare_by_identity():
     policy = Policy.uniform("cifar")
     with pytest.raises(PolicyError, match=r"expected pi \(K, 17\)"):
         replace(policy, pi=torch.zeros(3, 5, dtype=torch.float64))
+    with pytest.raises(PolicyError, match=r"and mu \(17,\)"):
+        replace(policy, mu=policy.mu[1:])
+    assert len(Policy.uniform("cifar", n_composed=16).pi) == 16
     assert policy == policy
     assert policy != Policy.uniform("cifar")
     with pytest.raises(ValueError, match="needs one space"):

@@ -31,7 +31,7 @@ def test_is_scipys_t_interval(values):
 
 
 def test_prints_per_cent():
-    assert str(Interval(0.9612, 0.0008, 4)) == "96.12 ± 0.08 %"
+    assert str(Interval(0.9612, 0.0508, 4)) == "96.12 ± 5.08 %"
     assert str(interval([0.9612])) == "96.12 % (1 seed: no interval)"
     assert str(interval([0.9612], "search")) == "96.12 % (1 search: no interval)"
     assert [Interval(0, 0, n, "search").counted() for n in (1, 4)] == ["1 search", "4 searches"]
@@ -41,6 +41,8 @@ def test_of_nothing_there_is_no_interval():
     assert interval([0.5]).half_width is None
     with pytest.raises(ValueError, match="at least one seed, got none"):
         interval([])
+    with pytest.raises(ValueError, match="at least one evaluation, got none"):
+        nested([[0.5], []])
 
 
 def test_paired_takes_the_seeds_they_share():

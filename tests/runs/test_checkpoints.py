@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from slackaug.auto.stages import Learner
 from slackaug.config import presets
 from slackaug.config.parse import parse_assignment, update
 from slackaug.data import load
-from slackaug.runs.checkpoints import Checkpoints, from_vectors, read, take_out, to_bytes, to_vectors
+from slackaug.runs.checkpoints import Checkpoints, from_bytes, from_vectors, read, take_out, to_bytes, to_vectors
 
 MEGABYTE = 1e6
 FILES_OF_TWO = ["000003.pt", "000004.pt", "momentum", "momentum", "theta", "theta", "theta_0"]  # of what is kept
@@ -66,6 +67,13 @@ def test_the_state_of_a_training_has_parts_too(tmp_path):
     checkpoints.save(fit)
     assert equal(checkpoints.load()[0], fit)
     assert kinds(tmp_path) == ["000000.pt", "momentum", "theta"]
+
+
+def test_what_whole_trainings_start_from_is_a_part(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save({"config": "x", "first": model(1)})
+    assert equal(checkpoints.load()[0], {"config": "x", "first": model(1)})
+    assert kinds(tmp_path) == ["000000.pt", "theta"]
 
 
 def test_a_state_is_not_changed_by_being_saved(tmp_path):
@@ -175,6 +183,39 @@ def test_a_part_never_runs_code(tmp_path):
     found, wrong = Checkpoints(tmp_path).load()
     assert (found, list(map(str, wrong))) == (None, [f"{tmp_path / f'theta-{digest[:16]}.pt'}: damaged"])
     assert not (tmp_path / "it ran").exists()
+
+
+def test_whatever_is_newer_than_what_was_resumed_goes(saved):
+    flip_a_bit(saved.paths()[-1])
+    (saved.folder / "000005.pt").write_bytes(b"x")
+    again = Checkpoints(saved.folder)
+    found, wrong = again.load()
+    assert (found["n"], len(wrong)) == (3, 2)
+    again.save(state(4))
+    assert kinds(saved.folder) == FILES_OF_TWO
+    assert loaded(saved) == (4, [])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"n": 1}, {"config": "x", "parts": [["theta"]]}, {"config": "x", "parts": [[["a"], "other.pt", "0"]]},
+     {"config": "x", "parts": [[["nowhere", "model"], f"theta-{'0' * 16}.pt", "0"]]}],
+    ids=["no config", "no part", "another file", "nowhere to put it"],
+)  # fmt: skip
+def test_a_whole_file_that_is_no_checkpoint_is_damaged(content, saved):
+    content = to_bytes(content)
+    path = saved.folder / "000005.pt"
+    path.write_bytes(hashlib.sha256(content).digest() + content)
+    assert loaded(saved) == (4, [f"{path}: damaged"])
+
+
+def test_a_file_that_unpacks_to_more_than_it_is_is_not_read():
+    plain, packed = io.BytesIO(to_bytes(torch.zeros(10_000))), io.BytesIO()
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for member in old.infolist():
+            new.writestr(member.filename, old.read(member))
+    with pytest.raises(ValueError, match="unpacks"):
+        from_bytes(packed.getvalue())
 
 
 # --- interrupted ------------------------------------------------------------------------------------------------------
