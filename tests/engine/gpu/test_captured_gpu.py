@@ -63,32 +63,33 @@ def make(kind=Passes, name: str = "wrn-16-2", **options):
 
 
 @cache
-def at_first(name: str, precision: torch.dtype) -> tuple[Fast, dict[str, Any]]:
-    """A fast engine, which keeps what it has compiled and captured, and its state before any step."""
-    made = engine(Fast, name, precision=precision)
-    return made, copy.deepcopy(made.get_state())
+def compiled(name: str, precision: torch.dtype) -> tuple[Chance, CapturedPasses, dict[str, Any]]:
+    """Captured passes, which keep what they have compiled, and the state of chance before any step."""
+    chance, passes = make(CapturedPasses, name, precision=precision)
+    return chance, passes, chance.get_state()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def freed():
     yield
-    at_first.cache_clear()
+    compiled.cache_clear()
 
 
-def fast_engine(name: str = "wrn-16-2", precision: torch.dtype = torch.float32) -> Fast:
-    made, state = at_first(name, precision)
-    made.set_state(copy.deepcopy(state))
-    return made
+def captured(name: str = "wrn-16-2", precision: torch.dtype = torch.float32) -> tuple[Chance, CapturedPasses]:
+    chance, passes, state = compiled(name, precision)
+    chance.set_state(state)
+    passes.cold_start()
+    return chance, passes
 
 
 @pytest.mark.parametrize("precision", BOUNDS, ids=str)
 @pytest.mark.parametrize("name", ["wrn-16-2", "resnet18"])
 def test_a_step_of_each_kind_from_the_same_state(name, precision):
     of_loss, of_weight = BOUNDS[precision]
-    plain, captured = make(name=name), make(CapturedPasses, name, precision=precision)
+    ways_to_go = make(name=name), captured(name, precision)
     for step in (0, CONFIG.n_retrain):
         reports = []
-        for chance, passes in (plain, captured):
+        for chance, passes in ways_to_go:
             passes.cold_start()
             _, report = take_one(chance, passes, slack.start(PHI, passes.theta)._replace(step=step), CONFIG)
             reports.append(report)
@@ -104,7 +105,7 @@ def test_a_step_of_each_kind_from_the_same_state(name, precision):
 
 def test_a_whole_round_stays_close_and_the_anchor_does_not_move():
     states = []
-    for chance, passes in (make(), make(CapturedPasses, precision=torch.float32)):
+    for chance, passes in (make(), captured()):
         *_, (state, _) = slack.rounds(slack.start(PHI, passes.theta), chance, passes, CONFIG)
         states.append(state)
     assert torch.allclose(states[0].phi.pi.cpu(), states[1].phi.pi.cpu(), rtol=0.1, atol=1e-4)
@@ -154,6 +155,20 @@ def test_a_model_that_cannot_be_captured_is_trained_in_the_plain_way(caplog):
     assert fit.step().isfinite()
 
 
+def test_a_search_that_cannot_be_captured_takes_plain_steps(caplog):
+    split, streams = data(), rng.streams(3, "search")
+    chance = Chance(split, split, CONFIG.batch, CONFIG.batch, streams, flip=True)
+
+    def try_out(passes: Passes) -> None:
+        take_one(chance, passes, slack.start(FEW, passes.theta), CONFIG)
+
+    passes = ways.make_passes("compiled", try_out, Asking().cuda(), FEW, split, split, streams["model"])
+    assert type(passes) is Passes
+    assert "cannot be compiled and captured here" in caplog.text
+    *_, (state, _) = slack.rounds(slack.start(FEW, passes.theta), chance, passes, CONFIG)
+    assert (state.phi.pi.cpu() - FEW.pi).abs().max() > 0
+
+
 def test_too_large_a_batch_names_one_to_try():
     n = 2**22
     images = torch.zeros(1, 3, 32, 32, dtype=torch.uint8, device="cuda").expand(n, -1, -1, -1)
@@ -178,7 +193,7 @@ def test_a_search_goes_through_all_of_its_stages_on_one_model(tiny_npz):
         config = parse.update(config, parse.parse_assignment(text))
     search = Search(Problem(config, dataset, "cuda"))
     stages = []
-    learn.learn(search, None, lambda standing, _: stages.append(standing.stage), lambda _: None, lambda: False)
+    learn.learn(search, None, learn.Watch(lambda standing, _: stages.append(standing.stage)))
     assert list(dict.fromkeys(stages)) == ["pre-training", "calibration", "re-training", "policy", "confirmation"]
     assert search.is_finished
     assert isinstance(search.pretrain.fit, CapturedFit)
