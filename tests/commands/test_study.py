@@ -339,8 +339,8 @@ UNIFORM, SINGLE = Policy.uniform("cifar"), Policy.uniform("cifar", n_composed=1)
     ("policies", "expected"),
     [
         ([UNIFORM], None),
-        ([replace(UNIFORM, learned={"kept": 1.0})], "1 of 1 searches"),
-        ([replace(one, learned={"kept": 0.0}) for one in (SINGLE, untouched(UNIFORM), SINGLE)], "0 of 3 searches"),
+        ([replace(UNIFORM, learned={"is_kept": True})], "1 of 1 searches"),
+        ([replace(one, learned={"is_kept": False}) for one in (SINGLE, UNIFORM.with_composed(0), SINGLE)], "0 of 3 searches"),
     ],
 )
 def test_what_is_said_of_what_was_kept(policies, expected):
@@ -351,7 +351,7 @@ def test_what_is_said_of_what_was_kept(policies, expected):
 
 def test_no_baseline(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", baselines=[])
-    assert [row.name for row in found.rows] == ["slack"]
+    assert [row.name for row in found.rows] == ["auto"]
     assert found.verdict == "No baseline, so there is no verdict."
 
 
@@ -524,7 +524,7 @@ def test_duplicates_are_reported(command, tmp_path):
     [
         (("search 1", 0.45), signal.SIGKILL, -9),
         (("search 1", 0.45), signal.SIGINT, 130),
-        (("slack, search 0 1", 0.5), signal.SIGTERM, 143),
+        (("auto, search 0 1", 0.5), signal.SIGTERM, 143),
     ],
 )
 def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command, tiny_npz, done, tmp_path):
@@ -592,7 +592,7 @@ def test_an_ensemble_is_started_by_torchrun_and_resumed(monkeypatch, tmp_path):
     torchrun = "-m torch.distributed.run --standalone --nproc-per-node 4 -m slackaug"
     search = [sys.executable, *torchrun.split(), "search", "my data", "-o", str(one.folder), "--device", "cuda"]
     own = ["--model", "own:net", "--threads", "2"]
-    study_searches.search(one, lambda share: None)
+    search_jobs.search(api.search, one, lambda share: None)
     parse = ["--config", str(one.config), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
     assert Process.started == [[*search, *parse, *own]]
     one.folder.mkdir()
@@ -662,7 +662,7 @@ def digits(tmp_path_factory):
 
 def test_a_study_of_the_digits(digits):
     stored = document(digits)
-    assert [row["name"] for row in stored["rows"]] == ["uniform", "slack"]
+    assert [row["name"] for row in stored["rows"]] == ["uniform", "auto"]
     assert stored["rows"][1]["accuracy"]["n"] == 2
     assert all(row["accuracy"]["mean"] > 0.15 for row in stored["rows"])  # better than chance, after one epoch
 
@@ -704,7 +704,7 @@ def study_on_ray(out: Path, *more: str) -> list[str]:
 def test_on_ray_killed_workers_change_nothing(digits, marker, tmp_path):
     """The command starts Ray. A search and a training are killed, as by the system, while they work."""
     process = start(study_on_ray(tmp_path / "study"), marker, tmp_path / "log")
-    for title in ("ray::search 1", "ray::slack, search 0, seed 0"):
+    for title in ("ray::search 1", "ray::auto, search 0, seed 0"):
         killed = None
         while killed is None and process.poll() is None:
             killed = next((pid for pid, found in processes_with(marker).items() if found.startswith(title)), None)

@@ -1,6 +1,8 @@
 """What the documents show works: Python runs, commands are understood, links lead somewhere."""
 
+import html
 import inspect
+import json
 import re
 import shlex
 import shutil
@@ -138,7 +140,10 @@ def test_the_quickstart_works_on_a_folder(command, tmp_path, monkeypatch):
         more = {"search": tiny_settings, "evaluate": ["--set", "evaluate.epochs=1"]}.get(words[0], [])
         done = command(*words, *more)
         assert done.returncode == 0, done.stderr
-    assert "points over 4 seeds" in (tmp_path / "runs" / "pets" / "report.html").read_text()
+    run = tmp_path / "runs" / "pets"
+    results = json.loads((run / "eval" / "results.json").read_text())
+    assert [len(row["trials"]) for row in results["policies"]] == [4, 4, 4]
+    assert html.escape(results["verdict"]) in (run / "report.html").read_text()
     assert slackaug.SlackAugment("runs/pets/policy.json")(Image.new("RGB", (16, 16))).size == (16, 16)
 
 
