@@ -1,4 +1,4 @@
-"""`slackaug evaluate` (comparison.py and trials.py), on data so small that a training takes a blink."""
+"""`slackaug evaluate`, on data so small that a training takes a blink."""
 
 import csv
 import errno

@@ -234,7 +234,7 @@ def test_what_is_said_first(command, tiny_npz, tmp_path):
 def test_every_choice_is_said(given, says, command, tiny_npz, tmp_path):
     out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *given).stdout
     assert "5 rounds of 40 + 60 steps, 16 composites of 12 images in each, and 12 of validation; " in out
-    assert "all positions of a composite have one distribution" in out
+    assert ("all positions of a composite have one distribution" in out) == ("KL divergence" in out)
     assert says in out
 
 
