@@ -20,7 +20,7 @@ from slackaug import cli
 from slackaug.auto import learn
 from slackaug.data import load
 from slackaug.judge import training
-from slackaug.judge.studies import searches
+from slackaug.judge.studies import search_jobs
 from slackaug.runs.checkpoints import Checkpoints
 
 N_STEPS = 1000  # more than a round of any test has
@@ -199,17 +199,19 @@ def live_and_die(words: list[str], log: str, job: str, share: float, number: int
     save_always()
 
     def dying(run: Callable[..., None], name: Callable[[Any], str]) -> Callable[..., None]:
-        def run_or_die(one: Any, report: Callable[[float], None]) -> None:
+        def run_or_die(*given: Any) -> None:
+            *_, one, report = given
+
             def report_or_die(done: float) -> None:
                 if name(one) == job and done >= share:
                     os.kill(os.getpid(), number)
                 report(done)
 
-            run(one, report_or_die)
+            run(*given[:-1], report_or_die)
 
         return run_or_die
 
     training.run = dying(training.run, lambda one: f"{one.name} {one.seed}")
-    searches.search = dying(searches.search, lambda one: f"search {one.seed}")
+    search_jobs.search = dying(search_jobs.search, lambda one: f"search {one.seed}")
     sys.argv = ["slackaug", *words]
     cli.main()

@@ -32,7 +32,6 @@ def test_help_lists_the_commands_that_work(command):
 @pytest.mark.parametrize(
     ("option", "says"),
     [("--version", f"slackaug {slackaug.__version__}\n"), ("--help", "Learn an augmentation policy")],
-    [("--version", f"slackaug {slackaug.__version__}\n"), ("--help", "Learn an augmentation policy")],
 )
 def test_version_and_help_do_not_wait_for_torch(option, says):
     script = f"import sys; from slackaug import cli; sys.argv[1:] = ['{option}']; cli.app(standalone_mode=False); "

@@ -2,7 +2,7 @@
 
     python docs/reference/make_settings.py
 
-Each field says what it means; what a preset gives is what its function in `recipes` returns for
+Each field says what it means; what a preset gives is what its function in `presets` returns for
 data of many kinds.
 """
 
@@ -100,7 +100,7 @@ def comments(record: type) -> dict[str, str]:
 
 def sentence(comment: str) -> str:
     """With names as code, and where a setting has no effect in a sentence of its own."""
-    text = re.sub(r"--[a-z-]+|~/\.\w+|\b\w+[._]\w+\b", r"`\g<0>`", comment)
+    text = re.sub(r"--[a-z-]+|~/[\w./]+|\b\w+[._]\w+\b", r"`\g<0>`", comment)
     return f"{text[0].upper()}{text[1:]}.".replace("; no effect", ". **No effect**")
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -352,18 +351,20 @@ def test_the_cost_on_a_cpu_goes_with_images(flops, pets, monkeypatch):
     assert costs["quick"] == pytest.approx(search + pretraining, rel=0.1)
 
 
-def test_images_that_the_network_learns_apart_from_are_part_of_a_measured_step(monkeypatch):
+@pytest.mark.parametrize("n_images", [4, 8, 1000])
+def test_a_step_is_measured_with_as_many_images_as_take_a_second(n_images, monkeypatch):
     dataset, asked = load("digits"), []
-    config = presets.quick(dataset)
-    config = replace(config, search=replace(config.search, train_batch=64))
+    config = presets.quick(dataset)  # 16 composites of 16 images, and 128 of validation
     network = models.build(config.model, dataset.n_classes, dataset.image_size, torch.Generator())
-    per_image = 3 * models.flops(network, dataset.image_size)
-    monkeypatch.setattr(costing, "STEP_FLOPS", per_image * (16 * 4 + 16))  # a quarter of 16 x 16 and of 64
+    per_image = 3 * 16 * models.flops(network, dataset.image_size)
+    monkeypatch.setattr(costing, "STEP_FLOPS", per_image * n_images)
     monkeypatch.setattr(
-        learn, "step_seconds", lambda small, *_: asked.append(small.search) or learn.StepSeconds(1, 0.0, 0.0, 0.0)
+        learn, "step_seconds", lambda small, *_: asked.append(small) or learn.StepSeconds(1, 0.0, 0.0, 0.0)
     )
     costing.seconds(config, dataset, "cpu")
-    assert [(search.batch, search.train_batch) for search in asked] == [(4, 16)]
+    (small,) = asked
+    batch = min(n_images, 16)
+    assert (small.search.batch, small.search.val_batch, small.pretrain.batch) == (batch, 8 * batch, 2 * batch)
 
 
 def test_the_cost_is_that_of_what_is_left_to_train_on(tmp_path):

@@ -27,7 +27,7 @@ def shortened(monkeypatch):
 
 def test_it_ends_with_a_verdict_and_where_the_files_are(shortened, tmp_path, capsys):
     for _ in range(2):  # an earlier demo is replaced
-        demo.run(str(tmp_path / "demo"), Console(width=200))
+        demo.demo(out=tmp_path / "demo", console=Console(width=200))
     out = capsys.readouterr().out
     learned = tmp_path / "demo"
     for baseline in map(messages.augmentation, demo.BASELINES):
@@ -41,8 +41,8 @@ def test_it_ends_with_a_verdict_and_where_the_files_are(shortened, tmp_path, cap
 
 
 def test_it_replaces_no_other_run(shortened, tmp_path):
-    demo.run(str(tmp_path), Console(width=200, quiet=True))
+    demo.demo(out=tmp_path, console=Console(width=200, quiet=True))
     config = tmp_path / "config.yaml"
     config.write_text(config.read_text().replace("preset: demo", "preset: quick"))
     with pytest.raises(RunError, match="is not empty"):
-        demo.run(str(tmp_path), Console(width=200, quiet=True))
+        demo.demo(out=tmp_path, console=Console(width=200, quiet=True))

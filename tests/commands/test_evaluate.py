@@ -1,4 +1,4 @@
-"""`slackaug evaluate` (comparison.py and trials.py), on data so small that a training takes a blink."""
+"""`slackaug evaluate`, on data so small that a training takes a blink."""
 
 import csv
 import errno
@@ -780,7 +780,7 @@ def test_a_place_is_known_wherever_the_command_is_given(tmp_path, monkeypatch):
 def test_what_is_given_is_no_sign_of_other_data(films, run_on, tmp_path, command):
     run, moved = run_on(group_by=GROUPS, size=70, margin=True), Path(shutil.copytree(films, tmp_path / "moved"))
     for source in (films, moved):
-        data, said = protocol_by(command, run, source, tmp_path / source.name, "--size", "66", "--group-by", "")
+        data, said = protocol_by(command, run, source, tmp_path / f"of {source.name}", "--size", "66", "--group-by", "")
         assert "this is other data" not in said
         assert (data["size"], data["margin"], data["group_by"]) == (66, True, None)
 

@@ -234,7 +234,7 @@ def test_what_is_said_first(command, tiny_npz, tmp_path):
 def test_every_choice_is_said(given, says, command, tiny_npz, tmp_path):
     out = command("search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", *given).stdout
     assert "5 rounds of 40 + 60 steps, 16 composites of 12 images in each, and 12 of validation; " in out
-    assert "all positions of a composite have one distribution" in out
+    assert ("all positions of a composite have one distribution" in out) == ("KL divergence" in out)
     assert says in out
 
 
@@ -338,7 +338,7 @@ def test_own_code_is_named_on_the_command_line_only(command, monkeypatch, tiny_n
 
 
 def test_the_resume_command_keeps_what_no_configuration_knows():
-    work = conduct.Work("my data", Path("runs/x"), "meta", 3, None, True, Console())
+    work = conduct.Session("my data", Path("runs/x"), "meta", 3, None, True, Console())
     config = paper.cifar10("own_model:net")
     assert work.resume_command(config) == (
         "slackaug search 'my data' -o runs/x --resume --model own_model:net --device meta --threads 3 --tensorboard"

@@ -30,7 +30,7 @@ import crash
 import slackaug
 import tiny
 from published_files import subpolicies
-from slackaug import cli, models
+from slackaug import cli, messages, models
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import stability
 from slackaug.auto import confirm, learn
@@ -231,7 +231,8 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     policy = f"one policy for all 2 searches is {out / 'policy.json'}"
     said = [stored["verdict"], *stored["others"], policy, f"all results are in {out / 'study.json'}"]
     assert lines[-4:] == said
-    assert (" uniform: " in said[0], " none: " in said[1]) == (True, True)
+    for sentence, name in zip(said, ("uniform", "none"), strict=False):
+        assert messages.augmentation(name) in sentence
     assert stored["study"]["n_search"] == 2
     assert outcome(out) == outcome(done)
 
@@ -312,7 +313,7 @@ def test_nothing_searched(command, tiny_npz, tmp_path):
 
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", searches=1, evaluations=1, baselines=["uniform"])
-    assert "with fewer than two no interval can be given" in found.verdict
+    assert found.verdict == messages.too_few("auto", "uniform", found.rows[-1].difference.mean, "1 search")
     assert found.rows[-1].accuracy.half_width is None
     assert study_results.remarks(found)[0].startswith("one search says nothing about stability; entropy 2.")
 
@@ -321,7 +322,7 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
     monkeypatch.setattr(confirm, "MARGIN", 2.0)  # no loss is that much lower
     out = tmp_path / "study"
     found = studied(tiny_npz, out, evaluations=1, baselines=["uniform"], set=[*assignments(), "confirm=true"])
-    expected = "what was learned is the result in 0 of 2 searches, as whole trainings decided; in 2 it is uniform"
+    expected = messages.kept(0, 2, {"uniform-3": 2})
     assert found.kept == document(out)["kept"] == expected
     assert study_results.remarks(found)[-1] == expected
     results = [Policy.load(out / "searches" / str(s) / "policy.json") for s in range(2)]
@@ -339,20 +340,29 @@ UNIFORM, SINGLE = Policy.uniform("cifar"), Policy.uniform("cifar", n_composed=1)
     ("policies", "expected"),
     [
         ([UNIFORM], None),
-        ([replace(UNIFORM, learned={"kept": 1.0})], "1 of 1 searches"),
-        ([replace(one, learned={"kept": 0.0}) for one in (SINGLE, untouched(UNIFORM), SINGLE)], "0 of 3 searches"),
+        ([replace(UNIFORM, learned={"is_kept": True})], messages.kept(1, 1, {})),
+        (
+            [replace(one, learned={"is_kept": False}) for one in (SINGLE, UNIFORM.with_composed(0), SINGLE)],
+            messages.kept(0, 3, {"none": 1, "uniform-1": 2}),
+        ),
     ],
 )
 def test_what_is_said_of_what_was_kept(policies, expected):
-    found = study_results.kept_text(policies)
-    assert found is None if expected is None else expected in found
-    assert all(part in found for part in ("in 1 it is none", "in 2 it is uniform-1")) if len(policies) > 1 else True
+    assert study_results.kept_text(policies) == expected
+
+
+@pytest.mark.parametrize(("is_kept", "expected"), [(True, ["short"]), (False, ["short", "tried"])])
+def test_remarks_of_a_search_are_repeated_but_not_that_a_policy_was_kept(is_kept, expected, tmp_path):
+    (tmp_path / "calibration.json").write_text(json.dumps({"model_lr": 0.1, "remark": "short"}))
+    (tmp_path / "confirmation.json").write_text(json.dumps({"is_kept": is_kept, "remark": "tried"}))
+    (tmp_path / "composing.json").write_text(json.dumps({"n_composed": 2}))
+    assert search_jobs.remarks(tmp_path) == expected
 
 
 def test_no_baseline(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", baselines=[])
-    assert [row.name for row in found.rows] == ["slack"]
-    assert found.verdict == "No baseline, so there is no verdict."
+    assert [row.name for row in found.rows] == ["auto"]
+    assert found.verdict == messages.NO_BASELINE
 
 
 def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, monkeypatch):
@@ -524,7 +534,7 @@ def test_duplicates_are_reported(command, tmp_path):
     [
         (("search 1", 0.45), signal.SIGKILL, -9),
         (("search 1", 0.45), signal.SIGINT, 130),
-        (("slack, search 0 1", 0.5), signal.SIGTERM, 143),
+        (("auto, search 0 1", 0.5), signal.SIGTERM, 143),
     ],
 )
 def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command, tiny_npz, done, tmp_path):
@@ -590,15 +600,15 @@ def test_an_ensemble_is_started_by_torchrun_and_resumed(monkeypatch, tmp_path):
     monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
     one = ensemble(tmp_path, model="own:net")
     torchrun = "-m torch.distributed.run --standalone --nproc-per-node 4 -m slackaug"
-    search = [sys.executable, *torchrun.split(), "search", "my data", "-o", str(one.folder), "--device", "cuda"]
-    own = ["--model", "own:net", "--threads", "2"]
-    study_searches.search(one, lambda share: None)
-    parse = ["--config", str(one.config), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
-    assert Process.started == [[*search, *parse, *own]]
+    begun = [sys.executable, *torchrun.split(), "search", "my data", "-o", str(one.folder), "--device", "cuda"]
+    begun += ["--threads", "2", "--model", "own:net"]
+    search_jobs.search(api.search, one, lambda share: None)
+    more = ["--config", str(tmp_path / "search.yaml"), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
+    assert Process.started == [[*begun, *more]]
     one.folder.mkdir()
     (one.folder / "config.yaml").write_text("")
     search_jobs.search(api.search, one, lambda share: None)
-    assert Process.started[1] == [*torchrun, "--resume"]
+    assert Process.started[1] == [*begun, "--resume"]
 
 
 def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_path):
@@ -662,7 +672,7 @@ def digits(tmp_path_factory):
 
 def test_a_study_of_the_digits(digits):
     stored = document(digits)
-    assert [row["name"] for row in stored["rows"]] == ["uniform", "slack"]
+    assert [row["name"] for row in stored["rows"]] == ["uniform", "auto"]
     assert stored["rows"][1]["accuracy"]["n"] == 2
     assert all(row["accuracy"]["mean"] > 0.15 for row in stored["rows"])  # better than chance, after one epoch
 
@@ -704,7 +714,7 @@ def study_on_ray(out: Path, *more: str) -> list[str]:
 def test_on_ray_killed_workers_change_nothing(digits, marker, tmp_path):
     """The command starts Ray. A search and a training are killed, as by the system, while they work."""
     process = start(study_on_ray(tmp_path / "study"), marker, tmp_path / "log")
-    for title in ("ray::search 1", "ray::slack, search 0, seed 0"):
+    for title in ("ray::search 1", "ray::auto, search 0, seed 0"):
         killed = None
         while killed is None and process.poll() is None:
             killed = next((pid for pid, found in processes_with(marker).items() if found.startswith(title)), None)

@@ -1,6 +1,8 @@
 """What the documents show works: Python runs, commands are understood, links lead somewhere."""
 
+import html
 import inspect
+import json
 import re
 import shlex
 import shutil
@@ -20,7 +22,9 @@ from slackaug.judge import training
 from slackaug.report import contact_sheet, page, policy_figures, run_figures
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "research" / "notebook.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PACKAGE = Path(slackaug.__file__).parent
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "research/notebook.md")]
+DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
 each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 
 
@@ -138,7 +142,10 @@ def test_the_quickstart_works_on_a_folder(command, tmp_path, monkeypatch):
         more = {"search": tiny_settings, "evaluate": ["--set", "evaluate.epochs=1"]}.get(words[0], [])
         done = command(*words, *more)
         assert done.returncode == 0, done.stderr
-    assert "points over 4 seeds" in (tmp_path / "runs" / "pets" / "report.html").read_text()
+    run = tmp_path / "runs" / "pets"
+    results = json.loads((run / "eval" / "results.json").read_text())
+    assert [len(row["trials"]) for row in results["policies"]] == [4, 4, 4]
+    assert html.escape(results["verdict"]) in (run / "report.html").read_text()
     assert slackaug.SlackAugment("runs/pets/policy.json")(Image.new("RGB", (16, 16))).size == (16, 16)
 
 
@@ -158,6 +165,24 @@ def test_links_lead_somewhere(path):
             file = path.parent / target if target else path
             assert file.exists(), target
             assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
+
+
+@each_document
+def test_files_that_are_named_are_there(path):
+    """Those of the repository by their paths, those of the package by their paths in it."""
+    named = re.findall(r"[` ]((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|md))?)[` ]", path.read_text(encoding="utf-8"))
+    rooms = (
+        "src",
+        "tests",
+        "docs",
+        "research",
+        "examples",
+        *(room.name for room in PACKAGE.iterdir() if room.is_dir()),
+    )
+    missing = [name for name in named if name.partition("/")[0] in rooms and not any(
+        (place / name).exists() for place in (ROOT, PACKAGE)
+    )]  # fmt: skip
+    assert missing == []
 
 
 @pytest.mark.parametrize("name", ["research/notebook.md", "docs/science/performance.md"])

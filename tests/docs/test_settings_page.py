@@ -103,8 +103,6 @@ NO_EFFECT = [
     ("mu_divisor", 1.0, BUDGET),
     ("mu_divisor", 1.0, {"learn_mu": False}),
     ("cold_start", False, {"n_rounds": 1}),
-    ("baseline", True, {"n_composites": 1}),
-    ("tied", True, {"learn_pi": False}),
 ]
 
 

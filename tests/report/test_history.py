@@ -10,7 +10,7 @@ import torch
 import made_up
 from drawings import check, shapes
 from slackaug.augment.policy import Policy
-from slackaug.report import history, run_figures, scene
+from slackaug.report import history, run_figures, run_page, scene
 from slackaug.runs.folders import RunError
 
 SCENES = (run_figures.evolution, run_figures.entropy, run_figures.kl, run_figures.losses)
@@ -40,6 +40,19 @@ def test_history_is_what_the_files_say(finished):
     assert torch.equal(found.policy.pi, last.pi)
     assert (found.n_rounds, len(found.policies), found.is_finished, len(found.anchors)) == (2, 2, True, 2)
     assert found.kl == [pytest.approx(b.kl(a).item()) for a, b in pairwise([found.start, *found.policies])]
+
+
+@pytest.mark.parametrize("is_kept", [None, False, True])
+def test_whether_the_policy_is_kept_is_what_the_confirmation_says(is_kept, run):
+    """Until it is known, the search is not at its end."""
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace("confirm: false", "confirm: true"))
+    if is_kept is not None:
+        (run / "confirmation.json").write_text(json.dumps({"is_kept": is_kept, "remark": "it was tried"}))
+    found = history.read(run)
+    assert (found.is_kept, found.is_finished) == (is_kept, is_kept is not None)
+    assert ("It was tried" in run_page.cautions(found)) == (is_kept is False)
+    assert (run_page.frames(found, (8, 8))[-1].name == "the result") == (is_kept is False)
 
 
 def test_evolution_is_the_metrics(finished):

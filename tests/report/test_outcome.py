@@ -16,7 +16,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", [*baselines.METHODS, "randaugment-3-14", "slack (paper)", "slack (paper, changed)", "auto"]
+    "name", [*baselines.BASELINES, "randaugment-3-14", "slack (paper)", "slack (paper, changed)", "auto"]
 )
 def test_every_name_of_ours_has_a_meaning(name):
     assert outcome.meaning(name)

@@ -49,7 +49,7 @@ class History(NamedTuple):
     policy: Policy | None  # policy.json: of the last finished round, and after a confirmation what is left of it
     rate: float | None  # of re-training, where it was found by trial
     remark: str  # on what pre-training had learned; empty where there is none
-    kept: float | None  # of the way to the last round's policy: 1, a part, or 0; None before the confirmation
+    is_kept: bool | None  # whether the last round's policy is the result; None before the confirmation
     confirmation: str  # in words
 
     @property
@@ -63,7 +63,7 @@ class History(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        return len(self.policies) >= self.n_rounds and (self.kept is not None or not self.config.confirm)
+        return len(self.policies) >= self.n_rounds and (self.is_kept is not None or not self.config.confirm)
 
     @property
     def anchors(self) -> list[Policy]:
@@ -120,7 +120,7 @@ def read(run: Path | str) -> History:
         read_result(run / folders.POLICY, policies),
         rate=number_in(calibration, "model_lr"),
         remark=text_in(calibration, "remark"),
-        kept=number_in(confirmation, "kept"),
+        is_kept=confirmation["is_kept"] if isinstance(confirmation.get("is_kept"), bool) else None,
         confirmation=text_in(confirmation, "remark"),
     )
 

@@ -248,7 +248,7 @@ def entropy(history: History) -> Scene:
         return empty(title, NOTHING_YET, table)
     mean = [(x, math.fsum(row) / len(row)) for x, row in rows]
     curves = [Curve("mean", mean, "ink"), level(mean[-1][0], highest, "uniform")]
-    differ = any(len({*row}) > 1 for _, row in rows)  # not those of a search with `tied`
+    differ = any(len({*row}) > 1 for _, row in rows)  # not those of a search with a budget
     for k in range(n_positions if differ else 0):
         line = [(x, row[k]) for x, row in rows]
         curves.append(Curve(f"position {k + 1}", line, "faint", 1.2, is_labelled=False, hint=f"position {k + 1}"))

@@ -133,7 +133,7 @@ def cautions(past: History) -> list[str]:
     """Why the policy may be worth nothing, as the search has said of itself."""
     agreement = agreement_of_rounds(past.policies)
     found = [] if agreement is None or agreement >= CHANCE else [agreement_text(agreement)]
-    dropped = past.confirmation if past.kept != 1 else ""
+    dropped = "" if past.is_kept else past.confirmation
     return [f"{text[:1].upper()}{text[1:]}" for text in [dropped, past.remark, *found] if text]
 
 
@@ -143,7 +143,7 @@ def entropy_share(policy: Policy) -> float:
 
 
 def has_own_positions(policy: Policy) -> bool:
-    """Whether its positions differ, which those of a search with `tied` do not."""
+    """Whether its positions differ, which those of a search with a budget do not."""
     return any(not torch.equal(row, policy.pi[0]) for row in policy.pi[1:])
 
 
@@ -223,7 +223,7 @@ def frames(past: History, size: Size) -> list[Stop]:
     """How often and how strongly, at the start and after each round; the last comes first without a script."""
     named = [("the start", past.start)]
     named += [(f"round {i} of {past.n_rounds}", policy) for i, policy in enumerate(past.policies, 1)]
-    if past.policy is not None and (not past.policies or past.kept not in (None, 1)):
+    if past.policy is not None and (not past.policies or past.is_kept is False):
         named.append(("the result" if past.policies else "policy.json", past.policy))
     found = []
     for number in run_figures.evenly(len(named) - 1, MAX_FRAMES):

@@ -121,4 +121,4 @@ def search_all(wanted: Sequence[Search], work: Comparison, function: SearchFunct
 def remarks(folder: Path) -> list[str]:
     """What the notes of a search say that it did otherwise than planned: few would look for that in its log."""
     notes = [read_note(path) for path in sorted(folder.glob("*.json"))]
-    return [note["remark"] for note in notes if isinstance(note.get("remark"), str) and note.get("kept") != 1]
+    return [note["remark"] for note in notes if isinstance(note.get("remark"), str) and not note.get("is_kept")]
