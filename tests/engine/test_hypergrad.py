@@ -233,7 +233,7 @@ def test_clip_is_torch_s(max_norm):
         nn.utils.clip_grad_norm_([parameter], max_norm)
         torch.testing.assert_close(clipped, parameter.grad, rtol=2e-3 if max_norm < 1 else 1e-6, atol=0)  # its + 1e-6
         assert clipped.norm() <= max_norm * (1 + 1e-12)
-        assert torch.equal(hypergrad.clip(row, max_norm), clipped)
+        assert torch.equal(passes.clip(row, max_norm), clipped)
 
 
 def test_a_baseline_leaves_the_expectation_and_takes_noise_out():

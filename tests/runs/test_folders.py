@@ -440,7 +440,7 @@ def test_a_folder_in_use_is_refused(refused, tiny_npz, copied):
 
 def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, finished, copied):
     foreign = [copied / name for name in ("notes.txt", "policies/mine.json", "eval/plot.svg")]
-    names = ("policies/round_07.json", "calibration.json", "preparation.json", "report.html", "eval/results.csv",
+    names = ("policies/round_07.json", "calibration.json", "confirmation.json", "report.html", "eval/results.csv",
              ".env.json.tmp", f"checkpoints/theta-{'0' * 16}.pt")  # fmt: skip
     stale = [copied / name for name in names]
     for path in (*foreign, *stale):

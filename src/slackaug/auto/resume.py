@@ -10,7 +10,7 @@ from typing import Any
 from ..augment.policy import Policy
 from ..config import layers
 from ..config.layers import is_foreign
-from ..config.run import RunConfig
+from ..config.run_config import RunConfig
 from ..messages import duration
 from ..runs import folders
 from ..runs.ensemble import n_processes

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from . import DATASETS, DataConfig, DataError, Dataset, arrays, decode, folder, listing, npz, read, table
+from . import DATASETS, DataConfig, DataError, Dataset, arrays, class_folders, decode, listing, npz, read, table
 
 N_SAMPLES = 4
 
@@ -86,9 +86,9 @@ def folder_files(root: Path) -> Files:
     found: Files = {}
     notes: list[str] = []
     links: list[str] = []
-    for path, split in folder.find_parts(root, notes).items():
+    for path, split in class_folders.find_parts(root, notes).items():
         if split == "train":
-            for item in folder.items_in(path, split, notes, links):
+            for item in class_folders.items_in(path, split, notes, links):
                 found.setdefault(item.label, []).append(File(item.path, root))
     return found
 
