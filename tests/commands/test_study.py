@@ -580,7 +580,7 @@ class Process:
 def ensemble(tmp_path, model="small") -> SearchJob:
     data = DataConfig(source="my data", size=9, margin=True, skip_bad=True)
     config = RunConfig(preset="quick", model=model, space="cifar", n_ranks=4)
-    one = Search(study_plan.Study(data=data, search=config), 3, tmp_path, "cuda", 2, is_measured=False)
+    one = SearchJob(study_plan.Study(data=data, search=config), 3, tmp_path, "cuda", 2, is_measured=False)
     one.folder.parent.mkdir()
     return one
 

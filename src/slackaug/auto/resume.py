@@ -89,6 +89,10 @@ def restore(session: Session, run: Run | None, search: Search) -> float:
         share, is_finished = steps.share_done(search), search.is_finished
     except (LookupError, TypeError, AttributeError, ArithmeticError):  # whole, but not what this version writes
         raise NotOurs(session.folder) from None
+    except RuntimeError as error:
+        if "state_dict" not in str(error):  # of the device, say
+            raise
+        raise NotOurs(session.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if not is_finished:
         left = f"; about {duration(seconds * (1 - share) / share)} left" if share > TELLING else ""

@@ -3,8 +3,6 @@
 import copy
 import math
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 import pytest
 import torch
@@ -60,25 +58,6 @@ def make(kind=Passes, name: str = "wrn-16-2", **options):
     split, streams = data(grain=GRAIN.get(name, 8)), rng.streams(3, "search")
     chance = Chance(split, split, CONFIG.batch, CONFIG.batch, streams, flip=PHI.flip)
     return chance, kind(net(name), PHI, split, split, streams["model"], **options)
-
-
-@cache
-def at_first(name: str, precision: torch.dtype) -> tuple[Fast, dict[str, Any]]:
-    """A fast engine, which keeps what it has compiled and captured, and its state before any step."""
-    made = engine(Fast, name, precision=precision)
-    return made, copy.deepcopy(made.get_state())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def freed():
-    yield
-    at_first.cache_clear()
-
-
-def fast_engine(name: str = "wrn-16-2", precision: torch.dtype = torch.float32) -> Fast:
-    made, state = at_first(name, precision)
-    made.set_state(copy.deepcopy(state))
-    return made
 
 
 @pytest.mark.parametrize("precision", BOUNDS, ids=str)
@@ -178,7 +157,7 @@ def test_a_search_goes_through_all_of_its_stages_on_one_model(tiny_npz):
         config = parse.update(config, parse.parse_assignment(text))
     search = Search(Problem(config, dataset, "cuda"))
     stages = []
-    learn.learn(search, None, lambda standing, _: stages.append(standing.stage), lambda _: None, lambda: False)
+    learn.learn(search, None, learn.Watch(lambda standing, _: stages.append(standing.stage)))
     assert list(dict.fromkeys(stages)) == ["pre-training", "calibration", "re-training", "policy", "confirmation"]
     assert search.is_finished
     assert isinstance(search.pretrain.fit, CapturedFit)
