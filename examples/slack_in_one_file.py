@@ -23,7 +23,8 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from slackaug import models, rng
-from slackaug.augment.apply import Composites, augment, get_space
+from slackaug.augment.apply import Composites, augment
+from slackaug.augment.transforms import get_space
 from slackaug.data import Dataset, Split, load
 
 SPACE = get_space("cifar")  # the elementary transformations: ShearX, ..., Invert, ..., Identity

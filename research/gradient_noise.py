@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from slackaug.engine.gpu.fast import Fast, Passes
 from torch import Tensor
 from torch.func import functional_call, jvp
 from torch.nn.functional import cross_entropy
@@ -40,7 +41,6 @@ from slackaug.auto.stages import Learner
 from slackaug.config import presets
 from slackaug.data import Split, load
 from slackaug.engine import hypergrad
-from slackaug.engine.gpu.fast import Fast, Passes
 from slackaug.engine.passes import Plain
 from slackaug.methods import slack
 

@@ -26,7 +26,7 @@ from slackaug import Policy
 from slackaug.auto import learn
 from slackaug.auto.stages import Learner
 from slackaug.config import paper, presets
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data import load
 from slackaug.judge.intervals import Interval, interval
 from slackaug.runs import provenance

@@ -36,7 +36,7 @@ from slackaug.augment.stability import stability
 from slackaug.auto.calibrate import Calibration, Trial
 from slackaug.auto.stages import Learner
 from slackaug.config import paper, presets
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data import Batches, load
 from slackaug.engine import hypergrad, ways
 from slackaug.engine.state import Report, State

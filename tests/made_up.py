@@ -13,7 +13,7 @@ from PIL import Image
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import stability
 from slackaug.config import parse
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data.options import DataConfig
 from slackaug.judge import results
 from slackaug.judge.intervals import verdict

@@ -18,15 +18,13 @@ def model(value: float) -> dict[str, Tensor]:
     }
 
 
-def state(n: int) -> dict[str, Any]:
-    """That of a search, in short: theta_0 is always the same."""
-    return {
-        "config": "x",
-        "n": n,
-        "theta_0": model(0.5),
-        "engine": {"model": model(n), "streams": {"model": torch.arange(n)}},
+def state(n: int, theta_0: float = 0.5) -> dict[str, Any]:
+    """That of a search in its rounds, in short: theta_0 is as a rule the same."""
+    rounds = {
         "search": {"pi": torch.full((2, 2), n), "theta_momentum": torch.full((7,), -1.0 * n)},
+        "engine": {"model": model(n), "streams": {"model": torch.arange(n)}},
     }
+    return {"config": "x", "n": n, "stages": [{"is_done": True, "theta_0": model(theta_0)}, rounds]}
 
 
 def equal(a: object, b: object) -> bool:
@@ -37,7 +35,7 @@ def equal(a: object, b: object) -> bool:
         return isinstance(b, dict) and a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
     if isinstance(a, list):
         return isinstance(b, list) and len(a) == len(b) and all(map(equal, a, b))
-    return a == b
+    return a == b or (a != a and b != b)  # a loss that is not known yet is NaN
 
 
 def parts(path: Path) -> dict[str, Path]:

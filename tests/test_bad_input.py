@@ -159,7 +159,7 @@ def test_folders_that_link_to_themselves(pets, search, refused):
     assert done.returncode == 0, done.stderr
     assert "8 training images" in done.stdout  # of 10: each is read once
     (pets / "all").symlink_to(pets, target_is_directory=True)
-    refused(pets, "the same file by two labels or parts", "all/cat/0.png and cat/0.png")
+    refused(pets, "the same file has two labels", "all/cat/0.png and cat/0.png")
 
 
 STRANGE = "two\nlines \U0001f408 \x1b[31mred"

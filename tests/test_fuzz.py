@@ -26,7 +26,7 @@ from slackaug.augment.policy import Policy
 from slackaug.commands import evaluate
 from slackaug.config import parse
 from slackaug.config.parse import SettingError
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data import DataError, decode, load
 from slackaug.data.options import DataConfig
 from slackaug.engine import fit
@@ -131,7 +131,8 @@ def protocols(place):
 def trials(place):
     """The result of one training: of this very one, or as if there were none."""
     one = SimpleNamespace(result_file=place / "x.json", key="0", name="x", seed=1, model_file=None)
-    seed = json.dumps({"key": "0", "name": "x", "seed": 1, "accuracy": 0.5, "seconds": 1.0, "images_per_second": 2.0})
+    numbers = {"seed": 1, "accuracy": 0.5, "balanced_accuracy": 0.4, "imbalance": 1.0, "seconds": 1.0}
+    seed = json.dumps({"key": "0", "name": "x"} | numbers | {"images_per_second": 2.0})
 
     def read_result(path):
         found = training.read_result(one)

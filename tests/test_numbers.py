@@ -111,7 +111,7 @@ def test_the_density_is_a_number_wherever_a_magnitude_can_be(mu):
 def searched(phi, **changes):
     """The last state of a short search that begins with a policy."""
     config = replace(small_search.CONFIG, n_rounds=1, n_retrain=1, n_unrolled=4, **changes)
-    return small_search.run(config, small_search.make_engine(phi, config.batch), phi)[-1]
+    return small_search.run(config, small_search.make(phi), phi)[-1]
 
 
 def is_finite(state):
@@ -164,7 +164,7 @@ def test_the_fewest_positions_and_transformations(n_composed, names, way):
 
 def test_a_budget_with_no_gradient_moves_nothing():
     phi = Policy.uniform("cifar")
-    moved = budget.move(phi, torch.zeros_like(phi.pi), torch.zeros_like(phi.mu), 0.01)
+    moved = budget.along(phi, torch.zeros_like(phi.pi), torch.zeros_like(phi.mu), torch.tensor(0.01))
     assert torch.isfinite(moved.pi).all()
     assert torch.equal(moved.probabilities, phi.probabilities)
 

@@ -301,7 +301,10 @@ WRONG: dict[str, tuple[Any, ...]] = {  # what is wrong: the document, where, and
     "dataset": (with_(dataset=3), "dataset", "a text", "got 3"),
     "learned": (with_(learned=[1]), "learned", "an object", "got a list"),
     "signed": (with_(signed="Rotate"), "signed", "a list", 'got "Rotate"'),
-    "signed unknown": (with_(signed=["Rotat"]), "signed"),
+    "signed unknown": (with_(signed=["Rotat"]), "signed", "names of transformations", 'got "Rotat"'),
+    "policy a list": ([1], "policy", "an object", "got a list"),
+    "mean of four": (with_(mean=[0.5] * 4), "mean", "3 items", "got 4"),
+    "published kind": ({"kind": "x"}, "schema_version", "missing", "published policy"),
     "nearest": (lambda: renamed("Rotate", "Rotat"), "transformations[4]", "did you mean 'Rotate'", "(your own go into"),
 }
 

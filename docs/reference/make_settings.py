@@ -28,7 +28,7 @@ from slackaug.commands import COMMANDS
 from slackaug.config import paper, presets
 from slackaug.config.options import OTHER_NAMES
 from slackaug.config.parse import kind_name
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data import DataConfig, Dataset, Split
 
 FOLDER = Path(__file__).parent

@@ -276,6 +276,21 @@ def test_fill_is_the_rounded_mean():
     assert Policy.uniform("cifar", std=(1, 2, 10)).std == (1, 2, 10)
 
 
+def test_to_compose_none_is_identity_alone_where_there_is_a_choice():
+    none = some_policy().with_composed(0)
+    assert (none.can_compose_none, none.n_composed, none.pi.shape) == (True, 0, (1, 4))
+    assert none.probabilities[0].tolist() == pytest.approx([0, 0, 0, 1], abs=1e-15)
+    assert (none.mu == 0.75).all()
+    two = none.with_composed(2)
+    assert (two.n_composed, two.pi.dtype) == (2, torch.float64)
+    assert (two.probabilities == 0.25).all()
+    assert replace(two, pi=torch.stack((none.pi[0], two.pi[0]))).n_composed == 2  # one position still has a choice
+    assert Policy.uniform(SMALL.exclude("Rotate", "Cutout")).can_compose_none  # one other is enough
+    for space in (SMALL.exclude("Identity"), Space("alone", (SMALL["Identity"],))):
+        policy = Policy.uniform(space, n_composed=2)
+        assert (policy.can_compose_none, policy.n_composed) == (False, 2)
+
+
 def test_strengthened_multiplies_and_caps():
     policy = replace(some_policy(), mu=f64(0.1, 0.3, 0.5, 1.0))
     assert policy.strengthened(2.5).mu.tolist() == [0.25, 0.75, 1.0, 1.0]

@@ -20,7 +20,7 @@ from slackaug.auto import composing, learn
 from slackaug.auto.composing import LADDER, Composing, tempered_loss
 from slackaug.auto.stages import Learner
 from slackaug.config import parse, presets
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data import load
 from slackaug.report import history, page, run_page
 from slackaug.runs import folders

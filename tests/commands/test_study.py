@@ -37,7 +37,7 @@ from slackaug.auto import confirm, learn
 from slackaug.commands import search as api
 from slackaug.commands import study
 from slackaug.config import parse, presets
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data import load
 from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig
@@ -48,7 +48,7 @@ from slackaug.judge.studies import paper_tables, search_jobs
 from slackaug.judge.studies import plan as study_plan
 from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.recipes import STUDIES
-from slackaug.judge.studies.search_jobs import Search, search_ensemble
+from slackaug.judge.studies.search_jobs import SearchJob, search_ensemble
 from slackaug.runs import folders
 from tiny import study_outcome as outcome
 from tiny import study_resume as resume
@@ -587,10 +587,10 @@ class Process:
         return self.returncode
 
 
-def ensemble(tmp_path, model="small") -> Search:
+def ensemble(tmp_path, model="small") -> SearchJob:
     data = DataConfig(source="my data", size=9, margin=True, skip_bad=True)
     config = RunConfig(preset="quick", model=model, space="cifar", n_ranks=4)
-    one = Search(study_plan.Study(data=data, search=config), 3, tmp_path, "cuda", 2, is_measured=False)
+    one = SearchJob(study_plan.Study(data=data, search=config), 3, tmp_path, "cuda", 2, is_measured=False)
     one.folder.parent.mkdir()
     return one
 

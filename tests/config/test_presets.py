@@ -10,7 +10,7 @@ import torch
 from slackaug import data
 from slackaug.auto.resume import read_config
 from slackaug.config import paper, presets
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data import Split
 from slackaug.methods.budget import Budget
 from slackaug.methods.rules import Rate

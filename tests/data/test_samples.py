@@ -77,6 +77,6 @@ def test_an_npz_shows_what_the_data_set_has(tmp_path, named):
 
 @pytest.mark.parametrize("source", ["os:getcwd", "torchvision:CIFAR10", "hf:mnist", "gone/", "gone.npz", ""])
 def test_a_file_names_neither_code_nor_downloads(source, monkeypatch):
-    monkeypatch.setattr(samples, "load", lambda *_, **__: pytest.fail("was read"))
+    monkeypatch.setattr(samples, "read", lambda *_, **__: pytest.fail("was read"))
     with pytest.raises(DataError, match="--data says where the images are now"):
         find(source)

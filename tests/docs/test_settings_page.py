@@ -13,7 +13,7 @@ import tiny
 from slackaug.commands.evaluate import flat
 from slackaug.config import paper, parse, presets
 from slackaug.config.layers import configure
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig, descend
 from slackaug.methods.slack_config import SearchConfig

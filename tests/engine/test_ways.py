@@ -9,7 +9,7 @@ from torch import nn
 from slackaug import rng
 from slackaug.augment.policy import Policy
 from slackaug.auto.stages import Problem, take_one
-from slackaug.config.run import BLANK
+from slackaug.config.run_config import BLANK
 from slackaug.data import Split, load
 from slackaug.engine import ways
 from slackaug.engine.chance import Chance

@@ -257,7 +257,7 @@ def test_a_checkpoint_of_other_settings_is_not_used(left):
 
 FIT = {"epochs": 3, "batch": 5, "lr": 0.3, "warmup_epochs": 1, "momentum": 0.5, "nesterov": False, "weight_decay": 0.0,
        "clip": None}  # fmt: skip
-DATA = {"fingerprint": "other images", "size": 9, "margin": True, "group_by": "patient"}
+DATA = {"fingerprint": "other images", "size": 9, "skip_bad": True, "group_by": "patient"}
 PROTOCOL = {"model": "resnet18", "space": "imagenet", "flip": False, "exclude": ("Invert",), "weights_digest": "other",
             "data_digest": "other test images"}  # fmt: skip
 
@@ -269,6 +269,7 @@ def test_what_decides_the_result_is_in_the_key(tiny_npz, tmp_path):
         *(replace(protocol, **{name: value}) for name, value in PROTOCOL.items()),
         *(replace(protocol, data=replace(protocol.data, **{name: value})) for name, value in DATA.items()),
         *(replace(protocol, fit=replace(protocol.fit, **{name: value})) for name, value in FIT.items()),
+        replace(protocol, data=replace(protocol.data, size=DATA["size"], margin=True)),
     ]
     own = {"seed": 1, "digest": digest("none"), "uniform_magnitudes": True, "by_validation": True}
     others = [replace(one, protocol=other) for other in protocols]

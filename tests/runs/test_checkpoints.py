@@ -1,6 +1,7 @@
 """Checkpoints in several files: missing, damaged, mixed up or half written, each costs at most itself."""
 
 import hashlib
+import io
 import os
 import shutil
 import zipfile
@@ -13,7 +14,7 @@ import torch
 import tiny
 from disks import Failing, Malicious, flip_a_bit
 from saved_states import equal, model, parts, state
-from slackaug.auto.stages import Learner
+from slackaug.auto.stages import Problem, Search
 from slackaug.config import presets
 from slackaug.config.parse import parse_assignment, update
 from slackaug.data import load
@@ -55,7 +56,7 @@ def test_two_are_kept_with_their_parts(saved):
 
 def test_the_states_of_ranks_have_their_own_parts(tmp_path):
     checkpoints = Checkpoints(tmp_path)
-    ranks = {"config": "x", "ranks": [state(1) | {"theta_0": model(rank)} for rank in range(3)]}
+    ranks = {"config": "x", "ranks": [state(1, theta_0=rank) for rank in range(3)]}
     checkpoints.save(ranks)
     assert equal(checkpoints.load()[0], ranks)
     assert kinds(tmp_path) == ["000000.pt", "momentum", "theta", "theta_0", "theta_0", "theta_0"]
@@ -85,8 +86,13 @@ def test_a_state_is_not_changed_by_being_saved(tmp_path):
 def test_what_is_small_stays_where_it_is():
     found = {}
     rest = take_out(state(2), found)
-    assert list(found) == [("theta_0",), ("engine", "model"), ("search", "theta_momentum")]
-    assert equal(rest["engine"], {"streams": {"model": torch.arange(2)}})
+    assert list(found) == [
+        ("stages", 0, "theta_0"),
+        ("stages", 1, "search", "theta_momentum"),
+        ("stages", 1, "engine", "model"),
+    ]
+    assert equal(rest["stages"][0], {"is_done": True})
+    assert equal(rest["stages"][1]["engine"], {"streams": {"model": torch.arange(2)}})
 
 
 def test_a_model_becomes_one_vector_for_each_type():
@@ -110,7 +116,7 @@ def test_theta_0_is_written_once_and_stays_as_long_as_it_is_referred_to(tmp_path
     resumed.save(state(5))
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == written
     for n, is_there in ((6, True), (7, False)):  # of 5 and 6, 5 still refers to it
-        resumed.save(state(n) | {"theta_0": model(1.5)})
+        resumed.save(state(n, theta_0=1.5))
         assert path.exists() == is_there
 
 
@@ -125,16 +131,19 @@ def test_a_damaged_theta_0_is_written_again_by_the_process_that_has_it(saved):
 
 
 def test_no_file_of_a_wrn_40_2_is_large(tmp_path):
-    images = tiny.arrays()
-    np.savez(tmp_path / "x.npz", **images)
+    np.savez(tmp_path / "x.npz", **tiny.arrays())
     data = load(str(tmp_path / "x.npz"))
-    learner = Learner(update(presets.quick(data), parse_assignment("model=wrn-40-2")), data)
+    config = presets.quick(data)
+    for text in tiny.assignments(model="wrn-40-2", n_composed=2, confirm="false", search__calibrate="false"):
+        config = update(config, parse_assignment(text))
+    search = Search(Problem(config, data))
     checkpoints = Checkpoints(tmp_path / "checkpoints")
-    for _ in ("pre-training", "search"):
-        given = learner.get_state() | {"config": "x"}
+    for stage in search.stages:  # pre-training and the rounds, after a step of each
+        next(iter(stage.run()))
+        given = search.get_state() | {"config": "x"}
         checkpoints.save(given)
         assert equal(checkpoints.load()[0], given)
-        learner.begin_search()
+        search.pretrain.end(search.problem.weights())
     sizes = {path.name: path.stat().st_size / MEGABYTE for path in checkpoints.folder.iterdir()}
     assert max(sizes.values()) < 16
     assert max(sizes[path.name] for path in checkpoints.paths()) < 1

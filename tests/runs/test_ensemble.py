@@ -26,7 +26,7 @@ from slackaug.auto import calibrate, composing, conduct, confirm, learn, resume
 from slackaug.auto.stages import Learner
 from slackaug.commands import search as api
 from slackaug.config import presets
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.data import load
 from slackaug.exits import Told
 from slackaug.runs.checkpoints import Checkpoints, read

@@ -375,10 +375,21 @@ def test_no_checkpoint_can_be_read(kind, damage, refused, tiny_npz, reopened):
 
 
 STRANGE = [
-    {"stage": "pre-training"}, {"search": {}}, {"engine": 7}, {"theta_0": None},
+    {"stages": None}, {"stages": 7}, {"stages": {}}, {"stages": [7, 7]}, {"stages": [{}, {}]},
+    (0, "theta_0", None), (0, "theta_0", 7), (0, "n_composed", None), (0, "theta_0", {}), (0, "is_done", False),
+    (1, "search", {}), (1, "search", None), (1, "engine", 7), (1, "engine", {}), (1, "search", {"round": 2, "step": 0}),
     {"metrics_size": "x"}, {"metrics_size": -1}, {"metrics_size": None},
     {"seconds": "x"}, {"seconds": None}, {"seconds": math.nan}, {"seconds": math.inf}, {"seconds": -1.0},
 ]  # fmt: skip
+
+
+def changed(state, change):
+    """Keys of the state itself or, in a triple, a key of one of its stages."""
+    if isinstance(change, dict):
+        return state | change
+    number, key, value = change
+    state["stages"][number][key] = value
+    return state
 
 
 def whole(state):
@@ -388,7 +399,7 @@ def whole(state):
 
 @pytest.mark.parametrize("change", STRANGE, ids=str)
 def test_a_whole_checkpoint_that_is_no_search_s_is_one_message(change, command, tiny_npz, reopened):
-    replace_checkpoints(reopened, lambda path: whole(read(path) | change))
+    replace_checkpoints(reopened, lambda path: whole(changed(read(path), change)))
     done = command(*tiny.resume(tiny_npz, reopened))
     assert done.returncode == 2
     assert f"{reopened}: its checkpoint is not one of this slackaug's searches; start anew" in done.stderr
@@ -398,12 +409,12 @@ def test_a_whole_checkpoint_that_is_no_search_s_is_one_message(change, command, 
 def test_a_checkpoint_of_a_round_that_is_none(value, command, tiny_npz, reopened):
     """A round of 10^400 is after the last one."""
 
-    def changed(path):
+    def with_round(path):
         state = read(path)
-        state["search"]["round"] = value
+        state["stages"][1]["search"]["round"] = value
         return whole(state)
 
-    replace_checkpoints(reopened, changed)
+    replace_checkpoints(reopened, with_round)
     done = command(*tiny.resume(tiny_npz, reopened))
     assert ("its checkpoint is not one of this slackaug's searches" in done.stderr) == (done.returncode == 2)
     assert "Traceback" not in done.stderr
@@ -440,7 +451,7 @@ def test_a_folder_in_use_is_refused(refused, tiny_npz, copied):
 
 def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, finished, copied):
     foreign = [copied / name for name in ("notes.txt", "policies/mine.json", "eval/plot.svg")]
-    names = ("policies/round_07.json", "calibration.json", "preparation.json", "report.html", "eval/results.csv",
+    names = ("policies/round_07.json", "calibration.json", "confirmation.json", "report.html", "eval/results.csv",
              ".env.json.tmp", f"checkpoints/theta-{'0' * 16}.pt")  # fmt: skip
     stale = [copied / name for name in names]
     for path in (*foreign, *stale):

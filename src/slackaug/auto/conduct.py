@@ -15,7 +15,7 @@ from ..augment.policy import Policy
 from ..augment.stability import CHANCE, agreement_text
 from ..config import parse
 from ..config.layers import is_foreign
-from ..config.run import RunConfig
+from ..config.run_config import RunConfig
 from ..data import DataConfig, DataError, Dataset, read
 from ..exits import Stopped, signals
 from ..machine import default_device
@@ -27,7 +27,7 @@ from . import calibrate
 from .calibrate import Calibration
 from .composing import Composing
 from .learn import Ending, Watch
-from .stages import Problem, Search, Stage
+from .stages import Problem, Search, SearchStage
 
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
 
@@ -136,7 +136,7 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
         if session.watch is not None:
             session.watch(standing.done)
 
-    def on_stage(stage: Stage) -> None:
+    def on_stage(stage: SearchStage) -> None:
         for text in sentences(search, stage):
             session.say(text)
 
@@ -161,7 +161,7 @@ def reporting(session: Session, run: Run, dataset: Dataset) -> Iterator[None]:
         live.update(is_running=False)
 
 
-def sentences(search: Search, stage: Stage) -> list[str]:
+def sentences(search: Search, stage: SearchStage) -> list[str]:
     """What a user must know of a stage that is over."""
     found, config = stage.finding(), search.problem.config
     if found is None:

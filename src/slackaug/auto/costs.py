@@ -7,7 +7,7 @@ import torch
 
 from .. import models, rng
 from ..config import presets
-from ..config.run import RunConfig
+from ..config.run_config import RunConfig
 from ..data import Dataset, Split
 from ..data.dataset import with_margin
 from ..data.dividing import HOLD_OUT

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..config.run import RunConfig
+from ..config.run_config import RunConfig
 from ..data import Dataset
 from ..engine.fit import Diverged
 from ..engine.timing import timed
@@ -19,7 +19,7 @@ from ..methods import slack
 from ..runs.folders import POLICY, Run
 from ..runs.progress import Standing
 from . import steps
-from .stages import Problem, Search, Stage, take_one
+from .stages import Problem, Search, SearchStage, take_one
 from .steps import Steps
 
 CHECKPOINT_SECONDS = 120.0
@@ -135,7 +135,7 @@ class Keeper:
             f"Try a lower rate, from the start: --overwrite {advice}"
         )
 
-    def keep_finding(self, stage: Stage) -> None:
+    def keep_finding(self, stage: SearchStage) -> None:
         found = stage.finding()
         if found is not None and self.run is not None:
             self.run.write(found.file, json.dumps(found.to_json(), indent=1))
@@ -145,7 +145,7 @@ class Watch(NamedTuple):
     """Those who look on while a search works."""
 
     on_step: Callable[[Standing, float], None]
-    on_stage: Callable[[Stage], None] = lambda _: None
+    on_stage: Callable[[SearchStage], None] = lambda _: None
     caught: Sequence[int] = ()  # signals that are to stop it
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..augment.policy import Policy
 from ..config import layers
 from ..config.layers import is_foreign
-from ..config.run import RunConfig
+from ..config.run_config import RunConfig
 from ..messages import duration
 from ..runs import folders
 from ..runs.ensemble import n_processes
@@ -88,6 +88,10 @@ def restore(session: Session, run: Run | None, search: Search) -> float:
         search.set_state(own)
         share, is_finished = steps.share_done(search), search.is_finished
     except (LookupError, TypeError, AttributeError, ArithmeticError):  # whole, but not what this version writes
+        raise NotOurs(session.folder) from None
+    except RuntimeError as error:
+        if "state_dict" not in str(error):  # of the device, say
+            raise
         raise NotOurs(session.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if not is_finished:

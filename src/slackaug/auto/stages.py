@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from .. import models, rng
 from ..augment import prepare
 from ..augment.policy import Policy
-from ..config.run import RunConfig, start_policy
+from ..config.run_config import RunConfig, start_policy
 from ..data import Dataset, Split, dividing
 from ..data.rows import repeated
 from ..engine import ways, weights
@@ -115,7 +115,7 @@ def take_one(chance: Chance, passes: Passes, state: State, search: SearchConfig)
     return step(state, passes.send(slack.draw(state, chance, search)), passes, search)
 
 
-class Stage(Protocol):
+class SearchStage(Protocol):
     @property
     def is_done(self) -> bool: ...
 
@@ -407,7 +407,7 @@ class Search:
         self.calibrate = Calibrate(problem, self.pretrain) if config.search.calibrate else None
         self.rounds = Rounds(problem, self.pretrain, self.calibrate)
         self.confirm = Confirm(problem, self.pretrain, self.rounds) if config.confirm else None
-        stages: list[Stage | None] = [self.pretrain, self.calibrate, self.rounds, self.confirm]
+        stages: list[SearchStage | None] = [self.pretrain, self.calibrate, self.rounds, self.confirm]
         self.stages = [stage for stage in stages if stage is not None]
 
     @property

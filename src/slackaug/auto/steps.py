@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ..config.run import RunConfig
+from ..config.run_config import RunConfig
 from ..methods.slack_config import SearchConfig
 from . import calibrate, composing
 from .stages import Search

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from ..auto.check import Findings, lines, look
 from ..config.options import Given, Machine, Source, command
-from ..config.run import Choices
+from ..config.run_config import Choices
 from ..data import DataConfig
 from ..machine import machine
 from ..runs.progress import Reading

@@ -16,7 +16,7 @@ from ..config.options import command
 TORCHVISION_OFFSET = 15
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     what: str
     state: str
     remedy: str = ""  # empty: nothing to fix
@@ -29,16 +29,16 @@ def version(package: str) -> str | None:
         return None
 
 
-class Findings(list[Finding]):
+class Diagnoses(list[Diagnosis]):
     @property
     def exit_code(self) -> int:
         return 1 if any(finding.remedy for finding in self) else 0
 
 
 @command
-def doctor(*, console: Console | None = None) -> Findings:
+def doctor(*, console: Console | None = None) -> Diagnoses:
     """Say what is installed, what is broken, and the line that fixes it. Exits 1 where something is broken."""
-    found = Findings(findings())
+    found = Diagnoses(findings())
     for finding in found if console is not None else ():
         print(f"{finding.what:12} {finding.state}")
         if finding.remedy:
@@ -46,39 +46,39 @@ def doctor(*, console: Console | None = None) -> Findings:
     return found
 
 
-def findings() -> list[Finding]:
+def findings() -> list[Diagnosis]:
     return [
-        Finding("python", f"{platform.python_version()}, {platform.machine()}, {platform.system()}"),
-        *(Finding(package, version(package) or "not found") for package in ("slackaug", "torch", "numpy", "pillow")),
-        Finding("processor", f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads"),
+        Diagnosis("python", f"{platform.python_version()}, {platform.machine()}, {platform.system()}"),
+        *(Diagnosis(package, version(package) or "not found") for package in ("slackaug", "torch", "numpy", "pillow")),
+        Diagnosis("processor", f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads"),
         gpu(),
         torchvision(),
     ]
 
 
-def gpu() -> Finding:
+def gpu() -> Diagnosis:
     if torch.cuda.is_available():
         name, memory = torch.cuda.get_device_name(), torch.cuda.get_device_properties(0).total_memory
-        return Finding(
+        return Diagnosis(
             "GPU", f"{torch.cuda.device_count()} x {name}, {memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
         )
     if torch.version.cuda:
-        return Finding(
+        return Diagnosis(
             "GPU", f"torch is built for CUDA {torch.version.cuda}, but finds no device", "check the driver: nvidia-smi"
         )
-    return Finding("GPU", "none used: this torch is a CPU build")
+    return Diagnosis("GPU", "none used: this torch is a CPU build")
 
 
-def torchvision() -> Finding:
+def torchvision() -> Diagnosis:
     """Imported in a process of its own: a broken torchvision cannot be imported twice, nor take us down."""
     found = version("torchvision")
     if found is None:
-        return Finding("torchvision", "not installed (needed only for slackaug.torchvision)")
+        return Diagnosis("torchvision", "not installed (needed only for slackaug.torchvision)")
     attempt = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, text=True)
     if attempt.returncode == 0:
-        return Finding("torchvision", found)
+        return Diagnosis("torchvision", found)
     reason = (attempt.stderr.strip().splitlines() or ["no reason given"])[-1]
-    return Finding("torchvision", f"{found} does not import: {reason}", torchvision_remedy())
+    return Diagnosis("torchvision", f"{found} does not import: {reason}", torchvision_remedy())
 
 
 def torchvision_remedy() -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 from ..augment.policy import Policy
 from ..config import layers, parse
 from ..config.options import ConfigFile, Given, Path, ReadAs, Settings, Source, Workers, command
-from ..config.run import Choices, RunConfig
+from ..config.run_config import Choices, RunConfig
 from ..data import DataError, Dataset
 from ..data.options import DataConfig
 from ..data.sources import refuse_inside

@@ -15,7 +15,7 @@ from ..auto.resume import resumed
 from ..config import paper, parse
 from ..config.layers import configure, data_config
 from ..config.options import ConfigFile, Given, Machine, Path, ReadAs, Settings, Source, command
-from ..config.run import Choices, RunConfig
+from ..config.run_config import Choices, RunConfig
 from ..data import Dataset
 from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory

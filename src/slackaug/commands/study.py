@@ -16,7 +16,7 @@ from ..augment.stability import consensus
 from ..auto import learn
 from ..config import parse
 from ..config.options import Given, Path, ReadAs, Settings, Workers, command
-from ..config.run import Choices
+from ..config.run_config import Choices
 from ..data import Dataset
 from ..data.sources import refuse_inside
 from ..files import write_atomically

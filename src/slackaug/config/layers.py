@@ -14,7 +14,7 @@ from ..engine import weights as start
 from ..methods.slack_config import SearchConfig
 from ..runs.ensemble import n_processes
 from . import parse, presets
-from .run import BLANK, RunConfig, start_policy
+from .run_config import BLANK, RunConfig, start_policy
 
 REPLACED_BY_A_BUDGET = ("policy_lr", "kl_weight")
 

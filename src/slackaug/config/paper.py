@@ -11,7 +11,7 @@ from ..data import Dataset
 from ..engine.fit import FitConfig
 from ..methods.slack_config import SearchConfig
 from ..schema import unknown
-from .run import RunConfig
+from .run_config import RunConfig
 
 
 def default_space(data: Dataset) -> str:

@@ -12,7 +12,7 @@ from ..engine.fit import FitConfig
 from ..methods.slack_config import SearchConfig
 from ..schema import unknown
 from .paper import default_space, paper, rounds_alone
-from .run import RunConfig
+from .run_config import RunConfig
 
 
 def epochs_for(n_steps: int, n_images: int, batch: int) -> int:

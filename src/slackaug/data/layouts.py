@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from . import dividing
-from .folder import folders, is_image, items_in
+from .class_folders import folders, is_image, items_in
 from .listing import Item, Listing, checked, label_of, refuse_outside
 from .options import DataError, listing, percent
 

@@ -3,18 +3,20 @@
 Axes: B images, C = 3 channels, H, W pixels.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from . import DATASETS, DataConfig, DataError, Dataset, arrays, decode, folder, listing, npz, read, table
+from . import DATASETS, DataConfig, DataError, Dataset, arrays, class_folders, decode, listing, npz, read, table
 
 N_SAMPLES = 4
+T = TypeVar("T")
 
 
 class Samples(NamedTuple):
@@ -36,19 +38,19 @@ class Samples(NamedTuple):
         return ", ".join(self.class_names)
 
 
-def of_dataset(data: Dataset, n: int = N_SAMPLES) -> Samples:
-    """The first training image of each of n classes."""
+def of_dataset(data: Dataset) -> Samples:
+    """The first training image of each of some classes."""
     first: dict[int, int] = {}
     for index, label in enumerate(data.train.labels.tolist()):
         first.setdefault(label, index)
-    labels = spread(sorted(first), n)
+    labels = spread(sorted(first))
     images = data.train.images[[first[label] for label in labels]].cpu()
     return Samples(images, tuple(data.class_names[label] for label in labels))
 
 
-def spread(values: list[int], n: int) -> list[int]:
-    """At most n of them, evenly."""
-    n = min(n, len(values))
+def spread(values: Sequence[T]) -> list[T]:
+    """At most N_SAMPLES of them, evenly."""
+    n = min(N_SAMPLES, len(values))
     return [values[i * len(values) // n] for i in range(n)]
 
 
@@ -86,9 +88,9 @@ def folder_files(root: Path) -> Files:
     found: Files = {}
     notes: list[str] = []
     links: list[str] = []
-    for path, split in folder.find_parts(root, notes).items():
+    for path, split in class_folders.find_parts(root, notes).items():
         if split == "train":
-            for item in folder.items_in(path, split, notes, links):
+            for item in class_folders.items_in(path, split, notes, links):
                 found.setdefault(item.label, []).append(File(item.path, root))
     return found
 
@@ -106,8 +108,7 @@ def table_files(path: Path) -> Files:
 def of_files(source: str, found: Files, options: DataConfig, skip_bad: bool) -> Samples:
     if not found:
         raise DataError(f"{source}: no images")
-    names = sorted(found)
-    chosen = [names[i] for i in spread(list(range(len(names))), N_SAMPLES)]
+    chosen = spread(sorted(found))
     images = [first_readable(found[name], options, skip_bad) for name in chosen]
     if len({image.shape for image in images}) > 1:
         raise DataError(f"{source}: images of several sizes")
@@ -131,7 +132,7 @@ def of_npz(path: Path, options: DataConfig) -> Samples:
     found = npz.read_arrays(path)
     labels = arrays.to_labels(found["train_labels"], len(found["train_images"]), f"{path}: train labels")
     values, first = np.unique(labels, return_index=True)
-    chosen = spread(list(range(len(values))), N_SAMPLES)
+    chosen = spread(range(len(values)))
     images = arrays.to_images(found["train_images"][first[chosen]], options, f"{path}: train images")
     names = found.get("class_names")
     is_named = names is not None and names.ndim == 1 and 0 <= values.min() <= values.max() < len(names)

@@ -11,11 +11,11 @@ from ..foreign import ForeignError, is_reference
 from ..schema import unknown
 from . import layouts, packages, shapes
 from .cache import silent
+from .class_folders import list_folder
 from .dataset import Dataset, with_margin
 from .decode import NO_FILE
 from .digits import digits, few_digits
 from .files import from_files
-from .folder import list_folder
 from .groups import with_groups
 from .listing import Listing, real
 from .npz import npz

@@ -12,7 +12,7 @@ from ..augment.policy import Policy
 from ..augment.policy_file import MAX_COMPOSED
 from ..augment.transforms import get_space
 from ..config import parse
-from ..config.run import BLANK, RunConfig
+from ..config.run_config import BLANK, RunConfig
 from ..files import read_note
 from ..runs import folders
 from ..runs.folders import RunError

@@ -197,7 +197,7 @@ def test_augmentation_stays_compiled_for_many_shapes(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "block", "n_blocks"),
-    [("wrn-28-1", "WideBlock", 12), ("basic", "BasicBlock", 4), ("unknown", "CompiledBlock", 4)],
+    [("wrn-28-1", "GroupedWideBlock", 12), ("basic", "GroupedBasicBlock", 4), ("unknown", "CompiledBlock", 4)],
 )
 @pytest.mark.parametrize(
     ("precision", "of_loss", "of_weight"), [(torch.float32, 1e-5, 0.01), (torch.bfloat16, 1e-2, 0.15)], ids=str

@@ -8,7 +8,7 @@ import yaml
 from slackaug import data, models
 from slackaug.augment.transforms import SPACES
 from slackaug.config import paper, parse, presets
-from slackaug.config.run import RunConfig
+from slackaug.config.run_config import RunConfig
 from slackaug.engine.fit import FitConfig
 from slackaug.judge.studies import paper_tables
 from slackaug.judge.studies.paper_tables import FIGURES, Column, Figure, published_row

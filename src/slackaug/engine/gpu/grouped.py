@@ -114,22 +114,22 @@ class BatchNorm(nn.BatchNorm2d):
         self.seen, self.n_seen, self.shift = seen, x.numel() // seen[:, 0].numel(), shift
 
 
-class NormReLU(BatchNorm):
+class GroupedNormReLU(BatchNorm):
     relu = True
 
 
-class WideBlock(models.WideBlock):
+class GroupedWideBlock(models.WideBlock):
     """With fewer ways through memory: one bias goes into a batch-norm, the other is added with the shortcut."""
 
     def forward(self, x: Tensor) -> Tensor:
-        out, x = cast(NormReLU, self.norm1).beside(x)
+        out, x = cast(GroupedNormReLU, self.norm1).beside(x)
         out = self.conv1(out, adds_bias=False)
         out = self.norm2(out, shift=self.conv1.bias)
         total: Tensor = self.conv2(out, plus=self.shortcut(x))
         return total
 
 
-class BasicBlock(models.BasicBlock):
+class GroupedBasicBlock(models.BasicBlock):
     """With fewer ways through memory: the shortcut joins in the last batch-norm."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -141,11 +141,11 @@ LAYERS: dict[type[nn.Module], type[nn.Module]] = {
     nn.Conv2d: Convolution,
     nn.Linear: Linear,
     nn.BatchNorm2d: BatchNorm,
-    models.NormReLU: NormReLU,
-    models.WideBlock: WideBlock,
-    models.BasicBlock: BasicBlock,
+    models.NormReLU: GroupedNormReLU,
+    models.WideBlock: GroupedWideBlock,
+    models.BasicBlock: GroupedBasicBlock,
 }
-BLOCKS = WideBlock, BasicBlock  # that leave nothing to a compiler: their kernels are our own
+BLOCKS = GroupedWideBlock, GroupedBasicBlock  # that leave nothing to a compiler: their kernels are our own
 
 
 def is_groupable(model: nn.Module) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ...config import layers, parse
-from ...config.run import BLANK, RunConfig
+from ...config.run_config import BLANK, RunConfig
 from ...data import DataError, Dataset
 from ...data.options import DataConfig
 from ...runs.folders import STUDY, RunError

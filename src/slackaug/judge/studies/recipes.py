@@ -6,7 +6,7 @@ from functools import partial
 
 from ...config import paper, presets
 from ...config.paper import DOMAINNET, VARIANTS
-from ...config.run import RunConfig
+from ...config.run_config import RunConfig
 from ...data import Dataset
 from ...data.layouts import WITH_MARGIN
 from ...schema import unknown

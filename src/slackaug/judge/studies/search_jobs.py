@@ -24,7 +24,7 @@ from .plan import Study
 SearchFunction = Callable[..., object]  # `slackaug.search`, given by the command: how policies are made is not ours
 
 
-class Search(NamedTuple):
+class SearchJob(NamedTuple):
     """One search of a study, in plain values."""
 
     study: Study
@@ -55,11 +55,11 @@ class Search(NamedTuple):
         return found
 
 
-def searches(study: Study, folder: Path, device: str, threads: int | None, *, is_measured: bool) -> list[Search]:
-    return [Search(study, s, folder, device, threads, is_measured) for s in range(study.n_search)]
+def searches(study: Study, folder: Path, device: str, threads: int | None, *, is_measured: bool) -> list[SearchJob]:
+    return [SearchJob(study, s, folder, device, threads, is_measured) for s in range(study.n_search)]
 
 
-def search(function: SearchFunction, one: Search, tell: Tell) -> None:
+def search(function: SearchFunction, one: SearchJob, tell: Tell) -> None:
     """Begin or go on with a search; a finished one is left alone."""
     one.folder.parent.mkdir(parents=True, exist_ok=True)
     folders.refuse_links(one.folder.parent, one.log.name)
@@ -74,7 +74,7 @@ def search(function: SearchFunction, one: Search, tell: Tell) -> None:
             raise Stopped(STOPPED, error.signal_number) from None
 
 
-def search_ensemble(one: Search) -> None:
+def search_ensemble(one: SearchJob) -> None:
     """The same by torchrun, with a process for each model."""
     n_ranks = str(one.study.search.n_ranks)
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", n_ranks]
@@ -96,7 +96,7 @@ def search_ensemble(one: Search) -> None:
         raise RuntimeError(f"the ensemble ended with exit code {process.returncode}; see {one.log}")
 
 
-def search_all(wanted: Sequence[Search], work: Comparison, function: SearchFunction) -> list[Policy]:
+def search_all(wanted: Sequence[SearchJob], work: Comparison, function: SearchFunction) -> list[Policy]:
     """The learned policies."""
     if not wanted:
         return []
