@@ -266,8 +266,7 @@ def preparation(found: Survey, size: int | None, *, margin: bool) -> str:
         return whole
     return (
         f"{whole}; {percent(elongated)} of the images are far from square, and --margin would keep their shape (random "
-        f"windows): --size {size} --try-margin pre-trains with both and keeps what has the lower validation loss, as "
-        "the paper does"
+        f"windows): search with --size {size}, and with --size {size} --margin, and compare both"
     )
 
 

@@ -97,7 +97,13 @@ def restore(session: Session, run: Run | None, search: Search) -> float:
     try:
         search.set_state(own)
         share, is_finished = steps.share_done(search), search.is_finished
-    except (LookupError, TypeError, AttributeError, ArithmeticError):  # whole, but not what this version writes
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+    ):  # whole, but not what this version writes
         raise NotOurs(session.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if not is_finished:
