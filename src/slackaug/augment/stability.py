@@ -96,7 +96,7 @@ def consensus(policies: Sequence[Policy]) -> Policy:
 
 def is_kept(policy: Policy) -> bool:
     """Whether it is more than what a search starts from; where no search has said so, it is."""
-    return number_of(policy) > 0 and policy.learned.get("kept") != 0
+    return number_of(policy) > 0 and policy.learned.get("is_kept") is not False
 
 
 def learned_together(policies: Sequence[Policy]) -> dict[str, Any]:

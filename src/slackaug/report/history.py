@@ -48,7 +48,7 @@ class History(NamedTuple):
     policy: Policy | None  # policy.json: of the last finished round, and after a confirmation what is left of it
     rate: float | None  # of re-training, where it was found by trial
     remark: str  # on what pre-training had learned; empty where there is none
-    kept: float | None = None  # of the way to the last round's policy: 1, a part, or 0; None before the confirmation
+    is_kept: bool | None = None  # the policy of the last round; None before the confirmation
     confirmation: str = ""  # in words
 
     @property
@@ -67,7 +67,7 @@ class History(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        return len(self.policies) >= self.n_rounds and (self.kept is not None or not self.config.confirm)
+        return len(self.policies) >= self.n_rounds and (self.is_kept is not None or not self.config.confirm)
 
     @property
     def anchors(self) -> list[Policy]:
@@ -143,9 +143,10 @@ def read_calibration(run: Path) -> tuple[float | None, str]:
     return number_in(found, "model_lr"), text_in(found, "remark")
 
 
-def read_confirmation(run: Path) -> tuple[float | None, str]:
+def read_confirmation(run: Path) -> tuple[bool | None, str]:
     found = read_note(run / confirm.FILE)
-    return number_in(found, "kept"), text_in(found, "remark")
+    is_kept = found.get("is_kept")
+    return is_kept if isinstance(is_kept, bool) else None, text_in(found, "remark")
 
 
 def number_in(note: dict[str, Any], name: str) -> float | None:

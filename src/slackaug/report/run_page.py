@@ -111,7 +111,7 @@ def cautions(past: History) -> list[str]:
     """Why the policy may be worth nothing, as the search has said of itself."""
     agreement = agreement_of_rounds(past.policies)
     found = [] if agreement is None or agreement >= CHANCE else [agreement_text(agreement)]
-    dropped = past.confirmation if past.kept != 1 else ""
+    dropped = "" if past.is_kept else past.confirmation
     return [f"{text[:1].upper()}{text[1:]}" for text in [dropped, past.remark, *found] if text]
 
 
@@ -202,7 +202,7 @@ def frames(past: History, size: Size) -> list[Frame]:
     """How often and how strongly, at the start and after each round; the last comes first without a script."""
     named = [("the start", past.start)]
     named += [(f"round {i} of {past.n_rounds}", policy) for i, policy in enumerate(past.policies, 1)]
-    if past.policy is not None and (not past.policies or past.kept not in (None, 1)):
+    if past.policy is not None and (not past.policies or past.is_kept is False):
         named.append(("the result" if past.policies else "policy.json", past.policy))
     last, n = len(named) - 1, min(len(named), MAX_FRAMES)
     found = []

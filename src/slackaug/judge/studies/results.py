@@ -75,15 +75,13 @@ def summarise(
 
 def kept_text(policies: Sequence[Policy]) -> str | None:
     """In how many searches a whole training kept what was learned, and which baseline the others end with."""
-    decided = [policy for policy in policies if isinstance(policy.learned.get("kept"), int | float)]
+    decided = [policy for policy in policies if isinstance(policy.learned.get("is_kept"), bool)]
     if not decided:
         return None
-    numbers = Counter(number_of(policy) for policy in decided if not policy.learned["kept"])
+    numbers = Counter(number_of(policy) for policy in decided if not policy.learned["is_kept"])
     n_kept = len(decided) - numbers.total()
     text = f"what was learned is the result in {n_kept} of {len(decided)} searches, as whole trainings decided"
-    n_half = sum(0 < policy.learned["kept"] < 1 for policy in decided)
-    halves = [f"in {n_half} half of the way to it"] if n_half else []
-    others = [*halves, *(f"in {n} it is {baseline(number)}" for number, n in sorted(numbers.items()))]
+    others = [f"in {n} it is {baseline(number)}" for number, n in sorted(numbers.items())]
     return "; ".join([text, ", ".join(others)]) if others else text
 
 

@@ -125,7 +125,8 @@ def search_all(wanted: Sequence[Search], work: Work) -> list[Policy]:
         agrees = "" if agreement is None else f", {agreement_text(agreement)}"
         found = f"{names[index]}: {took}entropy {entropy:.3f}{agrees}"
         notes = [read_note(wanted[index].folder / name) for name in (calibrate.FILE, confirm.FILE)]
-        remarks = [note["remark"] for note in notes if isinstance(note.get("remark"), str) and note.get("kept") != 1]
+        said = [note.get("remark") for note in notes if note.get("is_kept") is not True]
+        remarks = [remark for remark in said if isinstance(remark, str)]
         return "; ".join([found, *remarks])  # few would look for them in the log of a search
 
     with Jobs(work.console, names, done, work.follow) as shown:
