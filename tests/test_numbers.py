@@ -14,6 +14,7 @@ from slackaug import models
 from slackaug.augment.apply import get_space
 from slackaug.augment.policy import MU_FILE_MIN, MU_MAX, MU_MIN, Policy, SmoothedUniform
 from slackaug.engine import ways
+from slackaug.engine.chance import scalar
 from slackaug.methods import budget
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -111,7 +112,7 @@ def test_the_density_is_a_number_wherever_a_magnitude_can_be(mu):
 def searched(phi, **changes):
     """The last state of a short search that begins with a policy."""
     config = replace(test_slack.CONFIG, n_rounds=1, n_retrain=1, n_unrolled=4, **changes)
-    return test_slack.run(config, test_slack.make_engine(phi, config.batch), phi)[-1]
+    return test_slack.run(config, phi=phi)[-1]
 
 
 def is_finite(state):
@@ -164,7 +165,7 @@ def test_the_fewest_positions_and_transformations(n_composed, names, way):
 
 def test_a_budget_with_no_gradient_moves_nothing():
     phi = Policy.uniform("cifar")
-    moved = budget.move(phi, torch.zeros_like(phi.pi), torch.zeros_like(phi.mu), 0.01)
+    moved = budget.along(phi, torch.zeros_like(phi.pi), torch.zeros_like(phi.mu), scalar(0.01))
     assert torch.isfinite(moved.pi).all()
     assert torch.equal(moved.probabilities, phi.probabilities)
 
@@ -188,10 +189,7 @@ def test_a_batch_too_small_for_the_network_is_one_message(command, tiny_npz, tmp
     settings = {"pretrain__batch": 1, "search__batch": 1}
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--model", "resnet18", **settings))
     assert done.returncode == 2
-    assert (
-        "give batches of at least 2: pretrain.batch, search.batch and search.train_batch, or evaluate.batch"
-        in done.stderr
-    )
+    assert "give batches of at least 2: pretrain.batch, search.batch or evaluate.batch" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -19,8 +19,7 @@ from slackaug.runs.progress import Display, Standing
 SETTINGS = {
     "pretrain": {"epochs": 2, "batch": 4},  # 6 steps
     "search": {
-        "n_rounds": 2, "n_retrain": 3, "n_unrolled": 3, "n_composites": 2, "batch": 4, "train_batch": 5,
-        "calibrate": "false",
+        "n_rounds": 2, "n_retrain": 3, "n_unrolled": 3, "n_composites": 2, "batch": 4, "calibrate": "false",
     },
 }  # fmt: skip
 N_CLASSES = 3

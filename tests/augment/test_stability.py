@@ -190,13 +190,13 @@ def test_images_as_they_are_decide_a_consensus_only_where_they_are_most():
     assert number_of(consensus([one, none])) == 1
 
 
-def with_kept(policy: Policy, share: float) -> Policy:
-    return replace(policy, learned=policy.learned | {"kept": share})
+def with_kept(policy: Policy, is_kept: bool) -> Policy:
+    return replace(policy, learned=policy.learned | {"is_kept": is_kept})
 
 
 def test_what_was_not_kept_decides_a_consensus_only_where_it_is_most():
-    one, two = (with_kept(drawn(seed=seed), share) for seed, share in ((0, 1.0), (1, 0.5)))
-    uniform_1, uniform_2 = (with_kept(Policy.uniform("cifar", n_composed=n), 0.0) for n in (1, 2))
+    one, two = (with_kept(drawn(seed=seed), True) for seed in (0, 1))
+    uniform_1, uniform_2 = (with_kept(Policy.uniform("cifar", n_composed=n), False) for n in (1, 2))
     found = consensus([one, uniform_2, two, uniform_2])
     torch.testing.assert_close(found.probabilities, consensus([one, two]).probabilities)
     torch.testing.assert_close(found.mu, consensus([one, two]).mu)

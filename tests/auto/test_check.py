@@ -4,17 +4,15 @@ import json
 import os
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 import slackaug
 import test_messages
-from slackaug import cli, models
+from slackaug import cli
 from slackaug.auto import check, learn
 from slackaug.auto import costs as costing
 from slackaug.config import presets
@@ -158,13 +156,13 @@ def test_published_sets_have_their_own_size(source, size, tmp_path):
 
 
 def test_what_is_said_of_a_margin_can_be_given_to_a_search(tmp_path, command, quick_search):
-    """The command has no size where the source has one of its own, and --try-margin needs one."""
+    """The command has no size where the source has one of its own, and --margin needs one."""
     for k, name in enumerate(("a", "b")):
         for i in range(5):
             picture(tmp_path / "clipart" / name / f"{i}.jpg", 10 * k + i, width=300, height=100)
     source = f"domainnet:{tmp_path}/clipart"
     proposal = check.check(source, cost=False).proposal
-    (words,) = re.findall(r"(--size 224 --try-margin) pre-trains with both", proposal.preparation)
+    (words,) = re.findall(r"(--size 224 --margin)", proposal.preparation)
     done = command(*proposal.command.split()[1:-1], tmp_path / "run", *words.split(), "--dry-run")
     assert done.returncode == 0, done.stderr
 
@@ -350,20 +348,6 @@ def test_the_cost_on_a_cpu_goes_with_images(flops, pets, monkeypatch):
     search = (5 * (40 * 16 * 12 + 60 * 17 * 12) + 3 * 40 * 16 * 12) / 1000
     pretraining = (4 + 2) * 500 * 12 / 1000  # of how much is composed, and of whether the policy is kept
     assert costs["quick"] == pytest.approx(search + pretraining, rel=0.1)
-
-
-def test_images_that_the_network_learns_apart_from_are_part_of_a_measured_step(monkeypatch):
-    dataset, asked = load("digits"), []
-    config = presets.quick(dataset)
-    config = replace(config, search=replace(config.search, train_batch=64))
-    network = models.build(config.model, dataset.n_classes, dataset.image_size, torch.Generator())
-    per_image = 3 * models.flops(network, dataset.image_size)
-    monkeypatch.setattr(costing, "STEP_FLOPS", per_image * (16 * 4 + 16))  # a quarter of 16 x 16 and of 64
-    monkeypatch.setattr(
-        learn, "step_seconds", lambda small, *_: asked.append(small.search) or learn.StepSeconds(1, 0.0, 0.0, 0.0)
-    )
-    costing.seconds(config, dataset, "cpu")
-    assert [(search.batch, search.train_batch) for search in asked] == [(4, 16)]
 
 
 def test_the_cost_is_that_of_what_is_left_to_train_on(tmp_path):

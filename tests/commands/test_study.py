@@ -361,16 +361,15 @@ UNIFORM = Policy.uniform("cifar")
     ("policies", "expected"),
     [
         ([UNIFORM], None),
-        ([replace(UNIFORM, learned={"kept": 1.0})], "is the result in 1 of 1 searches, as whole trainings decided"),
+        ([replace(UNIFORM, learned={"is_kept": True})], "is the result in 1 of 1 searches, as whole trainings decided"),
         (
             [
-                replace(UNIFORM, learned={"kept": 0.5}),
-                replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
-                replace(untouched(UNIFORM), learned={"kept": 0.0}),
-                replace(Policy.uniform("cifar", n_composed=1), learned={"kept": 0.0}),
+                replace(UNIFORM, learned={"is_kept": True}),
+                replace(Policy.uniform("cifar", n_composed=1), learned={"is_kept": False}),
+                replace(untouched(UNIFORM), learned={"is_kept": False}),
+                replace(Policy.uniform("cifar", n_composed=1), learned={"is_kept": False}),
             ],
-            "is the result in 1 of 4 searches, as whole trainings decided; in 1 half of the way to it, "
-            "in 1 it is none, in 2 it is uniform-1",
+            "is the result in 1 of 4 searches, as whole trainings decided; in 1 it is none, in 2 it is uniform-1",
         ),
     ],
 )

@@ -375,7 +375,7 @@ def test_no_checkpoint_can_be_read(kind, damage, refused, tiny_npz, reopened):
 
 
 STRANGE = [
-    {"stage": "pre-training"}, {"search": {}}, {"engine": 7}, {"theta_0": None},
+    {"stages": []}, {"stages": 7}, {"stages": [{}, {}]}, {"stages": [None, None]},
     {"metrics_size": "x"}, {"metrics_size": -1}, {"metrics_size": None},
     {"seconds": "x"}, {"seconds": None}, {"seconds": math.nan}, {"seconds": math.inf}, {"seconds": -1.0},
 ]  # fmt: skip
@@ -400,7 +400,7 @@ def test_a_checkpoint_of_a_round_that_is_none(value, command, tiny_npz, reopened
 
     def changed(path):
         state = read(path)
-        state["search"]["round"] = value
+        state["stages"][-1]["search"]["round"] = value
         return whole(state)
 
     replace_checkpoints(reopened, changed)

@@ -22,7 +22,7 @@ def step(stage="policy", number=2, step=3, done=0.25, val_loss=1.5):
     phi = Policy.uniform("cifar")
     phi.pi[:, phi.space.index("Rotate")] = 1
     return progress.Standing(
-        stage, number, step, 10, done, torch.tensor(2.0), None if val_loss is None else torch.tensor(val_loss), phi
+        stage, number, step, 10, torch.tensor(2.0), None if val_loss is None else torch.tensor(val_loss), phi, done
     )
 
 
