@@ -186,7 +186,7 @@ def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command,
     lines = found.stdout.splitlines()
     assert "each search: space cifar without Invert, Cutout, network small, preset quick" in lines
     assert "each search: the validation loss counts all classes alike (--balanced)" in lines
-    (steps,) = [line for line in lines if line.startswith("each search: 2 rounds of 3 + 3 steps, 5 images under ")]
+    (steps,) = [line for line in lines if line.startswith("each search: 2 rounds of 3 + 3 steps, 2 composites of ")]
     budget = config["search"]["kl_budget"]
     assert f"a round moves the policy by a KL divergence of {budget:g} per position" in steps
 
@@ -587,8 +587,8 @@ def live_and_die(arguments: list[str], log: str, moment: tuple, number: int) -> 
 @pytest.mark.parametrize(
     ("moment", "number", "code"),
     [
-        (("search 1", 0.49), signal.SIGKILL, -9),
-        (("search 1", 0.49), signal.SIGINT, 130),
+        (("search 1", 0.47), signal.SIGKILL, -9),
+        (("search 1", 0.47), signal.SIGINT, 130),
         (("slack, search 0 1", 0.5), signal.SIGTERM, 143),
     ],
 )
