@@ -111,23 +111,6 @@ def test_all_bad_files_are_listed_and_may_be_skipped(command, tmp_path):
     assert command(*tiny.resume(data, tmp_path / "run")).returncode == 0
 
 
-def test_runs_and_a_cache_may_lie_among_the_images(command, tmp_path):
-    data = folder(tmp_path / "pets", {"cat": 9, "dog": 9})
-    before = slackaug.data.load(str(data)).fingerprint
-    run, cache = data / "runs" / "a", ["--cache", str(data / "cache")]
-    assert command(*tiny.arguments(data, run, *cache)).returncode == 0
-    assert {path.name for path in data.iterdir()} == {"cat", "dog", "runs", "cache"}
-    (run / "finished.json").unlink()
-    done = command(*tiny.resume(data, run))
-    assert (done.returncode, done.stderr) == (0, "")
-    slackaug.evaluate(data, baselines=["none"], seeds=1, out=data / "b", set=["evaluate.epochs=1"])
-    Image.new("RGB", (99, 9)).save(run / "strips.png")  # of `slackaug figure`
-    dataset = slackaug.data.load(str(data))
-    assert (dataset.class_names, dataset.fingerprint) == (("cat", "dog"), before)
-    expected = f"folders that slackaug has written are not read: {data}/b, {data}/cache, {data}/runs"
-    assert expected in dataset.notes
-
-
 def test_a_cache_stays_where_it_was_made(command, monkeypatch, tmp_path):
     data = folder(tmp_path / "pets", {"cat": 9, "dog": 9})
     (tmp_path / "b").mkdir()
