@@ -23,12 +23,12 @@ BUSY = "while True: pass"
 
 def measure(seconds: float) -> float:
     """Steps a second, in this process."""
-    from slackaug.auto.stages import Learner
+    from slackaug.auto.stages import Pretrain, Problem
     from slackaug.config import paper, presets
     from slackaug.data import load
 
     data = load("digits")
-    steps = Learner(paper.rounds_alone(presets.quick(data)), data, "cpu").pretrain()
+    steps = Pretrain(Problem(paper.rounds_alone(presets.quick(data)), data)).run()
     next(steps)
     start, done = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:

@@ -2,9 +2,9 @@
 
     PYTHONPATH=src python research/conditioning.py
 
-One policy step from a new network, as in tests/test_fast_gpu.py: 4 composites of 64 images of 32 pixels. Against it,
-the same step with every weight changed by about 1e-7 of itself, and with passes in torch's bf16; the error of w in
-shares of its RMS. Images are noise of GRAIN x GRAIN pixels, enlarged: the smaller, the smoother.
+One policy step from a new network, as in tests/engine/gpu/test_captured_gpu.py: 4 composites of 64 images of 32
+pixels. Against it, the same step with every weight changed by about 1e-7 of itself, and with passes in torch's bf16;
+the error of w in shares of its RMS. Images are noise of GRAIN x GRAIN pixels, enlarged: the smaller, the smoother.
 """
 
 import argparse
@@ -16,7 +16,8 @@ from slackaug import models, rng
 from slackaug.augment.apply import Composites
 from slackaug.augment.policy import Policy
 from slackaug.data import Split
-from slackaug.engine.passes import Plain
+from slackaug.engine.chance import Chance, Drawn
+from slackaug.engine.passes import Passes
 from slackaug.methods import slack
 from slackaug.methods.slack_config import SearchConfig
 
@@ -25,21 +26,21 @@ PHI = Policy.uniform("cifar")
 N, SIZE, N_CLASSES = 512, 32, 10
 
 
-class InBf16(Plain):
+class InBf16(Passes):
     """Passes alone: what is calculated with their gradients stays in float32."""
 
-    def train_gradients(self, tau: Composites) -> tuple[Tensor, Tensor]:
+    def train_gradients(self, tau: Composites, drawn: Drawn) -> tuple[Tensor, Tensor]:
         with torch.autocast("cpu", torch.bfloat16):
-            gradients, losses = super().train_gradients(tau)
+            gradients, losses = super().train_gradients(tau, drawn)
         return gradients.float(), losses.float()
 
-    def val_gradient(self) -> tuple[Tensor, Tensor]:
+    def val_gradient(self, drawn: Drawn) -> tuple[Tensor, Tensor]:
         with torch.autocast("cpu", torch.bfloat16):
-            gradient, loss = super().val_gradient()
+            gradient, loss = super().val_gradient(drawn)
         return gradient.float(), loss.float()
 
 
-def weights(name: str, grain: int, kind: type[Plain] = Plain, change: float = 0.0) -> Tensor:
+def weights(name: str, grain: int, kind: type[Passes] = Passes, change: float = 0.0) -> Tensor:
     coarse = torch.rand(N, 3, grain, grain, generator=rng.generator(1, "test"))
     images = (255 * torch.nn.functional.interpolate(coarse, SIZE, mode="bilinear")).to(torch.uint8)
     split = Split(images, torch.arange(N) % N_CLASSES)
@@ -48,9 +49,11 @@ def weights(name: str, grain: int, kind: type[Plain] = Plain, change: float = 0.
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1 + change * torch.randn(parameter.shape, generator=noise))
-    engine = kind(model, PHI, split, split, CONFIG.batch, rng.streams(3, "search"))
-    state = slack.start(PHI, engine)._replace(step=CONFIG.n_retrain)
-    _, report = engine.execute(slack.take_step, state, CONFIG)
+    streams = rng.streams(3, "search")
+    chance = Chance(split, split, CONFIG.batch, CONFIG.n_val, streams, flip=PHI.flip)
+    passes = kind(model, PHI, split, split, streams["model"])
+    state = slack.start(PHI, passes.theta)._replace(step=CONFIG.n_retrain)
+    _, report = slack.take_step(state, slack.draw(state, chance, CONFIG), passes, CONFIG)
     assert report.weight is not None  # of a policy step
     return report.weight
 

@@ -31,10 +31,11 @@ from slackaug import rng
 from slackaug.augment.policy import MU_MAX, MU_MIN, Policy, magnitude_mask
 from slackaug.augment.policy_file import MAX_COMPOSED
 from slackaug.auto import composing
-from slackaug.auto.stages import Learner
+from slackaug.auto.stages import Pretrain, Problem
 from slackaug.config import paper, presets
 from slackaug.data import Dataset, load
 from slackaug.engine import ways
+from slackaug.engine.chance import scalar
 from slackaug.engine.fit import FitConfig, predict
 from slackaug.machine import default_device
 from slackaug.methods import budget
@@ -109,22 +110,22 @@ def sides(phi: Policy, row: Tensor) -> tuple[Policy, Policy]:
 class Retraining:
     """From the same start, again and again: one captured training for all policies of a search."""
 
-    def __init__(self, learner: Learner, config: FitConfig):
-        """That start is what the learner's model has become: after pre-training theta_0."""
-        data = learner.phi, learner.train, config, learner.streams("contrasts"), learner.preparation
-        self.learner, self.fit = learner, ways.make_fit("pretrain", learner.model, *data)
+    def __init__(self, problem: Problem, config: FitConfig):
+        """That start is what the model has become: after pre-training theta_0."""
+        data = problem.phi, problem.train, config, problem.streams("contrasts"), problem.preparation
+        self.problem, self.fit = problem, ways.make_fit("pretrain", problem.model, *data)
         self.first = self.fit.get_state()
 
     def loss(self, policy: Policy, *draws: str | int) -> float:
         """Of all validation images, at the best temperature, after training with this policy; `draws` names streams."""
-        fit, learner = self.fit, self.learner
+        fit, problem = self.fit, self.problem
         fit.set_state(self.first)
         fit.policy = policy
-        rng.set_state(fit.streams, rng.get_state(rng.streams(learner.config.seed, "contrasts", *draws)))
+        rng.set_state(fit.streams, rng.get_state(rng.streams(problem.config.seed, "contrasts", *draws)))
         while fit.done < fit.n_steps:
             fit.step()
-        logits = predict(learner.model, fit.normalise, learner.val, preparation=learner.preparation)
-        found = composing.tempered_loss(logits, learner.val.labels).item()
+        logits = predict(problem.model, fit.normalise, problem.val, preparation=problem.preparation)
+        found = composing.tempered_loss(logits, problem.val.labels).item()
         if not math.isfinite(found):
             raise SystemExit("the validation loss is no longer a number after a training; try a lower --lr")
         return found
@@ -145,7 +146,7 @@ def gradients(
     something for each transformation that it has: halves differ in size, and having many is worth something by itself.
     """
     n_transforms, bounded = len(phi.space), magnitude_mask(phi.space, CPU) & learn_mu
-    seed, n_factors = retraining.learner.config.seed, n_transforms + int(bounded.sum())
+    seed, n_factors = retraining.problem.config.seed, n_transforms + int(bounded.sum())
     signs = torch.from_numpy(signs_of(seed, round_number, n_transforms, n_factors))
     apart, losses = [], []
     for pair, row in enumerate(signs):
@@ -166,19 +167,19 @@ def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Pol
     start = time.perf_counter()
     config = replace(paper.rounds_alone(presets.preset(arguments.preset, data, arguments.model)), seed=seed)
     config = replace(config, n_composed=arguments.composed)
-    learner, usual = Learner(config, data, arguments.device), config.pretrain
+    problem, usual = Problem(config, data, arguments.device), config.pretrain
     if not arguments.whole:
         usual = replace(usual, epochs=EPOCHS, batch=config.evaluate.batch)
-        for _ in learner.pretrain():
+        for _ in Pretrain(problem).run():
             pass
     epochs, batch = arguments.epochs or usual.epochs, arguments.batch or usual.batch
     retrain = replace(usual, epochs=epochs, batch=batch, lr=arguments.lr)
-    retraining, phi, rounds = Retraining(learner, retrain), learner.phi, []
+    retraining, phi, rounds = Retraining(problem, retrain), problem.phi, []
     kl = presets.kl_budget(arguments.rounds, arguments.distance)
     print(f"seed {seed}: {retraining.fit.n_steps} steps a re-training; began after {time.perf_counter() - start:.0f} s")
     for number in range(1, arguments.rounds + 1):
         grad_pi, grad_mu, losses = gradients(phi, retraining, number, learn_mu=arguments.mu)
-        phi = budget.move(phi, grad_pi, grad_mu, kl)
+        phi = budget.along(phi, grad_pi, grad_mu, scalar(kl))
         worth = dict(zip(phi.space.names, (-1000 * grad_pi.sum(0)).tolist(), strict=True))
         rounds.append({"losses": losses, "grad_pi": grad_pi.sum(0).tolist(), "grad_mu": grad_mu.tolist(),
                        "pi": phi.probabilities.mean(0).tolist(), "mu": phi.mu.tolist()})  # fmt: skip

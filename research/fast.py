@@ -18,17 +18,18 @@ CLOCK_TICKS = float(Path("/proc/self/stat").read_text().split()[21])  # from the
 START = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + CLOCK_TICKS / os.sysconf("SC_CLK_TCK")
 
 import torch  # noqa: E402
-from slackaug.engine.gpu.fast import Fast, FastFit  # noqa: E402
 
 from slackaug import models, rng  # noqa: E402
 from slackaug.augment.apply import Composites, Parameters  # noqa: E402
 from slackaug.augment.policy import Policy  # noqa: E402
 from slackaug.data import Split  # noqa: E402
+from slackaug.engine.chance import Chance  # noqa: E402
 from slackaug.engine.fit import Fit, FitConfig  # noqa: E402
+from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses  # noqa: E402
 from slackaug.engine.gpu.graphs import N_AHEAD  # noqa: E402
-from slackaug.engine.passes import Plain  # noqa: E402
+from slackaug.engine.passes import Passes  # noqa: E402
 from slackaug.methods import slack  # noqa: E402
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.slack_config import SearchConfig  # noqa: E402
 
 BATCH = 128
 PIXELS = 50_000 * 32 * 32  # of all images on the device
@@ -91,7 +92,7 @@ class Fits:
         return kind(self.setting.build(), self.phi, train, self.config, rng.streams(0, "fit"), **options)
 
 
-class Augmentation(FastFit):
+class Augmentation(CapturedFit):
     """All of a training step but the passes through the model, and its optimiser."""
 
     def move(self, index, window, op, magnitude, active, u, flip, lr, images=None):
@@ -107,11 +108,14 @@ class Search:
     def __init__(self, kind, setting: Setting, phi: Policy, *, unrolled: bool, **options):
         self.config = SearchConfig(n_retrain=0 if unrolled else 10**6, n_rounds=1, n_unrolled=10**6)
         half = setting.data(min(25_000, PIXELS // setting.size**2))
-        self.engine = kind(setting.build(), phi, half, half, BATCH, rng.streams(0, "search"), **options)
-        self.state = slack.start(phi, self.engine)
+        streams = rng.streams(0, "search")
+        self.chance = Chance(half, half, BATCH, BATCH, streams, flip=phi.flip)
+        self.passes = kind(setting.build(), phi, half, half, streams["model"], **options)
+        self.step, self.state = self.passes.as_captured(slack.take_step), slack.start(phi, self.passes.theta)
 
     def __call__(self) -> None:
-        self.state, _ = self.engine.execute(slack.take_step, self.state, self.config)
+        drawn = self.passes.send(slack.draw(self.state, self.chance, self.config))
+        self.state, _ = self.step(self.state, drawn, self.passes, self.config)
 
 
 def main() -> None:
@@ -126,12 +130,12 @@ def main() -> None:
     setting, phi = Setting(arguments.model, arguments.size, arguments.device), Policy.uniform(arguments.space)
     fits, bf16 = Fits(setting, phi), {"precision": torch.bfloat16}
     made = {
-        "training": lambda: (fits.make(FastFit, **bf16).step, BATCH),
+        "training": lambda: (fits.make(CapturedFit, **bf16).step, BATCH),
         "training plain": lambda: (fits.make(Fit).step, BATCH),
         "augmentation": lambda: (fits.make(Augmentation, **bf16).step, BATCH),
-        "search": lambda: (Search(Fast, setting, phi, unrolled=False, **bf16), 8 * BATCH),
-        "policy": lambda: (Search(Fast, setting, phi, unrolled=True, **bf16), 8 * BATCH),
-        "plain": lambda: (Search(Plain, setting, phi, unrolled=False), 8 * BATCH),
+        "search": lambda: (Search(CapturedPasses, setting, phi, unrolled=False, **bf16), 8 * BATCH),
+        "policy": lambda: (Search(CapturedPasses, setting, phi, unrolled=True, **bf16), 8 * BATCH),
+        "plain": lambda: (Search(Passes, setting, phi, unrolled=False), 8 * BATCH),
     }
     print(f"imports: {time.time() - START:.1f} s after the start of Python", flush=True)
     for part in arguments.parts:

@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from slackaug.engine.gpu.fast import Fast, Passes
 from torch import Tensor
 from torch.func import functional_call, jvp
 from torch.nn.functional import cross_entropy
@@ -37,11 +36,11 @@ from slackaug import rng
 from slackaug.augment import apply
 from slackaug.augment.apply import Composites, Parameters
 from slackaug.augment.policy import Policy
-from slackaug.auto.stages import Learner
+from slackaug.auto.stages import Pretrain, Problem, take_one
 from slackaug.config import presets
 from slackaug.data import Split, load
-from slackaug.engine import hypergrad
-from slackaug.engine.passes import Plain
+from slackaug.engine.gpu.captured import CapturedPasses, CompiledModel
+from slackaug.engine.passes import Passes, clip, clip_each, unchanged_buffers
 from slackaug.methods import slack
 
 N_IMAGES = 1024  # training images of a draw
@@ -55,15 +54,15 @@ CLIP = 5.0
 class Place:
     """A theta, the data, and a stream to draw from."""
 
-    def __init__(self, engine: Plain, phi: Policy, seed: int):
+    def __init__(self, engine: Passes, phi: Policy, seed: int):
         self.engine, self.phi, self.model = engine, phi, engine.model
         self.device = engine.theta.device
         self.stream = rng.generator(seed, "gradient noise")
         self.names = [name for name, p in self.model.named_parameters() if p.requires_grad]
         self.passes = (
-            engine.passes
-            if isinstance(engine, Fast)
-            else Passes(self.model, engine.theta, engine.normalise, torch.float32, compiled=False)
+            engine.compiled
+            if isinstance(engine, CapturedPasses)
+            else CompiledModel(self.model, engine.theta, engine.normalise, torch.float32, compiled=False)
         )
         self.v_all = self.val_gradient_of_all()
 
@@ -74,14 +73,14 @@ class Place:
 
     def augmented(self, images: Tensor, tau: Composites) -> Tensor:
         """Each image under its own composite."""
-        u, flip = apply.chance(len(images), len(self.phi.pi), self.stream, flip=self.engine.flip)
+        u, flip = apply.chance(len(images), len(self.phi.pi), self.stream, flip=self.phi.flip)
         op, magnitude, active, space = tau
         tau = Composites(op.to(self.device), magnitude.to(self.device), active.to(self.device), space)
         parameters = Parameters(tau, u.to(self.device), flip.to(self.device))
         return self.passes.augment(images, parameters, self.engine.fill)
 
     def val_gradient(self, images: Tensor, labels: Tensor) -> Tensor:
-        with hypergrad.unchanged_buffers(self.model):
+        with unchanged_buffers(self.model):
             return self.passes.gradient(images, labels)[0]
 
     def val_gradient_of_all(self) -> Tensor:
@@ -97,7 +96,7 @@ class Place:
     def validation_gradients(self) -> Tensor:
         """(V, P), each tensor of each clipped."""
         drawn = [self.v_all if n is None else self.val_gradient(*self.batch(self.engine.val, n)) for n in V_IMAGES]
-        return torch.stack([hypergrad.clip_each(v, self.engine.sizes, CLIP) for v in drawn])
+        return torch.stack([clip_each(v, self.engine.sizes, CLIP) for v in drawn])
 
 
 Estimator = Callable[[Place, Tensor], tuple[Composites, Tensor]]  # from v (V, P): what was drawn, its rewards (A, V)
@@ -110,9 +109,9 @@ def shared(n_composites: int) -> Estimator:
         tau = place.phi.sample(n_composites, place.stream)
         images, labels = place.batch(place.engine.train, N_IMAGES // n_composites)
         images = place.augmented(images.repeat(n_composites, 1, 1, 1), tau.repeat(len(labels)))
-        with hypergrad.unchanged_buffers(place.model):
+        with unchanged_buffers(place.model):
             g, _ = place.passes.gradients(images, labels)
-        return tau, hypergrad.clip(g, CLIP) @ v.T
+        return tau, clip(g, CLIP) @ v.T
 
     return estimate
 
@@ -162,7 +161,7 @@ def record(arguments: argparse.Namespace) -> None:
     base = replace(base, pretrain=replace(base.pretrain, epochs=arguments.epochs), search=search)
     kept: dict[str, list[np.ndarray]] = {}
     for seed in arguments.seeds:
-        place = prepare(Learner(replace(base, seed=seed), data, arguments.device))
+        place = prepare(Problem(replace(base, seed=seed), data, arguments.device))
         seconds = dict.fromkeys(arguments.only, 0.0)
         for _ in range(arguments.draws):
             v = place.validation_gradients()
@@ -178,22 +177,19 @@ def record(arguments: argparse.Namespace) -> None:
         np.savez_compressed(arguments.out, names=np.array(place.phi.space.names), **stacked)
 
 
-def prepare(learner: Learner) -> Place:
+def prepare(problem: Problem) -> Place:
     """At the end of a re-training."""
     start = time.perf_counter()
-    for _ in learner.pretrain():
+    for _ in Pretrain(problem).run():
         pass
-    before = learner.val_loss()
-    learner.begin_search()
-    engine, state, search = learner.engine, learner.state, learner.config.search
-    assert engine is not None
-    assert state is not None
+    chance, passes = problem.make_search(problem.phi)
+    before, search, state = problem.val_loss(passes), problem.config.search, slack.start(problem.phi, passes.theta)
     for _ in range(search.n_retrain):
-        state, _ = engine.execute(slack.take_step, state, search)
-    losses = f"validation loss {before:.3f} after pre-training, {learner.val_loss():.3f} after re-training"
-    print(f"seed {learner.config.seed}: {losses}, {time.perf_counter() - start:.0f} s", flush=True)
+        state, _ = take_one(chance, passes, state, search)
+    losses = f"validation loss {before:.3f} after pre-training, {problem.val_loss(passes):.3f} after re-training"
+    print(f"seed {problem.config.seed}: {losses}, {time.perf_counter() - start:.0f} s", flush=True)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True  # forward mode knows no autocast
-    return Place(engine, learner.phi, learner.config.seed)
+    return Place(passes, problem.phi, problem.config.seed)
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------

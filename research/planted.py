@@ -10,6 +10,7 @@ entropy over 10 rounds at the paper's rate with KL, and without it at 0.25 and 0
 """
 
 import argparse
+import itertools
 import json
 import math
 import multiprocessing
@@ -21,12 +22,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from slackaug.config.run import RunConfig
 
 from slackaug import Policy
-from slackaug.auto import learn
-from slackaug.auto.stages import Learner
+from slackaug.auto import stages
 from slackaug.config import paper, presets
-from slackaug.config.run_config import RunConfig
 from slackaug.data import load
 from slackaug.judge.intervals import Interval, interval
 from slackaug.runs import provenance
@@ -61,18 +61,19 @@ def search(source: str, seed: int, change: Callable[[RunConfig], RunConfig] = la
     torch.set_num_threads(1)
     data = load(source)
     config = change(replace(paper.rounds_alone(presets.quick(data)), seed=seed))
-    learner = Learner(config, data)
+    found = stages.Search(stages.Problem(config, data))
     start = time.perf_counter()
-    rounds, anchor = [], learner.phi
-    for progress in learn.work(learner):
-        if progress.round and progress.step == progress.n_steps:
-            phi = progress.phi
+    rounds, anchor = [], found.problem.phi
+    for standing in itertools.chain.from_iterable(stage.run() for stage in found.stages):
+        if standing.round and standing.step == standing.n_steps:
+            phi = standing.phi
             entropy = phi.entropy().mean().item() / math.log(len(phi.space))
             kl = phi.kl(anchor).item() / len(phi.pi)
             pi, mu, anchor = phi.probabilities.mean(0).tolist(), phi.mu.tolist(), phi
             rounds.append({"pi": pi, "mu": mu, "entropy": entropy, "kl": kl})
-    found = {"source": source, "seed": seed, "seconds": time.perf_counter() - start, "rounds": rounds}
-    return found if learner.calibration is None else found | {"calibration": learner.calibration.to_json()}
+    said = {"source": source, "seed": seed, "seconds": time.perf_counter() - start, "rounds": rounds}
+    rate = found.calibrate and found.calibrate.found
+    return said | ({"calibration": rate.to_json()} if rate else {})
 
 
 def job(arguments: tuple[str, int, str]) -> dict:

@@ -105,7 +105,7 @@ def describe(study: Path) -> dict[str, Any]:
         "model_lr": [note["model_lr"] for note in notes(study, calibrate.FILE)],
         "positions of what was learned": [len(policy.pi) for policy in learned],
         "positions of the results": [policy.n_composed for policy in policies],
-        "kept": [policy.learned.get("kept") for policy in policies],
+        "kept": [policy.learned.get("is_kept") for policy in policies],
         "composing": notes(study, composing.FILE),
         "confirmation": notes(study, confirm.FILE),
         "stability": stability(learned)._asdict(),
@@ -138,7 +138,7 @@ def tables(sets: list[dict[str, Any]]) -> None:
         rates = ", ".join(f"{rate:g}" for rate in one["model_lr"])
         cells = [one["set"], one["model"], f"{statistics.median(one['seconds a search']):.0f}",
                  "; ".join(", ".join(map(str, one[key])) for key in one if key.startswith("positions of ")),
-                 ", ".join("-" if kept is None else f"{kept:g}" for kept in one["kept"]), rates,
+                 ", ".join({None: "-", True: "yes", False: "no"}[kept] for kept in one["kept"]), rates,
                  *(f"{one['stability'][key]:.2f}" for key in ("pi", "pi_rest", "mu")), halves,
                  f"{min(kl):.2f} to {max(kl):.2f}", f"{', '.join(ratio[:3])}; {', '.join(ratio[-3:])}"]  # fmt: skip
         print("| " + " | ".join(cells) + " |")

@@ -2,9 +2,9 @@
 
     python research/step_time.py [--repeats 7] [--threads 2]
 
-A step: one unrolled step of Algorithm 1 as the search takes it (`slack.take_step` with the plain engine): drawing 8
-composites, taking and augmenting 8 x B train images, 8 passes, clipping and joining the 8 gradients, theta's update,
-the val pass and its clip, the 8 alignments, the gradient of the policy and its update.
+A step: one unrolled step of Algorithm 1 as the search takes it (`slack.draw` and `slack.take_step`, with plain passes):
+drawing 8 composites, taking and augmenting 8 x B train images, 8 passes, clipping and joining the 8 gradients, theta's
+update, the val pass and its clip, the 8 alignments, the gradient of the policy and its update.
 Its passes, the yardstick: 8 times [take B train images, draw one composite, augment, normalise, forward, backward], and
 once [take B val images, normalise, forward, backward]; no optimiser, no clip, gradients are where `backward` puts them.
 Bare passes: forward and backward alone, 9 times, on float images that were made before.
@@ -28,13 +28,15 @@ from slackaug import __version__, models, rng
 from slackaug.augment.apply import augment
 from slackaug.augment.policy import Policy
 from slackaug.data import Split
-from slackaug.engine.passes import Plain
+from slackaug.engine.chance import Chance
+from slackaug.engine.passes import Passes
 from slackaug.methods import slack
+from slackaug.methods.slack_config import SearchConfig
 from slackaug.runs import provenance
 
 A = 8
 SIZE, N_CLASSES, N_IMAGES = 32, 10, 1000
-STREAMS = ("train data", "val data", "policy", "transform")
+STREAMS = ("train data", "val data", "policy", "transform", "model")
 CASES = (("small", 32), ("small", 128), ("wrn-16-1", 32), ("wrn-16-1", 128))
 DEMAND = 1.2
 
@@ -52,16 +54,19 @@ class Case:
         generator = rng.generator(0, "benchmark")
         self.phi = Policy.uniform("cifar")
         model = models.build(name, N_CLASSES, (SIZE, SIZE), generator)
-        self.engine = Plain(model, self.phi, split(generator), split(generator), batch, rng.streams(0, STREAMS))
-        self.config = slack.SearchConfig(
+        train, val, streams = split(generator), split(generator), rng.streams(0, STREAMS)
+        self.chance = Chance(train, val, batch, batch, streams, flip=self.phi.flip)
+        self.engine = Passes(model, self.phi, train, val, streams["model"])
+        self.config = SearchConfig(
             n_rounds=1, n_retrain=0, n_unrolled=10**6, n_composites=A, batch=batch, model_lr=1e-3
         )
-        self.state = slack.start(self.phi, self.engine)
+        self.state = slack.start(self.phi, self.engine.theta)
         images, self.labels = self.engine.train.take(torch.arange(batch))
         self.floats = self.engine.normalise(images)
 
     def step(self) -> None:
-        self.state, _ = slack.take_step(self.state, self.engine, self.config)
+        drawn = slack.draw(self.state, self.chance, self.config)
+        self.state, _ = slack.take_step(self.state, drawn, self.engine, self.config)
 
     def forward_and_backward(self, floats: Tensor, labels: Tensor) -> None:
         model = self.engine.model.train()
@@ -69,13 +74,13 @@ class Case:
         cross_entropy(model(floats), labels).backward()
 
     def passes(self) -> None:
-        e = self.engine
+        e, chance = self.engine, self.chance
         for _ in range(A):
-            images, labels = e.train.take(e.train_batches.next())
-            tau = self.phi.sample(1, e.streams["policy"]).repeat(len(labels))
-            images = augment(images, tau, e.streams["transform"], flip=e.flip, fill=e.fill)
+            images, labels = e.train.take(chance.train_batches.next())
+            tau = self.phi.sample(1, chance.streams["policy"]).repeat(len(labels))
+            images = augment(images, tau, chance.streams["transform"], flip=chance.flip, fill=e.fill)
             self.forward_and_backward(e.normalise(images), labels)
-        images, labels = e.val.take(e.val_batches.next())
+        images, labels = e.val.take(chance.val_batches.next())
         self.forward_and_backward(e.normalise(images), labels)
 
     def bare_passes(self) -> None:

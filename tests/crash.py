@@ -114,9 +114,12 @@ def position(state: dict[str, Any] | None) -> int:
     """Of a checkpoint: it grows with the work that is done."""
     if state is None:
         return -1
-    if "search" in state:
-        return (state["search"]["round"] + 1) * N_STEPS + state["search"]["step"]
-    return int(state["fit"]["done"])
+    if "stages" not in state:  # of an evaluation's training
+        return int(state["fit"]["done"])
+    pretraining, rounds = state["stages"]
+    if "search" in rounds:
+        return int((rounds["search"]["round"] + 1) * N_STEPS + rounds["search"]["step"])
+    return int(pretraining["fit"]["done"])
 
 
 # --- in the process that is killed ------------------------------------------------------------------------------------

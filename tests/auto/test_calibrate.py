@@ -1,19 +1,19 @@
-"""The rate of re-training: which rates are tried, which is taken, and that nothing else depends on the trials."""
+"""The rate of re-training: which rates are tried, which is taken, and which settings stand in its place."""
 
 import json
 import math
 import signal
-from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 import torch
 
 import tiny
+from searching import search_of
 from slackaug.augment import prepare
 from slackaug.auto import calibrate, learn
-from slackaug.auto.calibrate import N_IMAGES, Calibration, Trial, mixed_batches, val_loss
-from slackaug.auto.stages import Learner
+from slackaug.auto.calibrate import N_IMAGES, Calibration, mixed_batches, val_loss
+from slackaug.auto.learn import Clock, Keeper
+from slackaug.auto.stages import Problem
 from slackaug.config import parse
 from slackaug.config.layers import configure
 from slackaug.config.presets import quick
@@ -28,7 +28,7 @@ def outcome(losses: dict[float, float], before: float = 1.0, first: float = 0.1)
     """What is tried, and taken, where re-training at these rates has these losses."""
     found = Calibration(before, ())
     while (rate := found.next_rate(first)) is not None:
-        found = found._replace(trials=(*found.trials, Trial(rate, losses[round(rate, 6)])))
+        found = found.with_trial(rate, losses[round(rate, 6)])
     return found
 
 
@@ -84,76 +84,13 @@ def test_a_loss_far_below_that_of_pre_training_is_said_to_be_so():
 @pytest.mark.parametrize("balanced", [False, True])
 def test_a_short_pre_training_is_remarked_upon(balanced, tiny_npz, tmp_path, command, monkeypatch):
     losses = iter([0.6, 0.3, 0.2, 0.1, 0.02])
-    monkeypatch.setattr(Learner, "val_loss", lambda _: next(losses))
+    monkeypatch.setattr(Problem, "val_loss", lambda *_: next(losses))
     options = ["--balanced"] if balanced else []
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", *options, search__calibrate="true"))
     assert done.returncode == 0, done.stderr
     remark = json.loads((tmp_path / "run" / "calibration.json").read_text())["remark"]
     assert remark.startswith("re-training lowered the validation loss from 0.600 to 0.020, so pre-training")
     assert remark in " ".join(done.stdout.split())
-
-
-def tiny_learner(data, **changes) -> Learner:
-    config = quick(data)
-    for text in tiny.assignments(**({"search__calibrate": "true"} | changes)):
-        config = parse.update(config, parse.parse_assignment(text))
-    return Learner(config, data)
-
-
-def test_a_search_after_a_calibration_is_the_search_at_that_rate(tiny_npz):
-    data = load(str(tiny_npz))
-    found = tiny_learner(data)
-    for _ in learn.work(found):
-        pass
-    assert found.calibration is not None
-    assert len(found.calibration.trials) >= 2
-    given = tiny_learner(data, search__calibrate="false", search__model_lr=found.calibration.model_lr)
-    for _ in learn.work(given):
-        pass
-    assert torch.equal(found.state.phi.pi, given.state.phi.pi)
-    assert torch.equal(found.state.phi.mu, given.state.phi.mu)
-
-
-@pytest.mark.parametrize("train_batch", ["null", 2, 100])
-def test_progress_counts_the_trials(train_batch, tiny_npz):
-    learner = tiny_learner(load(str(tiny_npz)), search__train_batch=train_batch)
-    seen = [(progress.stage, progress.done) for progress in learn.work(learner)]
-    shares = [done for _, done in seen]
-    assert shares == sorted(shares)
-    assert shares[-1] == pytest.approx(1)
-    trials = [done for stage, done in seen if stage == "calibration"]
-    assert trials[-1] > trials[0] > max(done for stage, done in seen if stage == "pre-training")
-
-
-def test_progress_is_by_images(tiny_npz):
-    """1 image re-trains the network; 2 composites of 4 images more move the policy."""
-    learner = tiny_learner(load(str(tiny_npz)), search__calibrate="false", search__train_batch=1)
-    seen = [(progress.stage, progress.done) for progress in learn.work(learner)]
-    gains = {stage: after - before for (_, before), (stage, after) in pairwise(seen)}
-    assert gains["policy"] == pytest.approx(9 * gains["re-training"])
-
-
-def test_the_validation_loss_leaves_no_trace(tiny_npz):
-    learner = tiny_learner(load(str(tiny_npz)))
-    engine = learner.make_engine()
-    before = {name: value.clone() for name, value in learner.model.state_dict().items()}
-    streams = engine.get_state()["streams"]
-    first, again = (learner.val_loss() for _ in range(2))
-    assert first == again
-    assert all(torch.equal(value, before[name]) for name, value in learner.model.state_dict().items())
-    after = engine.get_state()["streams"]
-    assert all(torch.equal(streams[name], after[name]) for name in streams)
-
-
-def test_the_validation_loss_is_that_of_the_images_as_they_are(tiny_npz):
-    learner = tiny_learner(load(str(tiny_npz)))
-    engine = learner.make_engine()
-    engine.model.train()
-    losses = [
-        torch.nn.functional.cross_entropy(engine.model(engine.normalise(engine.val.images[i])), engine.val.labels[i])
-        for i in mixed_batches(len(engine.val.labels), learner.config.search.n_val, 0)
-    ]
-    assert learner.val_loss() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +114,7 @@ def test_the_validation_loss_of_a_folder_in_order_is_that_of_the_folder_mixed(ti
     with torch.no_grad():
         model[2].weight.copy_(torch.tensor([-1.5, -0.5, 0.5, 1.5])[:, None].expand(4, 192) / 10)
         model[2].bias.copy_(torch.tensor([-20.0, 0.0, 0.0, -20.0]))
-    phi = tiny_learner(load(str(tiny_npz))).fit.normalise
+    phi = search_of(load(str(tiny_npz))).pretrain.fit.normalise
     order = torch.randperm(512, generator=torch.Generator().manual_seed(0))
     losses = [
         val_loss(model, phi, prepare.AS_STORED, Split(images[i], labels[i]), 128, 0).item()
@@ -351,20 +288,18 @@ def test_without_re_training_there_is_nothing_to_try(tiny_npz):
 
 
 def test_the_advice_after_a_divergence_starts_from_the_rate_that_was_found(tiny_npz):
-    learner = tiny_learner(load(str(tiny_npz)))
-    learner.calibration = outcome({0.1: 1.0, 0.2: 0.9, 0.4: 0.9, 0.8: 0.9})
-    progress = Standing("policy", 1, 1, 6, 0.5, torch.tensor(math.nan), None, learner.phi)
+    search = search_of(load(str(tiny_npz)), search__calibrate="true")
+    search.calibrate.found = outcome({0.1: 1.0, 0.2: 0.9, 0.4: 0.9, 0.8: 0.9})
+    standing = Standing("policy", 1, 1, 6, torch.tensor(math.nan), None, search.problem.phi)
     with pytest.raises(learn.Diverged, match=r"--set search.model_lr=0.2$"):
-        learn.check_finite(learner, None, progress, [progress.train_loss])
+        Keeper(search, None, Clock()).check_finite(standing, [standing.train_loss])
 
 
-def test_a_diverging_trial_is_no_error(tiny_npz):
-    """A first rate so high that the model is no longer one."""
-    data = load(str(tiny_npz))
-    learner = tiny_learner(data)
-    learner.config = replace(learner.config, search=replace(learner.config.search, model_lr=1e30, clip=None))
-    for progress in learn.work(learner):
-        if progress.stage != "calibration":
-            continue
-        learn.check_finite(learner, None, progress, [progress.train_loss])
-    assert not math.isfinite(learner.calibration.trials[0].val_loss)
+def test_a_trial_that_diverges_is_no_error(tiny_npz):
+    """With rates so high that the model is no longer one; it is an error when the rounds begin."""
+    options = {"search__calibrate": "true", "search__model_lr": 1e30, "search__clip": "null"}
+    search, ended = search_of(load(str(tiny_npz)), **options), []
+    with pytest.raises(learn.Diverged, match=r"\(re-training, round 1"):
+        learn.learn(search, None, lambda *_: None, lambda stage: ended.append(stage.name), lambda: False)
+    assert ended == ["pre-training", "calibration"]
+    assert not math.isfinite(search.calibrate.found.trials[0].val_loss)

@@ -1,6 +1,5 @@
 """A whole search: what it depends on, what it writes, and when it stops."""
 
-import copy
 import json
 import math
 
@@ -10,10 +9,9 @@ import torch
 
 import slackaug
 import tiny
-from slackaug import models, rng
-from slackaug.auto import learn
-from slackaug.auto.stages import Learner
-from slackaug.config import parse, presets
+from searching import config_of
+from slackaug.auto import composing, learn
+from slackaug.auto.learn import Keeper, StepSeconds
 from slackaug.data import load
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -30,13 +28,6 @@ class Ticks:
     def __call__(self):
         self.now += 1
         return self.now
-
-
-def tiny_config(data, **changes):
-    config = presets.quick(data)
-    for text in tiny.assignments(**changes):
-        config = parse.update(config, parse.parse_assignment(text))
-    return config
 
 
 def rows(run):
@@ -84,15 +75,6 @@ def test_training_data_is_seen(finished, tmp_path):
     assert tiny.outcome(tmp_path / "run") != tiny.outcome(finished)
 
 
-def test_a_held_out_test_set_is_never_seen():
-    data = load("digits")
-    learner = Learner(tiny_config(data), data)
-    held_out = {image.numpy().tobytes() for image in data.test.images}
-    seen = [image.numpy().tobytes() for half in (learner.train, learner.val) for image in half.images]
-    assert len(seen) == len(data.train.labels)
-    assert not held_out & set(seen)
-
-
 def test_metrics(finished):
     found = rows(finished)
     stages = [("pre-training", 0, step, 6) for step in range(1, 7)]
@@ -107,31 +89,6 @@ def test_metrics(finished):
     torch.testing.assert_close(torch.tensor(last["pi"]).double(), policy.probabilities, atol=1e-6, rtol=0)
     learned = [mu if t.span else None for mu, t in zip(policy.mu.tolist(), policy.space, strict=True)]
     assert last["mu"] == pytest.approx(learned, abs=1e-6)
-
-
-def test_progress_goes_from_0_to_1(tiny_npz):
-    data = load(str(tiny_npz))
-    learner = Learner(tiny_config(data), data)
-    shares = [progress.done for progress in learn.work(learner)]
-    assert shares[0] > 0
-    assert shares == sorted(set(shares))
-    assert shares[-1] == pytest.approx(1)
-    assert learner.is_finished
-
-
-@pytest.mark.parametrize("n", [6, 8])
-def test_a_learner_left_and_taken_up_again(n, tiny_npz):
-    data = load(str(tiny_npz))
-    config = tiny_config(data, search__cold_start="false")
-    whole, first, second = (Learner(config, data) for _ in range(3))
-    expected = [progress.train_loss for progress in learn.work(whole)]
-    work = learn.work(first)
-    losses = [next(work).train_loss for _ in range(n)]
-    second.set_state(first.get_state())
-    losses += [progress.train_loss for progress in learn.work(second)]
-    assert torch.equal(torch.stack(losses), torch.stack(expected))
-    assert torch.equal(second.state.phi.pi, whole.state.phi.pi)
-    assert torch.equal(second.state.phi.mu, whole.state.phi.mu)
 
 
 # --- the time limit ---------------------------------------------------------------------------------------------------
@@ -170,8 +127,14 @@ def test_the_limit_is_on_work_not_on_waiting():
 def test_the_cost_grows_with_the_work(monkeypatch, tiny_npz):
     monkeypatch.undo()
     data = load(str(tiny_npz))
-    one, many = (learn.search_seconds(tiny_config(data, search__n_rounds=n), data, "cpu") for n in (1, 1000))
+    one, many = (learn.search_seconds(config_of(data, search__n_rounds=n), data, "cpu") for n in (1, 1000))
     assert 0 < 20 * one < many
+
+
+def test_the_cost_of_trials_is_counted(tiny_npz):
+    each, data = StepSeconds(10, 1.0, 0.0, 0.0), load(str(tiny_npz))
+    for changes, n_trainings in (({}, 1), ({"n_composed": "null"}, composing.N_USUAL), ({"confirm": "true"}, 2)):
+        assert learn.whole_seconds(each, config_of(data, **changes)) == 10 * n_trainings
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
@@ -192,56 +155,18 @@ def test_a_loss_that_is_no_number_stops_the_search(setting, where, command, tiny
 
 def test_divergence_keeps_the_last_good_checkpoint(command, monkeypatch, tiny_npz, finished, tmp_path):
     """At the first step of round 2 the loss becomes NaN; round 1 stays, and without that the run goes on."""
-    real = learn.check_finite
+    real = Keeper.check_finite
 
-    def poisoned(learner, run, progress, values):
-        return real(learner, run, progress, [torch.tensor(math.nan)] if progress.round == 2 else values)
+    def poisoned(self, standing, values):
+        return real(self, standing, [torch.tensor(math.nan)] if standing.round == 2 else values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(learn, "check_finite", poisoned)
+        patch.setattr(Keeper, "check_finite", poisoned)
         assert command(*tiny.arguments(tiny_npz, tmp_path / "run")).returncode == 1
     assert rows(tmp_path / "run")[-1]["round"] == 1
     assert (tmp_path / "run" / "policies" / "round_01.json").exists()
     assert command(*tiny.resume(tiny_npz, tmp_path / "run")).returncode == 0
     assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
-
-
-class Dropping(torch.nn.Module):
-    """A model that draws random numbers of its own."""
-
-    def __init__(self, n_classes):
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.LazyLinear(n_classes))
-
-    def forward(self, images):
-        return self.layers(images)
-
-
-def test_dropout_does_not_spoil_the_seed_or_the_resumption(tiny_npz, monkeypatch):
-    monkeypatch.setattr(models, "build", lambda name, n, size, generator: fixed(Dropping(n), size))
-    data = load(str(tiny_npz))
-    config = tiny_config(data)
-    whole = last(Learner(config, data))
-    torch.rand(7)  # whatever others draw
-    first = Learner(config, data)
-    steps = learn.work(first)
-    for _ in range(first.fit.n_steps + 3):
-        next(steps)
-    second = Learner(config, data)
-    second.set_state(copy.deepcopy(first.get_state()))
-    assert torch.equal(last(second).pi, whole.pi)
-
-
-def fixed(model, size):
-    with rng.as_default(rng.generator(0)):
-        model(torch.zeros(2, 3, *size))
-    return model
-
-
-def last(learner):
-    for progress in learn.work(learner):
-        phi = progress.phi
-    return phi
 
 
 def test_a_model_that_ends_its_pretraining_as_nan_is_found_there(command, tiny_npz, tmp_path):

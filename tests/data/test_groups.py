@@ -11,7 +11,7 @@ from PIL import Image
 import tiny
 from pictures import refused
 from slackaug.auto import resume
-from slackaug.auto.stages import Learner
+from slackaug.auto.stages import Problem
 from slackaug.commands import search as api
 from slackaug.config import presets
 from slackaug.data import DataError, dividing, load
@@ -127,7 +127,7 @@ def test_a_balanced_search_validates_with_all_classes_alike():
     keep = torch.cat([(dataset.train.labels == k).nonzero().flatten()[:n] for k, n in enumerate((60, 30, 12, 6))])
     skewed = replace(dataset, train=dataset.train.subset(keep))
     config = presets.quick(skewed)
-    plain, balanced = (Learner(replace(config, balanced=wanted), skewed) for wanted in (False, True))
+    plain, balanced = (Problem(replace(config, balanced=wanted), skewed) for wanted in (False, True))
     assert sorted(plain.val.labels.bincount().tolist()) == [3, 6, 15, 30]
     assert balanced.val.labels.bincount().tolist() == [30] * 4
     assert torch.equal(balanced.train.labels, plain.train.labels)  # training is as ever

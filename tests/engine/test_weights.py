@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 import tiny
 from slackaug import models, rng
 from slackaug.auto import resume
-from slackaug.auto.stages import Learner
+from slackaug.auto.stages import Problem
 from slackaug.config import parse
 from slackaug.config.presets import quick
 from slackaug.data import load
@@ -118,10 +118,10 @@ def test_a_pickle_is_never_loaded(tmp_path):
 def test_pre_training_starts_from_them(engine, trained):
     data, (before, path) = load("digits"), trained
     config = parse.update(quick(data), {"weights": str(path)})
-    learner = Learner(config, data, engine=engine)
-    own = learner.model.state_dict()
+    problem = Problem(config, data, engine=engine)
+    own = problem.weights()
     assert all(torch.equal(own[name], value) for name, value in before.state_dict().items())
-    assert learner.remarks == [f"the network starts from {path}"]
+    assert problem.remarks == [f"the network starts from {path}"]
 
 
 def test_a_search_says_it_stores_it_and_goes_on(trained, tiny_npz, tmp_path, command, quick_search):

@@ -13,7 +13,7 @@ import torch
 import tiny
 from contrasts import LEFT_OUT, Retraining, design, gradients, hadamard, main, orders, sides
 from slackaug.augment.policy import MU_MAX, Policy, magnitude_mask
-from slackaug.auto.stages import Learner
+from slackaug.auto.stages import Pretrain, Problem
 from slackaug.config import presets
 from slackaug.data import load
 from slackaug.engine.fit import FitConfig
@@ -68,7 +68,7 @@ def test_the_sides_of_a_pair_are_opposites():
 class Known:
     """In place of re-trainings: a loss by what is drawn, how strongly and from how many, and by what a pair shares."""
 
-    learner = SimpleNamespace(config=SimpleNamespace(seed=3))
+    problem = SimpleNamespace(config=SimpleNamespace(seed=3))
 
     def __init__(self):
         generator = torch.Generator().manual_seed(0)
@@ -110,15 +110,15 @@ def test_a_retraining_begins_anew_and_goes_by_the_names_of_its_draws(tmp_path):
     data = load(str(tmp_path / "tiny.npz"))
     config = presets.quick(data)
     config = replace(config, pretrain=replace(config.pretrain, epochs=1, batch=4))
-    learner = Learner(config, data)
-    for _ in learner.pretrain():
+    problem = Problem(config, data)
+    for _ in Pretrain(problem).run():
         pass
-    retraining, phi = Retraining(learner, FitConfig(epochs=2, batch=5)), learner.phi
+    retraining, phi = Retraining(problem, FitConfig(epochs=2, batch=5)), problem.phi
     first, other = retraining.loss(phi, "a"), retraining.loss(phi, "b")
     half = replace(phi, pi=phi.pi - LEFT_OUT * (torch.arange(17) < 8))
     assert retraining.loss(half, "a") != first != other
     assert retraining.loss(phi, "a") == first
-    learner.model.load_state_dict({name: value * math.nan for name, value in learner.model.state_dict().items()})
+    problem.model.load_state_dict({name: value * math.nan for name, value in problem.weights().items()})
     retraining.first = retraining.fit.get_state()
     with pytest.raises(SystemExit, match="no longer a number after a training; try a lower --lr"):
         retraining.loss(phi, "a")

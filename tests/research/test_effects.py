@@ -23,7 +23,7 @@ class Known:
     """Trainings whose losses are known: what the transformations of a policy cost on average, their number, noise."""
 
     def __init__(self, seed: int, costs: dict[str, float], size: float, noise: float):
-        self.learner = SimpleNamespace(config=SimpleNamespace(seed=seed))
+        self.problem = SimpleNamespace(config=SimpleNamespace(seed=seed))
         self.costs, self.size, self.noise = torch.tensor([*costs.values()], dtype=torch.float64), size, noise
         self.rng = np.random.default_rng(seed)
 

@@ -61,7 +61,7 @@ def test_a_study_is_described(study, monkeypatch, capsys):
     sets.main()
     found, _ = json.loads(out.read_text())
     assert found["set"] == "one"
-    assert found["kept"] == [0.0, 0.0]
+    assert found["kept"] == [False, False]
     assert found["positions of what was learned"] == [3, 3]
     assert found["positions of the results"] == [3, 0]
     assert found["stability"]["pi"] < 1  # of what was learned, as are the probabilities

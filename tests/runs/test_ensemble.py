@@ -23,8 +23,8 @@ import slackaug
 import tiny
 from slackaug import cli
 from slackaug.auto import calibrate, composing, conduct, confirm, learn, resume
-from slackaug.auto.stages import Learner
-from slackaug.commands import search as api
+from slackaug.auto.learn import Keeper
+from slackaug.auto.stages import Problem, Search
 from slackaug.config import presets
 from slackaug.config.run_config import RunConfig
 from slackaug.data import load
@@ -66,26 +66,26 @@ def act(words, folder, rank, n_ranks, port, mishap):
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": "True"} | ON_THE_CPU
     torch.set_num_threads(1)
     learn.CHECKPOINT_SECONDS, learn.METRICS_EVERY, learn.search_seconds = -1.0, 1, lambda *_: 0.0
-    gather, real = Ensemble.gather_states, learn.check_finite
+    gather, real = Ensemble.gather_states, Keeper.check_finite
     here = None
 
-    def check_finite(learner, run, progress, values):
+    def check_finite(self, standing, values):
         nonlocal here
-        if here != (here := (progress.stage, progress.round, progress.step)):
-            digests = [digest(tensor) for tensor in (progress.phi.pi, progress.phi.mu, learner.theta)]
-            digests.append(digest(repr((learner.composing, learner.calibration, learner.confirmation))))
+        if here != (here := standing[:3]):
+            digests = [digest(tensor) for tensor in (standing.phi.pi, standing.phi.mu, self.search.theta)]
+            digests.append(digest(repr([stage.finding() for stage in self.search.stages])))
             with (folder / f"steps {rank}").open("a") as file:
                 print(*here, *digests, file=file)
             if mishap is not None and mishap.signal and (rank, here) == mishap[:2]:
                 os.kill(os.getpid(), mishap.signal)
-        return real(learner, run, progress, values)
+        return real(self, standing, values)
 
     def gather_states(self, state):
         if mishap is not None and mishap.error is not None and (rank, here) == mishap[:2]:
             raise mishap.error
         return gather(self, state)
 
-    learn.check_finite, Ensemble.gather_states = check_finite, gather_states
+    Keeper.check_finite, Ensemble.gather_states = check_finite, gather_states
     sys.argv = ["slackaug", *words]
     cli.main()
 
@@ -159,8 +159,8 @@ def test_all_ranks_come_to_the_same_decisions(tiny_npz, tmp_path):
         assert (a[:5], a[6]) == (b[:5], b[6])  # where, pi, mu, and the losses that trials are judged by
         assert a[5] != b[5]  # theta, which they are the losses of
     assert {line[0] for line in steps[0]} == {"pre-training", "calibration", "re-training", "policy", "confirmation"}
-    for file in (composing.FILE, calibrate.FILE, confirm.FILE):
-        assert json.loads((tmp_path / "run" / file).read_text())["trials"]
+    for file, found in ((composing.FILE, "trials"), (calibrate.FILE, "trials"), (confirm.FILE, "val_loss")):
+        assert json.loads((tmp_path / "run" / file).read_text())[found]
 
 
 def test_only_rank_0_speaks_and_writes(pair):
@@ -173,39 +173,38 @@ def test_only_rank_0_speaks_and_writes(pair):
 
 
 def test_the_gradient_is_the_mean_of_the_single_ones(stopped, tiny_npz):
-    """Each rank's Learner alone, from the checkpoint before; the sum of gradients tells that of the ensemble."""
+    """Each rank's search alone, from the checkpoint before; the sum of gradients tells that of the ensemble."""
     run, _ = stopped
     config = resume.read_config(run)
     before, after = (read(path)["ranks"] for path in Checkpoints(run / "checkpoints").paths())
     found = []
     for rank in range(2):
-        learner = Learner(config, load(str(tiny_npz)), "cpu", Ensemble(rank, 2))
-        learner.set_state(before[rank])
-        gradients = []
-        learner.engine.average = lambda gradient, into=gradients: into.append(gradient) or gradient
-        progress = next(learner.search())
-        assert (progress.stage, progress.round, progress.step) == UNROLLED
+        search = Search(Problem(config, load(str(tiny_npz)), "cpu", Ensemble(rank, 2)))
+        search.set_state(before[rank])
+        gradients, (_, passes) = [], search.problem.made
+        passes.average = lambda gradient, into=gradients: into.append(gradient) or gradient
+        assert next(search.rounds.run())[:3] == UNROLLED
         found.append(gradients)
     for name, (a, b) in zip(("pi_momentum", "mu_momentum"), zip(*found, strict=True), strict=True):
         assert not torch.equal(a, b)
-        old, new = (states[0]["search"][name] for states in (before, after))
+        old, new = (states[0]["stages"][-1]["search"][name] for states in (before, after))
         assert old.abs().max() > 0
         assert torch.equal(new, old + (a + b) / 2)
-        assert torch.equal(new, after[1]["search"][name])
+        assert torch.equal(new, after[1]["stages"][-1]["search"][name])
 
 
 def test_each_rank_has_its_own_model_and_streams_and_all_have_one_split(tiny_npz):
     data = load(str(tiny_npz))
     config = presets.quick(data)
-    alone, first, second = (Learner(config, data, "cpu", e) for e in (ALONE, Ensemble(0, 2), Ensemble(1, 2)))
-    assert len({digest(learner.theta) for learner in (alone, first, second)}) == 3
+    alone, first, second = (Problem(config, data, "cpu", e) for e in (ALONE, Ensemble(0, 2), Ensemble(1, 2)))
+    assert len({digest(Search(problem).theta) for problem in (alone, first, second)}) == 3
     for stage in ("pre-training", "search"):
-        streams = [learner.streams(stage) for learner in (alone, first, second)]
+        streams = [problem.streams(stage) for problem in (alone, first, second)]
         for purpose in streams[0]:
             assert len({digest(stream[purpose].get_state()) for stream in streams}) == 3
-    for learner in (first, second):
-        assert torch.equal(learner.train.images, alone.train.images)
-        assert torch.equal(learner.val.labels, alone.val.labels)
+    for problem in (first, second):
+        assert torch.equal(problem.train.images, alone.train.images)
+        assert torch.equal(problem.val.labels, alone.val.labels)
 
 
 def test_a_process_alone_communicates_nothing(monkeypatch, quick_search, tiny_npz, tmp_path):
@@ -307,9 +306,12 @@ def test_what_goes_wrong_on_one_rank_or_on_all_is_said_once(rank, error, says, t
 def test_the_ranks_must_have_the_same_data(tiny_npz, tmp_path):
     data = load(str(tiny_npz))
     ranks = SimpleNamespace(all=lambda value: [value, "another"], n_ranks=2)
-    work = conduct.Work(str(tiny_npz), tmp_path / "run", "cpu", None, None, False, Console(quiet=True), ranks)
-    with pytest.raises(ValueError, match="is not the same data for all processes of the ensemble"):
-        api.check_same_data(work, data)
+    session = conduct.Session(str(tiny_npz), tmp_path / "run", "cpu", None, None, False, Console(quiet=True), ranks)
+    with (
+        pytest.raises(ValueError, match="is not the same data for all processes of the ensemble"),
+        conduct.begun(session, presets.quick(data), data, overwrite=False),
+    ):
+        pass
 
 
 def test_a_number_of_processes_that_is_none(command, tiny_npz, tmp_path, monkeypatch):
@@ -333,9 +335,9 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
 def test_the_command_to_go_on():
     config = RunConfig(preset="quick", model="small", space="cifar", n_ranks=4)
     for device in ("cuda:0", "cuda:3"):
-        work = conduct.Work("my data", Path("r"), device, None, None, False, Console())
+        session = conduct.Session("my data", Path("r"), device, None, None, False, Console())
         expected = "torchrun --nproc-per-node 4 -m slackaug search 'my data' -o r --resume"
-        assert work.resume_command(config) == expected + ("" if torch.cuda.is_available() else " --device cuda")
+        assert session.resume_command(config) == expected + ("" if torch.cuda.is_available() else " --device cuda")
 
 
 def test_a_process_that_is_told_ends_with_the_same_code(monkeypatch, capsys):

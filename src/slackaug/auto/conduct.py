@@ -92,12 +92,10 @@ def begun(session: Session, config: RunConfig, dataset: Dataset, *, overwrite: b
     for remark in problem.remarks:
         session.say(remark)
 
-    def create() -> Run:
-        run = Run.create(session.folder, parse.dump(config), overwrite=overwrite)
-        run.write("env.json", json.dumps(provenance.environment(), indent=1))
-        return run
-
-    with holding(session, config, create) as run:
+    with holding(session, config, lambda: Run.create(session.folder, parse.dump(config), overwrite=overwrite)) as run:
+        with session.ensemble.together():
+            if run is not None:
+                run.write("env.json", json.dumps(provenance.environment(), indent=1))
         yield Opened(search, run, dataset, 0.0)
 
 

@@ -100,15 +100,15 @@ class Keeper:
         self.check_finite(standing, [search.theta, standing.phi.pi, standing.phi.mu])
         states = search.problem.ensemble.gather_states(search.get_state())
         if run is not None and states is not None:
-            stage_ended = standing.step == standing.n_steps
+            seconds, stage_ended = self.clock(), standing.step == standing.n_steps
             if standing.round and stage_ended:  # first: a checkpoint that ends a search says that it is there
                 assert search.rounds.state is not None
-                learned = replace(search.rounds.learned, learned=about(search, self.clock()))
+                learned = replace(search.rounds.learned, learned=about(search, seconds))
                 run.write(f"policies/round_{search.rounds.state.round:02d}.json", learned.dumps())
-                save_result(run, search, self.clock())
+                save_result(run, search, seconds)
             elif search.is_finished:
-                save_result(run, search, self.clock())
-            run.save_checkpoint(pack(states) | {"seconds": self.clock()})
+                save_result(run, search, seconds)
+            run.save_checkpoint(pack(states) | {"seconds": seconds})
             if stage_ended and not search.is_finished:
                 for follow in run.followers:
                     follow()

@@ -87,7 +87,13 @@ def restore(session: Session, run: Run | None, search: Search) -> float:
     try:
         search.set_state(own)
         share, is_finished = steps.share_done(search), search.is_finished
-    except (LookupError, TypeError, AttributeError, ArithmeticError):  # whole, but not what this version writes
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+    ):  # whole, but not what this version writes
         raise NotOurs(session.folder) from None
     except RuntimeError as error:
         if "state_dict" not in str(error):  # of the device, say

@@ -1,0 +1,52 @@
+"""Searches of tiny settings, step by step in this process."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from slackaug.config.run import RunConfig
+
+import tiny
+from slackaug.auto.stages import Problem, Search
+from slackaug.auto.steps import share_done
+from slackaug.config import parse, presets
+from slackaug.data import Dataset
+from slackaug.engine.fit import Fit
+from slackaug.runs.progress import Standing
+
+
+def config_of(data: Dataset, **changes: Any) -> RunConfig:
+    config = presets.quick(data)
+    for text in tiny.assignments(**changes):
+        config = parse.update(config, parse.parse_assignment(text))
+    return config
+
+
+def search_of(data: Dataset, **changes: Any) -> Search:
+    return Search(Problem(config_of(data, **changes), data))
+
+
+def steps(search: Search) -> Iterator[Standing]:
+    """Of all stages that are not done, as `learn` goes through them."""
+    for stage in search.stages:
+        if not stage.is_done:
+            for standing in stage.run():
+                yield standing._replace(done=share_done(search))
+
+
+def finish(search: Search) -> Search:
+    for _ in steps(search):
+        pass
+    assert search.is_finished
+    return search
+
+
+def let_losses_be(monkeypatch: pytest.MonkeyPatch, uniform: dict[int, float], learned: float = 1.0) -> None:
+    """Of whole trainings: with a uniform policy, by how many transformations it composes, and with the learned one."""
+
+    def loss(_: Problem, fit: Fit) -> float:
+        number = fit.policy.n_composed
+        is_learned = number > 0 and bool((fit.policy.pi != 0).any())
+        return learned if is_learned else uniform[number]
+
+    monkeypatch.setattr(Problem, "tempered_loss", loss)
