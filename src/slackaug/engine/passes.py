@@ -93,7 +93,7 @@ def clip_each(g: Tensor, sizes: Sequence[int], max_norm: float | None) -> Tensor
 def one_pass(
     model: nn.Module, normalise: Normalise, images: Tensor, labels: Tensor, stream: Generator
 ) -> tuple[Tensor, Tensor]:
-    """The gradient (P,) of the loss in train mode, and the loss; layers such as dropout draw from `stream`."""
+    """The gradient (P,) of the loss in train mode, and the loss; on a CPU, dropout and the like draw from `stream`."""
     model.train()
     with rng.as_default(stream):
         loss = cross_entropy(model(normalise(images)), labels)

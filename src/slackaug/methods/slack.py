@@ -1,6 +1,8 @@
 """SLACK: Algorithm 1 of the paper, and nothing else. The numbers in the comments are its lines.
 
-Chance first, then a pure move: `draw` settles all that is random about a step, `take_step` is a function of that.
+Chance first, then the move: `draw` settles all that is random about a step, and `take_step` is a function of the state
+and of that; only theta and its momentum change in place. Lines 1 and 2, phi's start and pre-training, are in
+`auto/stages.py` (`Pretrain`); lines 10 and 11, how phi moves, in `rules.py`.
 Axes: A composites, B images of a batch, P parameters of the network, K positions, N transformations.
 """
 
@@ -62,7 +64,7 @@ def take_step(state: State, drawn: Drawn, passes: Passes, config: SearchConfig) 
     state.theta_momentum.add_(state.theta, alpha=config.weight_decay)
     state.theta.sub_(drawn.lr * state.theta_momentum)
     state = state._replace(step=state.step + 1)
-    if drawn.val_batch is None:  # 9
+    if drawn.val_batch is None:  # 9: j <= n_retrain (see `draw`)
         return state, Report(losses.mean(), None, None, tau)
     grad_val, val_loss = passes.val_gradient(drawn)  # 10: at the new theta
     weight = grad_train @ clip_each(grad_val, passes.sizes, config.val_clip)  # w_a = <v, g_a>: (A, P) @ (P,) -> (A,)

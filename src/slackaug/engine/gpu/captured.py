@@ -212,7 +212,10 @@ class CapturedPasses(Passes):
         return partial(self.take, step)
 
     def take(self, step: Step, state: State, drawn: Drawn, passes: Passes, config: Any) -> tuple[State, Report]:
-        """What the step would do, on a state whose tensors stay where they are, as one launch."""
+        """What the step would do, on a state whose tensors stay where they are, as one launch.
+
+        The settings that the first step of its kind had are captured with it: rates that change come with `drawn`.
+        """
         self.adopt(state)
         moves_phi = drawn.val_batch is not None
         body = partial(self.in_place, step, config)
