@@ -3,6 +3,8 @@
 import copy
 import math
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -60,14 +62,34 @@ def make(kind=Passes, name: str = "wrn-16-2", **options):
     return chance, kind(net(name), PHI, split, split, streams["model"], **options)
 
 
+@cache
+def compiled(name: str, precision: torch.dtype) -> tuple[Chance, CapturedPasses, dict[str, Any]]:
+    """Captured passes, which keep what they have compiled, and the state of chance before any step."""
+    chance, passes = make(CapturedPasses, name, precision=precision)
+    return chance, passes, chance.get_state()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def freed():
+    yield
+    compiled.cache_clear()
+
+
+def captured(name: str = "wrn-16-2", precision: torch.dtype = torch.float32) -> tuple[Chance, CapturedPasses]:
+    chance, passes, state = compiled(name, precision)
+    chance.set_state(state)
+    passes.cold_start()
+    return chance, passes
+
+
 @pytest.mark.parametrize("precision", BOUNDS, ids=str)
 @pytest.mark.parametrize("name", ["wrn-16-2", "resnet18"])
 def test_a_step_of_each_kind_from_the_same_state(name, precision):
     of_loss, of_weight = BOUNDS[precision]
-    plain, captured = make(name=name), make(CapturedPasses, name, precision=precision)
+    ways_to_go = make(name=name), captured(name, precision)
     for step in (0, CONFIG.n_retrain):
         reports = []
-        for chance, passes in (plain, captured):
+        for chance, passes in ways_to_go:
             passes.cold_start()
             _, report = take_one(chance, passes, slack.start(PHI, passes.theta)._replace(step=step), CONFIG)
             reports.append(report)
@@ -83,7 +105,7 @@ def test_a_step_of_each_kind_from_the_same_state(name, precision):
 
 def test_a_whole_round_stays_close_and_the_anchor_does_not_move():
     states = []
-    for chance, passes in (make(), make(CapturedPasses, precision=torch.float32)):
+    for chance, passes in (make(), captured()):
         *_, (state, _) = slack.rounds(slack.start(PHI, passes.theta), chance, passes, CONFIG)
         states.append(state)
     assert torch.allclose(states[0].phi.pi.cpu(), states[1].phi.pi.cpu(), rtol=0.1, atol=1e-4)
@@ -131,6 +153,20 @@ def test_a_model_that_cannot_be_captured_is_trained_in_the_plain_way(caplog):
     assert type(fit) is Fit
     assert "cannot be compiled and captured here" in caplog.text
     assert fit.step().isfinite()
+
+
+def test_a_search_that_cannot_be_captured_takes_plain_steps(caplog):
+    split, streams = data(), rng.streams(3, "search")
+    chance = Chance(split, split, CONFIG.batch, CONFIG.batch, streams, flip=True)
+
+    def try_out(passes: Passes) -> None:
+        take_one(chance, passes, slack.start(FEW, passes.theta), CONFIG)
+
+    passes = ways.make_passes("compiled", try_out, Asking().cuda(), FEW, split, split, streams["model"])
+    assert type(passes) is Passes
+    assert "cannot be compiled and captured here" in caplog.text
+    *_, (state, _) = slack.rounds(slack.start(FEW, passes.theta), chance, passes, CONFIG)
+    assert (state.phi.pi.cpu() - FEW.pi).abs().max() > 0
 
 
 def test_too_large_a_batch_names_one_to_try():
