@@ -58,7 +58,8 @@ all settings as they would be; a run's `config.yaml` has them as they were. What
   {LEAST_IMAGES} to {MOST_IMAGES:,} training images. `paper` has a row for each set of the paper, and that of CIFAR-100
   for other data.
 - **Rates**: with `--set search.model_lr=...` nothing is calibrated, and with `search.policy_lr` or `search.kl_weight`
-  there is no budget. What has no effect beside a budget is refused.
+  there is no budget. With a budget a reward counts less the mean of the step's others, and all positions of a composite
+  share one distribution; without one, neither. What has no effect beside a budget is refused.
 - **Rounds**: `search.kl_budget` is {presets.DISTANCE:g} / n_rounds², whether the preset or `search.n_rounds` says how
   many there are: more of them take the policy no further.
 - **Memory**: where images do not fit on the GPU, batches and then `search.n_composites` are halved, and the

@@ -1,7 +1,7 @@
 """The accuracies that the paper prints, to set beside ours: test accuracy in per cent with its 95 % interval.
 
 One text per table, under the label it has in the paper. Rows have our names: baselines as on the command line, `slack`,
-and the variants of `recipes.VARIANTS`; what a later table repeats is left out. Where there is no interval, the paper
+and the variants of `paper.VARIANTS`; what a later table repeats is left out. Where there is no interval, the paper
 quotes another paper or does not say how many trainings it is of.
 """
 
