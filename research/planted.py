@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from slackaug.config.run import RunConfig
 
 from slackaug import Policy
 from slackaug.auto import stages
 from slackaug.config import paper, presets
+from slackaug.config.run_config import RunConfig
 from slackaug.data import load
 from slackaug.judge.intervals import Interval, interval
 from slackaug.runs import provenance

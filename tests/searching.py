@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from slackaug.config.run import RunConfig
 
 import tiny
 from slackaug.auto.stages import Problem, Search
 from slackaug.auto.steps import share_done
 from slackaug.config import parse, presets
+from slackaug.config.run_config import RunConfig
 from slackaug.data import Dataset
 from slackaug.engine.fit import Fit
 from slackaug.runs.progress import Standing

@@ -300,6 +300,6 @@ def test_a_trial_that_diverges_is_no_error(tiny_npz):
     options = {"search__calibrate": "true", "search__model_lr": 1e30, "search__clip": "null"}
     search, ended = search_of(load(str(tiny_npz)), **options), []
     with pytest.raises(learn.Diverged, match=r"\(re-training, round 1"):
-        learn.learn(search, None, lambda *_: None, lambda stage: ended.append(stage.name), lambda: False)
+        learn.learn(search, None, learn.Watch(lambda *_: None, lambda stage: ended.append(stage.name)))
     assert ended == ["pre-training", "calibration"]
     assert not math.isfinite(search.calibrate.found.trials[0].val_loss)

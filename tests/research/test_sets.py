@@ -24,7 +24,7 @@ def study(tiny_npz, tmp_path, monkeypatch):
     monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
     monkeypatch.setattr(confirm, "MARGIN", 2.0)
     settings = tiny.assignments(confirm="true", search__kl_budget=0.01, evaluate__epochs=1)
-    options = {"n_search": 2, "n_eval": 1, "baselines": ["uniform-2", "none"]}
+    options = {"searches": 2, "evaluations": 1, "baselines": ["uniform-2", "none"]}
     slackaug.study("quick", tmp_path / "one", data=tiny_npz, set=settings, console=Console(quiet=True), **options)
     found = tmp_path / "one" / "searches" / "1" / "policy.json"
     Policy.load(found).with_composed(0).save(found)  # of this search, to leave images as they are
