@@ -194,6 +194,21 @@ def test_a_composite_is_worth_what_it_is_worth_beyond_the_others_and_positions_s
     assert (grad_pi[0] - grad_pi[1]).abs().max() > 1e-4
 
 
+def test_what_others_are_worth_is_taken_off():
+    assert budget.less_the_others(torch.tensor([3.0])).tolist() == [3.0]  # there are no others
+    assert budget.less_the_others(torch.tensor([3.0, 1.0])).tolist() == [2.0, -2.0]
+    assert budget.less_the_others(torch.tensor([3.0, 1.0, 2.0])).tolist() == [1.5, -1.5, 0.0]
+
+
+def test_mu_counts_by_how_often_it_is_drawn():
+    """A transformation that is never drawn costs nothing, so the others move as if it were not there."""
+    anchor = policy(1, 2.0)
+    length = budget.length_for_mu(anchor, torch.ones_like(anchor.mu), scalar(0.004))
+    information = SmoothedUniform(anchor.mu, anchor.sigma).information()
+    drawn = torch.where(anchor.space.has_magnitude, anchor.probabilities.mean(0), 0.0)
+    assert (length**2 * (drawn * information).sum() / 2).item() == pytest.approx(0.004)
+
+
 @pytest.mark.parametrize("what", ["learn_pi", "learn_mu"])
 def test_what_is_not_to_be_learned_stays(what):
     state, *_ = moved(Budget(nats=0.016, **{what: False}))

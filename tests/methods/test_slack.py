@@ -317,6 +317,12 @@ def test_a_finished_search_has_no_more_steps():
     assert torch.equal(made[1].theta, before)
 
 
+def test_phi_goes_where_theta_is():
+    state = slack.start(uniform(), torch.empty(3, device="meta"))
+    assert all(value.is_meta for value in state.tensors())
+    assert not uniform().to("cpu").pi.is_meta
+
+
 def test_state_round_trip():
     state = run(CONFIG)[7]
     theta = torch.zeros(3)

@@ -107,6 +107,9 @@ class Policy:
     def probabilities(self) -> Tensor:
         return self.pi.softmax(-1)  # (K, N)
 
+    def to(self, device: torch.device | str) -> Self:
+        return replace(self, pi=self.pi.to(device), mu=self.mu.to(device))
+
     def sample(self, n: int, generator: Generator | None, progress: float = 0.0) -> Composites:
         """Draw n composites. The noise comes from the CPU, so that a seed means the same wherever phi lives."""
         k = len(self.pi)

@@ -326,8 +326,7 @@ class Rounds:
     def learned(self) -> Policy:
         """What the rounds have come to, on the CPU."""
         assert self.state is not None
-        phi = self.state.phi
-        return replace(phi, pi=phi.pi.cpu(), mu=phi.mu.cpu())
+        return self.state.phi.to("cpu")
 
     def get_state(self) -> dict[str, Any]:
         if self.state is None:

@@ -71,7 +71,7 @@ def natural(anchor: Policy, pi_sum: Tensor) -> Tensor:
     on, whatever its reward: chance in early rounds would decide. Here equal rewards are equal moves, but for what is
     rare: a single draw of it must not decide either.
     """
-    return pi_sum / anchor.probabilities.clamp(min=RARE / pi_sum.shape[-1])
+    return pi_sum / anchor.probabilities.clamp(min=RARE / len(anchor.space))
 
 
 def length_for_pi(anchor: Policy, direction: Tensor, kl: Tensor) -> Tensor:

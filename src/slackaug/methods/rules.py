@@ -39,8 +39,8 @@ class Rate:
     kl_weight: float  # lambda
     mu_divisor: float
     momentum: float
-    learn_pi: bool = True
-    learn_mu: bool = True
+    learn_pi: bool
+    learn_mu: bool
 
     def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
         assert drawn.eta is not None

@@ -8,7 +8,6 @@ Axes: A composites, B images of a batch, P parameters of the network, K position
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from .slack_config import SearchConfig
 
 def start(phi: Policy, theta: Tensor, round_number: int = 0) -> State:
     """The state before the first step of a round: phi is its own anchor, nothing has momentum."""
-    phi, zeros = replace(phi, pi=phi.pi.to(theta.device), mu=phi.mu.to(theta.device)), torch.zeros_like
+    phi, zeros = phi.to(theta.device), torch.zeros_like
     return State(round_number, 0, theta, phi, phi, zeros(theta), zeros(phi.pi), zeros(phi.mu))
 
 

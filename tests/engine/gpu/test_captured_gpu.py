@@ -1,6 +1,7 @@
 """Captured and compiled steps on a GPU against plain ones in float32, step by step."""
 
 import copy
+import gc
 import math
 from dataclasses import replace
 from functools import cache
@@ -73,6 +74,8 @@ def compiled(name: str, precision: torch.dtype) -> tuple[Chance, CapturedPasses,
 def freed():
     yield
     compiled.cache_clear()
+    gc.collect()  # graphs are freed here, and not while the next file compiles or captures
+    torch.cuda.synchronize()
 
 
 def captured(name: str = "wrn-16-2", precision: torch.dtype = torch.float32) -> tuple[Chance, CapturedPasses]:
