@@ -37,7 +37,7 @@ Source = Annotated[
 PolicySource = Annotated[Path, "a policy file of any known format, a run's folder, or uniform:SPACE"]
 ReadAs = Annotated[dict[str, Any], Given(DataConfig, without=("source", "fingerprint"))]
 ConfigFile = Annotated[Path | None, "YAML file with settings, such as a run's config.yaml"]
-Settings = Annotated[Sequence[str], "one setting, such as search.n_rounds=5; docs/reference/settings.md has all"]
+Settings = Annotated[Sequence[str], "one setting, such as search.n_rounds=5; the settings page lists all"]
 
 
 @dataclass(frozen=True, kw_only=True)
