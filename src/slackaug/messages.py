@@ -19,8 +19,8 @@ def duration(seconds: float) -> str:
 
 
 def counted(n: int, unit: str) -> str:
-    """Such as `1 seed` or `4 searches`."""
-    plural = "" if n == 1 else "es" if unit.endswith("ch") else "s"
+    """Such as `1 seed`, `4 searches` or `2 epochs`."""
+    plural = "" if n == 1 else "es" if unit.endswith("rch") else "s"
     return f"{n:,} {unit}{plural}"
 
 

@@ -11,7 +11,7 @@ from ..export import import_line, write
 def export(
     policy: PolicySource,
     *,
-    to: Annotated[str, "torchvision, timm, albumentations, kornia, or python (torch alone)"],
+    to: Annotated[str, "the library: torchvision, timm, albumentations, kornia, or python (torch alone)"],
     out: Annotated[Path, "file to write, such as augment.py"],
     overwrite: Annotated[bool, "replace the file"] = False,
 ) -> None:

@@ -21,7 +21,11 @@ REPLACED_BY_A_BUDGET = ("policy_lr", "kl_weight")
 
 def read(path: Path) -> RunConfig:
     """All settings of a run, or of the searches of a study, from their file."""
-    return parse.update(BLANK, parse.read_yaml(path))
+    stored = parse.read_yaml(path)
+    try:
+        return parse.update(BLANK, stored)
+    except parse.SettingError as error:
+        raise parse.SettingError(f"{path}: not the settings of this slackaug's runs ({error})") from None
 
 
 def data_config(

@@ -53,7 +53,7 @@ class Workers(Machine):
     """Where a command does work that can be done side by side, or elsewhere."""
 
     jobs: Annotated[int | None, "how many to do at a time; on Ray: how many share a GPU"] = None
-    backend: Annotated[str, "local or ray"] = "local"
+    backend: Annotated[str, "where trainings and searches run: local or ray"] = "local"
     address: Annotated[str | None, "HOST:PORT of a Ray cluster; else one is started here"] = None
 
     def ready(self) -> tuple[str, int | None]:
