@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="of evaluations; with --whole that of pre-training")
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--distance", type=float, default=presets.DISTANCE, help="nats from uniform, if all agree")
-    parser.add_argument("--composed", type=int, default=composing.PAPER, help="transformations of a composite")
+    parser.add_argument("--composed", type=int, default=composing.N_COMPOSED, help="transformations of a composite")
     parser.add_argument("--whole", action="store_true", help="whole trainings instead of re-trainings from theta_0")
     parser.add_argument("--mu", action="store_true", help="learn the bounds of magnitudes, too")
     parser.add_argument("--device", default=default_device())

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from ..config.run_config import N_COMPOSED
 from ..files import finite_or_null
 
 FILE = "composing.json"  # of a run
-PAPER = 3
 LADDER = (0, 1, 2, 3, 5, 8)  # numbers that are tried: the paper's first, then downwards, and upwards if that is worse
 N_USUAL = 4  # trials at most, for estimates of time
 N_HALVINGS = 40
@@ -39,7 +39,7 @@ class Composing(NamedTuple):
     def next_number(self) -> int | None:
         """What to try next: one step away from the best, down and then up; none when both of its sides are worse."""
         if not self.losses:
-            return PAPER
+            return N_COMPOSED
         at = LADDER.index(self.best)
         sides = [LADDER[i] for i in (at - 1, at + 1) if 0 <= i < len(LADDER)]
         return next((number for number in sides if number >= self.least and number not in self.losses), None)

@@ -232,7 +232,7 @@ def about(search: Search, seconds: float) -> dict[str, Any]:
 
 
 class StepSeconds(NamedTuple):
-    """Of one step of each kind."""
+    """What one step of each kind takes."""
 
     n_pretraining: int  # steps
     pretraining: float

@@ -111,6 +111,7 @@ class Problem:
 
 
 def take_one(chance: Chance, passes: Passes, state: State, search: SearchConfig) -> tuple[State, Report]:
+    """A single step outside of rounds: of a trial, or to be timed."""
     step = passes.as_captured(slack.take_step)
     return step(state, passes.send(slack.draw(state, chance, search)), passes, search)
 

@@ -62,7 +62,7 @@ class Chance:
         self.val_batches = Batches(len(val.labels), val_batch, streams["val data"])
 
     def draw(self, n_composites: int, n_composed: int, lr: float) -> Drawn:
-        """Of a step in which theta alone moves."""
+        """Draw what a step needs in which theta alone moves."""
         index = self.train_batches.next()
         height, width = self.train.images.shape[2:]
         window = self.preparation.draw(len(index), (height, width), self.streams["transform"])
@@ -79,7 +79,7 @@ class Chance:
         )
 
     def draw_val(self, drawn: Drawn, eta: float, spent: float) -> Drawn:
-        """With what phi's move needs, too."""
+        """Add what phi's move needs."""
         index = self.val_batches.next()
         images = self.val.read_ahead(index)
         return drawn._replace(val_batch=index, val_images=images, eta=scalar(eta), spent=scalar(spent))
