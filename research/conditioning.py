@@ -19,7 +19,7 @@ from slackaug.data import Split
 from slackaug.engine.chance import Chance, Drawn
 from slackaug.engine.passes import Passes
 from slackaug.methods import slack
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 
 CONFIG = SearchConfig(n_rounds=1, n_retrain=2, n_unrolled=2, n_composites=4, batch=64, model_lr=0.05)
 PHI = Policy.uniform("cifar")

@@ -124,7 +124,7 @@ class Retraining:
         rng.set_state(fit.streams, rng.get_state(rng.streams(problem.config.seed, "contrasts", *draws)))
         while fit.done < fit.n_steps:
             fit.step()
-        logits = predict(problem.model, fit.normalise, problem.val, preparation=problem.preparation)
+        logits = predict(problem.model, fit.normalise, problem.val)
         found = composing.tempered_loss(logits, problem.val.labels).item()
         if not math.isfinite(found):
             raise SystemExit("the validation loss is no longer a number after a training; try a lower --lr")

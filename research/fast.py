@@ -27,9 +27,9 @@ from slackaug.engine.chance import Chance  # noqa: E402
 from slackaug.engine.fit import Fit, FitConfig  # noqa: E402
 from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses  # noqa: E402
 from slackaug.engine.gpu.graphs import N_AHEAD  # noqa: E402
-from slackaug.engine.passes import Passes  # noqa: E402
+from slackaug.engine.passes import Passes, look_up  # noqa: E402
 from slackaug.methods import slack  # noqa: E402
-from slackaug.methods.slack_config import SearchConfig  # noqa: E402
+from slackaug.methods.budget import SearchConfig  # noqa: E402
 
 BATCH = 128
 PIXELS = 50_000 * 32 * 32  # of all images on the device
@@ -95,9 +95,8 @@ class Fits:
 class Augmentation(CapturedFit):
     """All of a training step but the passes through the model, and its optimiser."""
 
-    def move(self, index, window, op, magnitude, active, u, flip, lr, images=None):
-        images, labels = self.train.take(index, images)
-        images = self.preparation.apply(images, window)
+    def move(self, lr, op, magnitude, active, u, flip, batch, window=None, images=None):
+        images, labels = look_up(self.train, batch, images)
         out = self.augment(images, Parameters(Composites(op, magnitude, active, self.policy.space), u, flip))
         return out[0, 0, 0, 0] + labels[0]
 

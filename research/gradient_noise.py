@@ -68,8 +68,7 @@ class Place:
 
     def batch(self, split: Split, n: int) -> tuple[Tensor, Tensor]:
         index = torch.randint(len(split.labels), (n,), generator=self.stream)
-        images, labels = split.take(index.to(self.device))
-        return self.engine.preparation.test(images), labels
+        return split.take(index.to(self.device))
 
     def augmented(self, images: Tensor, tau: Composites) -> Tensor:
         """Each image under its own composite."""
@@ -87,11 +86,7 @@ class Place:
         val = self.engine.val
         parts = torch.randperm(len(val.labels), generator=self.stream).to(self.device).split(N_IMAGES)
         whole = [part for part in parts if len(part) == len(parts[0])]  # batch-norm sees batches of one size
-        found = []
-        for part in whole:
-            images, labels = val.take(part)
-            found.append(self.val_gradient(self.engine.preparation.test(images), labels))
-        return torch.stack(found).mean(0)
+        return torch.stack([self.val_gradient(*val.take(part)) for part in whole]).mean(0)
 
     def validation_gradients(self) -> Tensor:
         """(V, P), each tensor of each clipped."""

@@ -31,7 +31,7 @@ from slackaug.data import Split
 from slackaug.engine.chance import Chance
 from slackaug.engine.passes import Passes
 from slackaug.methods import slack
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 from slackaug.runs import provenance
 
 A = 8
@@ -76,11 +76,11 @@ class Case:
     def passes(self) -> None:
         e, chance = self.engine, self.chance
         for _ in range(A):
-            images, labels = e.train.take(chance.train_batches.next())
+            images, labels = e.train.take(chance.train.batches.next())
             tau = self.phi.sample(1, chance.streams["policy"]).repeat(len(labels))
             images = augment(images, tau, chance.streams["transform"], flip=chance.flip, fill=e.fill)
             self.forward_and_backward(e.normalise(images), labels)
-        images, labels = e.val.take(chance.val_batches.next())
+        images, labels = e.val.take(chance.val.batches.next())
         self.forward_and_backward(e.normalise(images), labels)
 
     def bare_passes(self) -> None:

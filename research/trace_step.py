@@ -3,11 +3,12 @@
     python research/trace_step.py [--device cpu|cuda] [--preset paper|quick] [--at-most FILES,LINES,FRAMES]
 
 A tiny search of the embedded digits runs as usual, by `slackaug.search`. One call of `take_step` in it is traced, then
-the search is stopped. On a CPU it is the second call that moves the policy, for the first may fill caches. On a GPU it
-is the first, which warms up what is then captured as a CUDA graph. Nothing is compiled or captured here, so that Python
+the search is stopped. On a CPU it is the second call that moves the policy, because the first may fill caches. On a GPU
+it is the first, which warms up what is then captured as a CUDA graph. Nothing is compiled or captured here, so Python
 executes all of it. Counted are
 - the files of the package of which a line is executed from the call of `take_step` to its return (augmentation, passes
-  through the network, hypergradient, update of phi), and all lines of these files;
+  through the network, hypergradient, update of phi), and all lines of these files. The network is the one below, not
+  one of the package: any will do, and the method does not depend on it;
 - the frames of the package from the command, `slackaug.search`, down to `take_step`.
 With --at-most, the exit code is 1 if one of the three numbers is larger.
 """
@@ -24,6 +25,14 @@ from typing import Any
 
 # As few steps as show two updates of the policy.
 STEPS = ("pretrain.epochs=1", "search.n_rounds=1", "search.n_retrain=1", "search.n_unrolled=2")
+
+
+def network(n_classes: int) -> Any:
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.LazyLinear(n_classes)
+    )
 
 
 class Traced(BaseException):
@@ -91,7 +100,13 @@ def trace(preset: str, device: str) -> Tracer:
 
     tracer = Tracer(slack.take_step.__code__, Path(slackaug.__file__).parent, 0 if device == "cuda" else 1)
     search = slackaug.search  # imported before the tracing begins
-    settings: dict[str, Any] = {"preset": preset, "model": "small", "set": STEPS, "device": device, "estimate": False}
+    settings: dict[str, Any] = {
+        "preset": preset,
+        "model": f"{Path(__file__).stem}:network",
+        "set": STEPS,
+        "device": device,
+        "estimate": False,
+    }
     threads = torch.autograd.set_multithreading_enabled(False)  # for only this thread is traced
     with tempfile.TemporaryDirectory() as folder, threads:
         sys.settrace(tracer.on_call)
@@ -107,7 +122,7 @@ def trace(preset: str, device: str) -> Tracer:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--preset", choices=("paper", "quick"), default="quick")
+    parser.add_argument("--preset", choices=("paper", "quick"), default="paper")
     parser.add_argument("--at-most", metavar="FILES,LINES,FRAMES", help="exit with 1 where there are more")
     arguments = parser.parse_args()
     tracer = trace(arguments.preset, arguments.device)

@@ -18,7 +18,7 @@ from slackaug.data.options import DataConfig
 from slackaug.judge import results
 from slackaug.judge.intervals import verdict
 from slackaug.judge.studies.plan import Study
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 from slackaug.runs import provenance
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "قطة سوداء", "{{ 7 * 7 }} & co")

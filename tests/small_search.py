@@ -12,7 +12,7 @@ from slackaug.engine.chance import Chance
 from slackaug.engine.passes import Passes
 from slackaug.engine.state import State
 from slackaug.methods import slack
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 
 STREAMS = ("train data", "val data", "policy", "transform", "model")
 SPACE = Space(

@@ -43,17 +43,6 @@ def test_state_of_other_streams_is_refused():
         rng.set_state(rng.streams(0, "search"), state)
 
 
-def test_a_stream_can_stand_in_for_the_default_one():
-    outside = torch.get_rng_state()
-    with rng.as_default(rng.generator(3)):
-        first = torch.rand(4), torch.rand(4)
-    stream = rng.generator(3)
-    for expected in first:  # in two visits, as in one
-        with rng.as_default(stream):
-            assert torch.equal(torch.rand(4), expected)
-    assert torch.equal(torch.get_rng_state(), outside)
-
-
 def test_uniform_and_normal_follow_their_laws():
     """Kolmogorov-Smirnov; a fair stream fails either with probability 1e-3. The seed is fixed."""
     stream = rng.generator(0, "test")

@@ -2,8 +2,6 @@
 
 import hashlib
 import operator
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Generator, Tensor
@@ -32,18 +30,6 @@ def set_state(streams: dict[str, Generator], state: dict[str, Tensor]) -> None:
         raise ValueError(f"the state is for the streams {sorted(state)}, expected {sorted(streams)}")
     for purpose, stream in streams.items():
         stream.set_state(state[purpose])
-
-
-@contextmanager
-def as_default(stream: Generator) -> Iterator[None]:
-    """Inside, torch's default CPU stream is this one: for layers such as dropout, which know no other."""
-    outside = torch.get_rng_state()
-    torch.set_rng_state(stream.get_state())
-    try:
-        yield
-    finally:
-        stream.set_state(torch.get_rng_state())
-        torch.set_rng_state(outside)
 
 
 def uniform(shape: tuple[int, ...], generator: Generator | None) -> Tensor:

@@ -3,7 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -129,3 +130,20 @@ def sequence(value: object, where: str, item: Callable[[object, str], T], low: i
         wanted = f"{low}" if low == high else f"{low} to {high}"
         raise PolicyError(f"{where}: expected a list of {wanted} items, got {len(value)}")
     return [item(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
+
+
+def check_bounds(config: object, prefix: str = "", **names: Sequence[str]) -> None:
+    """Refuse a config with a number out of bounds; `names` are fields by the bound that they have. Null has none."""
+    for bound, (is_within, expected) in BOUNDS.items():
+        for name in names.get(bound, ()):
+            value = getattr(config, name)
+            if value is not None and not is_within(value):
+                is_optional = type(None) in typing.get_args(typing.get_type_hints(type(config))[name])
+                raise ValueError(f"{prefix}{name} must {expected}{', or null' * is_optional}, got {value}")
+
+
+BOUNDS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "at_least_1": (lambda value: value >= 1, "be at least 1"),
+    "not_negative": (lambda value: 0 <= value < math.inf, "not be negative"),
+    "positive": (lambda value: 0 < value < math.inf, "be positive"),
+}

@@ -49,7 +49,6 @@ def test_nothing_to_do_draws_nothing(preparation):
     images, stream = pictures(3, 32, 24), generator()
     before = stream.get_state()
     assert preparation.train(images, stream) is images
-    assert torch.equal(preparation.test(images), images)
     assert torch.equal(stream.get_state(), before)
 
 
@@ -84,17 +83,6 @@ def test_a_padded_window_is_black_outside():
         padded = ImageOps.expand(oracles.to_pil(image), 4)
         left, top = int(horizontal * 13), int(vertical * 13)
         assert torch.equal(result, oracles.to_pixels(padded.crop((left, top, left + 32, top + 32))))
-
-
-@pytest.mark.parametrize(
-    "preparation",
-    [prepare.window((28, 21)), prepare.padded_window((28, 21)), prepare.resize_crop((28, 21), 0.5, margin=True)],
-    ids=["window", "padded", "resize crop"],
-)
-def test_the_centre_is_tested(preparation):
-    images = pictures(3, 32, 24)
-    assert torch.equal(preparation.test(images), images[:, :, 2:30, 2:23])  # 1.5 pixels: rounded to even
-    assert preparation.test(images[:, :, :28, :21]).shape == (3, 3, 28, 21)
 
 
 @pytest.mark.parametrize(

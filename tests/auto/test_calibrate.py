@@ -9,7 +9,6 @@ import torch
 
 import tiny
 from searching import search_of
-from slackaug.augment import prepare
 from slackaug.auto import calibrate, learn
 from slackaug.auto.calibrate import N_IMAGES, Calibration, mixed_batches, val_loss
 from slackaug.auto.learn import Clock, Keeper
@@ -116,10 +115,7 @@ def test_the_validation_loss_of_a_folder_in_order_is_that_of_the_folder_mixed(ti
         model[2].bias.copy_(torch.tensor([-20.0, 0.0, 0.0, -20.0]))
     phi = search_of(load(str(tiny_npz))).pretrain.fit.normalise
     order = torch.randperm(512, generator=torch.Generator().manual_seed(0))
-    losses = [
-        val_loss(model, phi, prepare.AS_STORED, Split(images[i], labels[i]), 128, 0).item()
-        for i in (torch.arange(512), order)
-    ]
+    losses = [val_loss(model, phi, Split(images[i], labels[i]), 128, 0).item() for i in (torch.arange(512), order)]
     assert losses == pytest.approx([0, 0], abs=0.1)
 
 

@@ -18,6 +18,7 @@ from slackaug.data import load
 from slackaug.engine import ways
 from slackaug.engine.fit import Diverged
 from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses
+from slackaug.engine.passes import drawing_from
 
 ALL = {"n_composed": "null", "confirm": "true", "search__calibrate": "true"}
 AS_THEY_ARE = {3: 1.0, 2: 0.9, 1: 0.8, 0: 0.7}  # losses of pre-training by the number composed; fewer are better
@@ -83,7 +84,7 @@ class Dropping(torch.nn.Module):
 def test_dropout_does_not_spoil_the_seed_or_the_resumption(data, monkeypatch):
     def build(name, n, size, generator):
         model = Dropping(n)
-        with rng.as_default(rng.generator(0)):
+        with drawing_from(rng.generator(0)):
             model(torch.zeros(2, 3, *size))
         return model
 
@@ -199,7 +200,7 @@ def test_the_loss_of_a_training_is_that_of_validation_images_as_they_are(data):
     found = problem.tempered_loss(fit)
     problem.model.eval()
     with torch.no_grad():
-        logits = problem.model(fit.normalise(problem.preparation.test(problem.val.images)))
+        logits = problem.model(fit.normalise(problem.val.images))
     assert found == pytest.approx(composing.tempered_loss(logits, problem.val.labels).item())
     assert all(torch.equal(value, problem.weights()[name]) for name, value in before.items())
 

@@ -12,9 +12,8 @@ from slackaug.auto.resume import read_config
 from slackaug.config import paper, presets
 from slackaug.config.run_config import RunConfig
 from slackaug.data import Split
-from slackaug.methods.budget import Budget
-from slackaug.methods.rules import Rate
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import Budget, SearchConfig
+from slackaug.methods.slack import Rate
 from tiny import dataset
 
 RESULTS = Path(__file__).parents[2] / "research" / "results"

@@ -16,7 +16,7 @@ from slackaug.config.layers import configure
 from slackaug.config.run_config import RunConfig
 from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig, descend
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "reference"))
 import make_settings

@@ -20,8 +20,8 @@ from slackaug.augment.space import Space
 from slackaug.augment.transforms import SPACES
 from slackaug.engine import passes
 from slackaug.engine.chance import Drawn, scalar
-from slackaug.methods import budget, rules, slack
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods import budget, slack
+from slackaug.methods.budget import SearchConfig
 from slackaug.models import initialise
 from slackaug.rng import generator
 
@@ -104,7 +104,7 @@ def estimate(problem: Problem, inputs: list[Tensor], tau: Composites, share: Ten
     problem.theta.sub_(share @ g, alpha=ETA)
     v = passes.gradient(cross_entropy(model(problem.val_images.double() / 255 - 0.5), problem.val_labels), model)
     phi = replace(phi, pi=phi.pi.clone().requires_grad_(), mu=phi.mu.clone().requires_grad_())
-    objective = rules.score_objective(phi.log_prob(tau), g @ v, ETA, share)
+    objective = slack.score_objective(phi.log_prob(tau), g @ v, ETA, share)
     return torch.autograd.grad(objective, (phi.pi, phi.mu))
 
 
@@ -136,7 +136,7 @@ def test_v_at_the_old_theta_would_be_seen():
     theta = problem.theta.clone().requires_grad_()
     (v,) = torch.autograd.grad(problem.val_loss(theta), theta)
     pi = phi.pi.clone().requires_grad_()
-    objective = rules.score_objective(replace(phi, pi=pi).log_prob(tau), g @ v, ETA, share)
+    objective = slack.score_objective(replace(phi, pi=pi).log_prob(tau), g @ v, ETA, share)
     (old,) = torch.autograd.grad(objective, pi)
     assert (old - exact).abs().max() > 1e-5
 
@@ -248,7 +248,7 @@ def test_a_baseline_leaves_the_expectation_and_takes_noise_out():
         chances.append(log_p[op].sum().exp().detach())
         for baseline in found:
             weight = budget.less_the_others(reward[op]) if baseline else reward[op]
-            objective = rules.score_objective(log_p[op], weight, 1.0, 1 / 3)
+            objective = slack.score_objective(log_p[op], weight, 1.0, 1 / 3)
             found[baseline].append(torch.autograd.grad(objective, logits, retain_graph=True)[0])
     p = torch.stack(chances)[:, None]
     means = {baseline: (p * torch.stack(draws)).sum(0) for baseline, draws in found.items()}

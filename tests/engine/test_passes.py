@@ -12,7 +12,7 @@ from slackaug.augment.apply import augment
 from slackaug.augment.policy import Policy
 from slackaug.data import Batches, Split
 from slackaug.engine.chance import Chance, Drawn
-from slackaug.engine.passes import Normalise, Passes
+from slackaug.engine.passes import Normalise, Passes, drawing_from
 from tiny import network as net
 
 STREAMS = ("train data", "val data", "policy", "transform", "model")
@@ -40,7 +40,7 @@ class Made:
         options = {"flip": phi.flip, "preparation": preparation}
         self.chance = Chance(TRAIN, VAL, batch, batch, self.streams, **options)
         self.passes = Passes(net(), phi, TRAIN, VAL, self.streams["model"], preparation)
-        self.model, self.drawn = self.passes.model, Drawn(*[torch.empty(0)] * 7)
+        self.model, self.drawn = self.passes.model, Drawn(*[torch.empty(0)] * 6)
 
     def train(self):
         """Composites, their gradients and losses."""
@@ -176,6 +176,25 @@ def test_normalise_is_mean_zero_and_deviation_one(images):
     filled = torch.tensor(PHI.fill, dtype=torch.uint8).view(1, 3, 1, 1)
     assert Normalise(PHI)(filled).abs().max() < 0.5 / 255 / min(PHI.std) + 1e-6  # Cutout is 0 to within half a level
     assert list(Normalise(PHI).parameters()) == []
+
+
+def test_a_stream_can_stand_in_for_the_default_one():
+    outside = torch.get_rng_state()
+    with drawing_from(rng.generator(3)):
+        first = torch.rand(4), torch.rand(4)
+    stream = rng.generator(3)
+    for expected in first:  # in two visits, as in one
+        with drawing_from(stream):
+            assert torch.equal(torch.rand(4), expected)
+    assert torch.equal(torch.get_rng_state(), outside)
+
+
+def test_of_images_with_a_margin_the_centre_is_seen():
+    images = torch.randint(0, 256, (3, 3, 32, 24), generator=rng.generator(0), dtype=torch.uint8)
+    centre = images[:, :, 2:30, 2:23]  # 1.5 pixels: rounded to even
+    normalise = Normalise(PHI, (28, 21))
+    assert torch.equal(normalise(images), Normalise(PHI)(centre))
+    assert torch.equal(normalise(centre), Normalise(PHI)(centre))
 
 
 def test_a_random_window_is_trained_on_and_the_centre_validated():

@@ -18,7 +18,7 @@ from slackaug.engine.gpu.captured import CapturedPasses
 from slackaug.engine.gpu.graphs import NotCaptured
 from slackaug.engine.passes import Passes
 from slackaug.methods import slack
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 
 PHI = Policy.uniform("cifar")
 DATA = Split(torch.zeros(16, 3, 8, 8, dtype=torch.uint8), torch.arange(16) % 2)

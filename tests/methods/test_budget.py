@@ -13,9 +13,8 @@ from slackaug.augment.policy import MU_MAX, MU_MIN, Policy, SmoothedUniform
 from slackaug.data import Split
 from slackaug.engine.chance import Chance, scalar
 from slackaug.engine.passes import alone
-from slackaug.methods import budget, rules, slack
-from slackaug.methods.budget import Budget
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods import budget, slack
+from slackaug.methods.budget import Budget, SearchConfig
 from slackaug.rng import streams
 
 
@@ -144,7 +143,7 @@ def test_the_information_is_the_mean_square_of_the_score(high):
         (score,) = torch.autograd.grad(log_prob.sum(), bound)
         return log_prob.detach() + torch.log(score**2 + 1e-300)
 
-    found = SmoothedUniform(torch.tensor(high, dtype=torch.float64), 0.1).information().item()
+    found = budget.information(torch.tensor(high, dtype=torch.float64), 0.1).item()
     assert found == pytest.approx(integrate(log_squared), rel=0.15)
 
 
@@ -186,7 +185,7 @@ def test_a_composite_is_worth_what_it_is_worth_beyond_the_others_and_positions_s
     state, tau, w = moved(Budget(nats=0.016))
     n = len(w)
     less = torch.stack([w[a] - w[torch.arange(n) != a].mean() for a in range(n)])
-    phi = rules.differentiable(policy(0, 0.5))
+    phi = policy(0, 0.5).differentiable()
     objective = -0.1 * (less.double() * phi.log_prob(tau)).mean()
     grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
     torch.testing.assert_close(state.pi_momentum, grad_pi.mean(0).expand_as(grad_pi), rtol=1e-5, atol=1e-9)
@@ -204,7 +203,7 @@ def test_mu_counts_by_how_often_it_is_drawn():
     """A transformation that is never drawn costs nothing, so the others move as if it were not there."""
     anchor = policy(1, 2.0)
     length = budget.length_for_mu(anchor, torch.ones_like(anchor.mu), scalar(0.004))
-    information = SmoothedUniform(anchor.mu, anchor.sigma).information()
+    information = budget.information(anchor.mu, anchor.sigma)
     drawn = torch.where(anchor.space.has_magnitude, anchor.probabilities.mean(0), 0.0)
     assert (length**2 * (drawn * information).sum() / 2).item() == pytest.approx(0.004)
 

@@ -24,7 +24,7 @@ from slackaug.engine.chance import Chance
 from slackaug.engine.passes import Passes
 from slackaug.engine.state import Report, State
 from slackaug.methods import slack
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 from small_search import CONFIG, INVERT, SPACE, STREAMS, TRAIN, VAL, make, run, search, tiny_net, uniform
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "search.json"
@@ -347,38 +347,27 @@ def test_only_the_gradient_of_phi_is_averaged():
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["n_rounds", "n_unrolled", "n_composites", "batch"])
-def test_counts_must_be_positive(name):
-    with pytest.raises(ValueError, match=rf"^search\.{name} must be at least 1, got 0$"):
-        SearchConfig(**{name: 0})
+BOUNDS = {
+    "be at least 1": (["n_rounds", "n_unrolled", "n_composites", "batch", "val_batch"], [0], 1),
+    "be positive": (["model_lr", "mu_divisor", "clip", "val_clip"], [0.0, -1.0, math.nan, math.inf], 1e-9),
+    "not be negative": (
+        ["n_retrain", "policy_lr", "kl_weight", "weight_decay", "momentum"],
+        [-1, math.nan, math.inf],
+        0,
+    ),
+}
 
 
-@pytest.mark.parametrize("name", ["n_retrain", "policy_lr", "kl_weight", "weight_decay", "momentum"])
-def test_must_not_be_negative(name):
-    for value in (-1, math.nan, math.inf):
-        with pytest.raises(ValueError, match=rf"^search\.{name} must not be negative, got {value}$"):
-            SearchConfig(**{name: value})
-    SearchConfig(**{name: 0}, cold_start=False)
-
-
-@pytest.mark.parametrize("name", ["model_lr", "mu_divisor"])
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-def test_must_be_positive(name, value):
-    with pytest.raises(ValueError, match=rf"^search\.{name} must be positive, got {value}$"):
-        SearchConfig(**{name: value})
-
-
-@pytest.mark.parametrize("value", [0.0, -5.0, math.nan])
-def test_clips_must_be_positive(value):
-    for name in ("clip", "val_clip"):
-        with pytest.raises(ValueError, match=rf"^search\.{name} must be positive, or null for none, got {value}$"):
-            SearchConfig(**{name: value})
-    assert SearchConfig(clip=None).clip is None
-
-
-def test_a_batch_of_v_has_images():
-    with pytest.raises(ValueError, match=r"^search\.val_batch must be at least 1, or null for search\.batch, got 0$"):
-        SearchConfig(val_batch=0)
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_numbers_out_of_bounds_are_refused(bound):
+    names, values, least = BOUNDS[bound]
+    for name in names:
+        null = ", or null" if name in ("clip", "val_clip", "val_batch") else ""
+        for value in values:
+            with pytest.raises(ValueError, match=rf"^search\.{name} must {bound}{null}, got {value}$"):
+                SearchConfig(**{name: value})
+        SearchConfig(**{name: least}, cold_start=False)
+    assert SearchConfig(clip=None, val_clip=None, val_batch=None).n_val == SearchConfig().batch
 
 
 def test_something_must_be_learned():

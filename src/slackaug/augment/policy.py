@@ -24,7 +24,6 @@ from .transforms import get_space
 MU_MIN, MU_MAX = 0.1, 1.0  # mu is clamped to this after each update of a search
 IDENTITY = "Identity"
 NEVER = -690.0  # a logit whose probability is zero to all purposes
-EDGE = 0.9032  # the integral of phi(z)^2 / Phi(z)
 CIFAR = CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET = IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -47,11 +46,6 @@ class SmoothedUniform:
         log_upper: Tensor = torch.special.log_ndtr(upper)
         log_lower: Tensor = torch.special.log_ndtr(lower)
         return log_upper + torch.log1p(-torch.exp(log_lower - log_upper)) - torch.log(self.high)
-
-    def information(self) -> Tensor:
-        """The Fisher information about `high`, to within 15 %: of its blurred edge, or, if low, of the mean."""
-        edge = (EDGE / self.scale - 1 / self.high) / self.high
-        return torch.where(self.high >= 2 * self.scale, edge, 0.25 / self.scale**2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,6 +103,10 @@ class Policy:
 
     def to(self, device: torch.device | str) -> Self:
         return replace(self, pi=self.pi.to(device), mu=self.mu.to(device))
+
+    def differentiable(self) -> Self:
+        """A copy whose pi and mu are leaves that gradients can be taken of."""
+        return replace(self, pi=self.pi.detach().requires_grad_(), mu=self.mu.detach().requires_grad_())
 
     def sample(self, n: int, generator: Generator | None, progress: float = 0.0) -> Composites:
         """Draw n composites. The noise comes from the CPU, so that a seed means the same wherever phi lives."""

@@ -6,7 +6,6 @@ window, and testing the one in the centre. Axes: B images, (H, W) stored and (h,
 
 from dataclasses import dataclass
 
-import torch
 from torch import Generator, Tensor
 
 from .. import rng
@@ -19,7 +18,7 @@ Size = tuple[int, int]  # height and width
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """From images (B, C, H, W) uint8 as stored to (B, C, h, w) as trained on, and as tested on."""
+    """From images (B, C, H, W) uint8 as stored to (B, C, h, w) as trained on; tested is the centre of that size."""
 
     size: Size | None = None  # h and w; None: as stored
     padding: float = 0.0  # black on every side, as a fraction of the size, around what the random window is taken from
@@ -29,20 +28,17 @@ class Preparation:
     def train(self, images: Tensor, generator: Generator | None) -> Tensor:
         """Draws, on the CPU, only where chance has something to decide."""
         u = self.draw(len(images), (images.shape[2], images.shape[3]), generator)
-        return self.apply(images, u.to(images.device))
+        return images if u is None else self.apply(images, u.to(images.device))
 
-    def draw(self, n: int, stored: Size, generator: Generator | None) -> Tensor:
-        """The uniforms (n, 4), (n, 2) or (n, 0) that decide about n images of the stored size."""
-        if self.size is None:
-            return torch.empty(n, 0, dtype=torch.float64)
+    def draw(self, n: int, stored: Size, generator: Generator | None) -> Tensor | None:
+        """The uniforms (n, 4) or (n, 2) that decide about n images of the stored size; none where they are all seen."""
         if self.least_area is not None:
             return rng.uniform((n, 4), generator)
-        return rng.uniform((2, n), generator).T if stored != self.size or self.padding else torch.empty(n, 0)
+        is_decided = self.size in (None, stored) and not self.padding
+        return None if is_decided else rng.uniform((2, n), generator).T
 
     def apply(self, images: Tensor, u: Tensor) -> Tensor:
         """What the uniforms decided."""
-        if not u.shape[1]:
-            return images
         assert self.size is not None
         if self.least_area is not None:
             area = self.least_area + (1 - self.least_area) * u[:, 0]
@@ -54,14 +50,6 @@ class Preparation:
             for pad in [round(self.padding * seen)]
         )
         return functional.crop(images, left, top, *self.size)
-
-    def test(self, images: Tensor) -> Tensor:
-        """The centre window, which is everything where there is no margin."""
-        if self.size is None:
-            return images
-        height, width = self.size
-        top, left = (round((have - seen) / 2) for have, seen in zip(images.shape[2:], self.size, strict=True))
-        return images[:, :, top : top + height, left : left + width]
 
 
 AS_STORED = Preparation()

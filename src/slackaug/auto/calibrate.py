@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import rng
-from ..augment.prepare import Preparation
 from ..data import Split
-from ..engine.passes import Normalise, unchanged_buffers
+from ..engine.passes import Normalise, drawing_from, unchanged_buffers
 from ..files import finite_or_null
 
 FILE = "calibration.json"  # of a run
@@ -148,16 +147,14 @@ def n_epochs(epochs: int) -> str:
 
 
 @torch.no_grad()
-def val_loss(
-    model: nn.Module, normalise: Normalise, preparation: Preparation, val: Split, batch: int, seed: int
-) -> Tensor:
+def val_loss(model: nn.Module, normalise: Normalise, val: Split, batch: int, seed: int) -> Tensor:
     """Of val images as they are, in train mode, as the search sees it; leaves no trace."""
     model.train()
     total, n = torch.zeros((), device=val.labels.device), 0
-    with unchanged_buffers(model), rng.as_default(rng.generator(seed, "validation loss")):
+    with unchanged_buffers(model), drawing_from(rng.generator(seed, "validation loss")):
         for index in mixed_batches(len(val.labels), batch, seed):
             images, labels = val.take(index.to(val.labels.device))
-            logits = model(normalise(preparation.test(images)))
+            logits = model(normalise(images))
             total += cross_entropy(logits.float(), labels, reduction="sum")
             n += len(labels)
     return total / n

@@ -24,7 +24,7 @@ from ..engine.fit import Diverged, Fit, predict, to_device
 from ..engine.passes import Passes, alone
 from ..engine.state import Report, State
 from ..methods import slack
-from ..methods.slack_config import SearchConfig
+from ..methods.budget import SearchConfig
 from ..runs.ensemble import ALONE, Ensemble
 from ..runs.progress import Standing
 from . import calibrate, composing, confirm
@@ -89,8 +89,8 @@ class Problem:
             try:
                 passes = ways.make_passes(self.engine, try_out, self.model, phi, *data)
             except torch.OutOfMemoryError:
-                images = f"{search.n_composites} x {chance.train_batches.batch} images"
-                raise ways.OutOfMemory(images, "search.batch", chance.train_batches.batch) from None
+                images = f"{search.n_composites} x {chance.train.batches.batch} images"
+                raise ways.OutOfMemory(images, "search.batch", chance.train.batches.batch) from None
             chance.set_state(before)
             self.made = chance, passes
         return self.made
@@ -100,13 +100,13 @@ class Problem:
         val = self.val
         if len(val.labels) > calibrate.N_IMAGES:
             val = val.subset(calibrate.mixed(len(val.labels), self.config.seed))
-        logits = predict(self.model, fit.normalise, val, self.config.search.n_val, self.preparation)  # known to fit
+        logits = predict(self.model, fit.normalise, val, self.config.search.n_val)  # known to fit
         return self.ensemble.average(composing.tempered_loss(logits, val.labels)).item()
 
     def val_loss(self, passes: Passes) -> float:
         """Of the network as it is, without augmentation."""
-        data, config = (passes.normalise, self.preparation, self.val), self.config
-        loss = calibrate.val_loss(self.model, *data, config.search.n_val, config.seed)
+        config = self.config
+        loss = calibrate.val_loss(self.model, passes.normalise, self.val, config.search.n_val, config.seed)
         return self.ensemble.average(loss).item()
 
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ..config.run_config import RunConfig
-from ..methods.slack_config import SearchConfig
+from ..methods.budget import SearchConfig
 from . import calibrate, composing
 from .stages import Search
 
@@ -55,5 +55,5 @@ def done(search: Search) -> Steps:
 def share_done(search: Search) -> float:
     """Of a whole search, by images that pass through the network."""
     fit, config = search.pretrain.fit, search.problem.config
-    each = images(config.search, len(search.problem.train.labels), fit.batches.batch)
+    each = images(config.search, len(search.problem.train.labels), fit.feed.batches.batch)
     return 1.0 if search.is_finished else done(search).at(each) / usual(config, fit.n_steps).at(each)

@@ -21,7 +21,7 @@ from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
 from ..messages import duration
-from ..methods.slack_config import SearchConfig
+from ..methods.budget import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import RunError
 

@@ -11,7 +11,7 @@ from .. import foreign
 from ..data import DataConfig, DataError, Dataset
 from ..data.sources import located
 from ..engine import weights as start
-from ..methods.slack_config import SearchConfig
+from ..methods.budget import SearchConfig
 from ..runs.ensemble import n_processes
 from . import parse, presets
 from .run_config import BLANK, RunConfig, start_policy

@@ -9,7 +9,7 @@ from typing import Any
 from ..augment.prepare import SMALL_IMAGE
 from ..data import Dataset
 from ..engine.fit import FitConfig
-from ..methods.slack_config import SearchConfig
+from ..methods.budget import SearchConfig
 from ..schema import unknown
 from .run_config import RunConfig
 

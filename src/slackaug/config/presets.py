@@ -9,7 +9,7 @@ import torch
 from ..augment.prepare import SMALL_IMAGE
 from ..data import Dataset
 from ..engine.fit import FitConfig
-from ..methods.slack_config import SearchConfig
+from ..methods.budget import SearchConfig
 from ..schema import unknown
 from .paper import default_space, paper, rounds_alone
 from .run_config import RunConfig

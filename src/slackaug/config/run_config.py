@@ -9,7 +9,7 @@ from ..augment.transforms import SPACES, get_space
 from ..data import Dataset
 from ..data.options import DataConfig
 from ..engine.fit import FitConfig
-from ..methods.slack_config import SearchConfig
+from ..methods.budget import SearchConfig
 from ..models import MODELS
 from ..schema import unknown
 

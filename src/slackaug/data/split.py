@@ -20,9 +20,8 @@ class Split(NamedTuple):
     images: Images  # (B, C, H, W) uint8, in memory or in a file
     labels: Tensor  # (B,) int64
 
-    def take(self, indices: Tensor, images: Tensor | None = None) -> Batch:
-        """Some images to compute with, perhaps read ahead."""
-        return Batch(self.images[indices] if images is None else images, self.labels[indices])
+    def take(self, indices: Tensor) -> Batch:
+        return Batch(self.images[indices], self.labels[indices])
 
     def read_ahead(self, indices: Tensor) -> Tensor | None:
         """Those of a file, on the CPU; None where all images are in memory."""

@@ -16,8 +16,10 @@ from ..augment.apply import Composites, Parameters, draw, execute
 from ..augment.policy import Policy
 from ..augment.prepare import AS_STORED, Preparation
 from ..augment.samplers import Method
-from ..data import Batches, Split
-from .passes import Normalise, clip, flatten_, one_pass, trainable
+from ..data import Split
+from ..schema import check_bounds
+from .chance import Feed, given, scalar, sent
+from .passes import Normalise, clip, flatten_, look_up, one_pass, trainable
 
 
 class Diverged(RuntimeError):
@@ -38,18 +40,10 @@ class FitConfig:
     clip: Annotated[float | None, "highest norm of the gradient; null: any"] = 5.0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        not_negative = "warmup_epochs", "momentum", "weight_decay"
+        check_bounds(self, at_least_1=("epochs", "batch"), not_negative=not_negative, positive=("lr", "clip"))
         if self.warmup_epochs > self.epochs:
             raise ValueError(f"warmup_epochs must not exceed epochs, got {self.warmup_epochs} of {self.epochs}")
-        if not 0 < self.lr < math.inf:
-            raise ValueError(f"lr must be positive, got {self.lr}")
-        for name in ("warmup_epochs", "momentum", "weight_decay"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.clip is not None and not 0 < self.clip < math.inf:
-            raise ValueError(f"clip must be positive, or null for none, got {self.clip}")
 
 
 def decaying(model: nn.Module) -> Tensor:
@@ -80,18 +74,17 @@ class Fit:
         preparation: Preparation = AS_STORED,
     ):
         self.model, self.policy, self.train, self.config, self.streams = model, policy, train, config, streams
-        self.preparation = preparation
+        self.feed = Feed(train, config.batch, streams["train data"], preparation)
         self.theta = flatten_(model)
         self.decay = config.weight_decay * decaying(model)
         self.momentum = torch.zeros_like(self.theta)
-        self.normalise = Normalise(policy).to(train.images.device)
-        self.batches = Batches(len(train.labels), config.batch, streams["train data"])
-        self.n_steps = config.epochs * self.batches.per_epoch
+        self.normalise = Normalise(policy, preparation.size).to(train.images.device)
+        self.n_steps = config.epochs * self.feed.batches.per_epoch
         self.descend = descend
         self.done = 0
 
     def lr(self) -> float:
-        warmup = self.config.warmup_epochs * self.batches.per_epoch
+        warmup = self.config.warmup_epochs * self.feed.batches.per_epoch
         if self.done < warmup:
             return self.config.lr * (self.done + 1) / warmup
         progress = (self.done - warmup) / max(self.n_steps - warmup, 1)
@@ -99,39 +92,34 @@ class Fit:
 
     def step(self) -> Tensor:
         """One step of SGD; the loss before it."""
-        drawn = {name: value.to(self.theta.device, non_blocking=True) for name, value in self.draw().items()}
-        loss = self.move(**drawn)
+        loss = self.move(**sent(self.draw(), self.theta.device))
         self.done += 1
         return loss
 
     def draw(self) -> dict[str, Tensor]:
         """All that chance and the schedule decide about the next step, on the CPU."""
-        index = self.batches.next()
-        height, width = self.train.images.shape[2:]
-        window = self.preparation.draw(len(index), (height, width), self.streams["transform"])
-        tau = self.policy.sample(len(index), self.streams["policy"], self.done / self.n_steps)
+        shown = self.feed.draw(self.streams["transform"])
+        tau = self.policy.sample(len(shown.batch), self.streams["policy"], self.done / self.n_steps)
         (op, magnitude, active, _), u, flip = draw(tau, self.streams["transform"], flip=self.policy.flip)
-        lr = torch.tensor(self.lr(), dtype=torch.float64)
-        drawn = {"index": index, "window": window, "op": op, "magnitude": magnitude, "active": active, "u": u,
-                 "flip": flip, "lr": lr}  # fmt: skip
-        images = self.train.read_ahead(index)
-        return drawn if images is None else drawn | {"images": images}
+        drawn = {"lr": scalar(self.lr()), "op": op, "magnitude": magnitude, "active": active, "u": u, "flip": flip}
+        return given(drawn | shown._asdict())
 
     def move(
         self,
-        index: Tensor,
-        window: Tensor,
+        lr: Tensor,
         op: Tensor,
         magnitude: Tensor,
         active: Tensor,
         u: Tensor,
         flip: Tensor,
-        lr: Tensor,
+        batch: Tensor,
+        window: Tensor | None = None,
         images: Tensor | None = None,
     ) -> Tensor:
         """Take the images, augment them as was drawn, and move theta; on the device."""
-        images, labels = self.train.take(index, images)
-        images = self.preparation.apply(images, window)
+        images, labels = look_up(self.train, batch, images)
+        if window is not None:
+            images = self.feed.preparation.apply(images, window)
         parameters = Parameters(Composites(op, magnitude, active, self.policy.space), u, flip)
         g, loss = self.gradient(self.augment(images, parameters), labels)
         self.descend(self.theta, self.momentum, g, self.decay, lr, self.config)
@@ -149,7 +137,7 @@ class Fit:
             "done": self.done,
             "model": {name: value.clone() for name, value in self.model.state_dict().items()},
             "momentum": self.momentum.clone(),
-            "batches": self.batches.get_state(),
+            "batches": self.feed.batches.get_state(),
             "streams": rng.get_state(self.streams),
         }
 
@@ -157,17 +145,15 @@ class Fit:
         self.done = state["done"]
         self.model.load_state_dict(state["model"])
         self.momentum.copy_(state["momentum"])
-        self.batches.set_state(state["batches"])
+        self.feed.batches.set_state(state["batches"])
         rng.set_state(self.streams, state["streams"])
 
 
 @torch.no_grad()
-def predict(
-    model: nn.Module, normalise: Normalise, data: Split, batch: int = 500, preparation: Preparation = AS_STORED
-) -> Tensor:
+def predict(model: nn.Module, normalise: Normalise, data: Split, batch: int = 500) -> Tensor:
     """The logits (B, C) for images without augmentation, with the running statistics of batch-norm."""
     model.eval()
-    return torch.cat([model(normalise(preparation.test(images))) for images in data.images.split(batch)])
+    return torch.cat([model(normalise(images)) for images in data.images.split(batch)])
 
 
 def to_device(split: Split, device: str) -> Split:

@@ -11,32 +11,41 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from .. import rng
 from ..augment.apply import Composites, Parameters, execute
 from ..augment.policy import Policy
-from ..augment.prepare import AS_STORED, Preparation
+from ..augment.prepare import AS_STORED, Preparation, Size
 from ..augment.samplers import Method
 from ..data import Split
-from .chance import Drawn
+from .chance import Drawn, sent
 from .state import Step
 
 Average = Callable[[Tensor], Tensor]
 
 
 class Normalise(nn.Module):
-    """(B, 3, H, W) uint8 to floats with the data's mean 0 and deviation 1."""
+    """(B, 3, H, W) uint8 to floats with the data's mean 0 and deviation 1; of larger images than `size`, the centre."""
 
     scale: Tensor
     shift: Tensor
 
-    def __init__(self, policy: Policy | Method):
+    def __init__(self, policy: Policy | Method, size: Size | None = None):
         super().__init__()
+        self.size = size
         mean, std = (torch.tensor(channel).view(-1, 1, 1) for channel in (policy.mean, policy.std))
         self.register_buffer("scale", 1 / (255 * std))
         self.register_buffer("shift", mean / std)
 
     def forward(self, images: Tensor) -> Tensor:
+        if self.size is not None:
+            (height, width), stored = self.size, images.shape[2:]
+            top, left = round((stored[0] - height) / 2), round((stored[1] - width) / 2)
+            images = images[:, :, top : top + height, left : left + width]
         return images * self.scale - self.shift
+
+
+def look_up(split: Split, index: Tensor, images: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Images and their labels; those of a file have been read ahead."""
+    return split.images[index] if images is None else images, split.labels[index]
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -90,12 +99,24 @@ def clip_each(g: Tensor, sizes: Sequence[int], max_norm: float | None) -> Tensor
     return g * torch.cat([scale.expand(n) for scale, n in zip(scales, sizes, strict=True)])
 
 
+@contextmanager
+def drawing_from(stream: Generator) -> Iterator[None]:
+    """Inside, torch's default CPU stream is this one: for layers such as dropout, which know no other."""
+    outside = torch.get_rng_state()
+    torch.set_rng_state(stream.get_state())
+    try:
+        yield
+    finally:
+        stream.set_state(torch.get_rng_state())
+        torch.set_rng_state(outside)
+
+
 def one_pass(
     model: nn.Module, normalise: Normalise, images: Tensor, labels: Tensor, stream: Generator
 ) -> tuple[Tensor, Tensor]:
     """The gradient (P,) of the loss in train mode, and the loss; on a CPU, dropout and the like draw from `stream`."""
     model.train()
-    with rng.as_default(stream):
+    with drawing_from(stream):
         loss = cross_entropy(model(normalise(images)), labels)
     return gradient(loss, model), loss.detach()
 
@@ -123,22 +144,23 @@ class Passes:
         self.theta = flatten_(model)
         self.sizes = [p.numel() for p in trainable(model)]
         self.theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
-        self.normalise = Normalise(phi).to(train.images.device)
+        self.normalise = Normalise(phi, preparation.size).to(train.images.device)
         self.fill = phi.fill
 
     def train_gradients(self, tau: Composites, drawn: Drawn) -> tuple[Tensor, Tensor]:
         """A batch of train images under each composite: g (A, P) and the losses (A,)."""
-        images, labels = self.train.take(drawn.batch, drawn.images)
-        images = self.preparation.apply(images, drawn.window)  # once: all composites act on the same
+        images, labels = look_up(self.train, drawn.batch, drawn.images)
+        if drawn.window is not None:
+            images = self.preparation.apply(images, drawn.window)  # once: all composites act on the same
         parameters = Parameters(tau.repeat(len(labels)), drawn.u, drawn.flip)
         return self.gradients(self.augment(images.repeat(len(tau.op), 1, 1, 1), parameters), labels)
 
     def val_gradient(self, drawn: Drawn) -> tuple[Tensor, Tensor]:
         """A batch of val images as they are: v (P,) and the loss, leaving the batch-norm statistics alone."""
         assert drawn.val_batch is not None
-        images, labels = self.val.take(drawn.val_batch, drawn.val_images)
+        images, labels = look_up(self.val, drawn.val_batch, drawn.val_images)
         with unchanged_buffers(self.model):
-            return self.gradient(self.preparation.test(images), labels)
+            return self.gradient(images, labels)
 
     def cold_start(self) -> None:
         """theta <- theta_0, batch-norm statistics too."""
@@ -159,7 +181,7 @@ class Passes:
 
     def send(self, drawn: Drawn) -> Drawn:
         """What was drawn, to where the step wants it."""
-        return drawn.to(self.theta.device)
+        return Drawn(**sent(drawn.given(), self.theta.device))
 
     def as_captured(self, step: Step) -> Step:
         """The step, in the way that suits these passes: here as it is written."""

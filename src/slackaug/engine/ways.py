@@ -41,8 +41,8 @@ def make_fit(part: str, model: nn.Module, *arguments: Any) -> Fit:
         fall_back(error)
         fit = Fit(model, *arguments)
     except torch.OutOfMemoryError:
-        images = f"batches of {fit.batches.batch} images"
-        raise OutOfMemory(images, f"{part}.batch", fit.batches.batch) from None
+        images = f"batches of {fit.feed.batches.batch} images"
+        raise OutOfMemory(images, f"{part}.batch", fit.feed.batches.batch) from None
     fit.set_state(before)
     return fit
 

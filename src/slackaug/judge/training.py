@@ -190,7 +190,7 @@ def run(training: Training, tell: Tell) -> None:
         )
     trained_for = seconds()
     test = to_device(test, training.device)
-    score = scoring.score(predict(fit.model, fit.normalise, test, preparation=method.preparation), test.labels)
+    score = scoring.score(predict(fit.model, fit.normalise, test), test.labels)
     keep(training, fit, data, score, trained_for)
     tell(1.0)
 
@@ -262,7 +262,7 @@ def keep(training: Training, fit: Fit, data: Dataset, score: scoring.Score, seco
     if training.model_file is not None:
         training.model_file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(training.model_file, weights(training, fit, data, score))
-    n_images = fit.n_steps * fit.batches.batch
+    n_images = fit.n_steps * fit.feed.batches.batch
     result = {
         "key": training.key,
         "name": training.name,

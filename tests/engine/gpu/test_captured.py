@@ -21,7 +21,7 @@ from slackaug.engine.gpu.graphs import Graphs
 from slackaug.engine.passes import Passes
 from slackaug.engine.state import State
 from slackaug.methods import slack
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 
 CONFIG = SearchConfig(n_rounds=2, n_retrain=2, n_unrolled=2, n_composites=3, batch=8, model_lr=0.1, kl_weight=0.1)
 PHI = Policy.uniform("cifar")

@@ -23,7 +23,7 @@ from slackaug.engine.fit import Fit, FitConfig
 from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses
 from slackaug.engine.passes import Passes
 from slackaug.methods import slack
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 
 pytestmark = pytest.mark.gpu
 

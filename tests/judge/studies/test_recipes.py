@@ -14,7 +14,7 @@ from slackaug.judge.studies import paper_tables
 from slackaug.judge.studies.paper_tables import FIGURES, Column, Figure, published_row
 from slackaug.judge.studies.plan import Study, learned_name
 from slackaug.judge.studies.recipes import STUDIES, Recipe, study
-from slackaug.methods.slack_config import SearchConfig
+from slackaug.methods.budget import SearchConfig
 
 # Every baseline that has a name of its own
 BASELINES = {"none", "default", "uniform", "uniform-no-invert-solarize", "randaugment", "uniformaugment", "domainbed",

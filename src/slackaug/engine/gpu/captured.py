@@ -17,12 +17,11 @@ from torch.nn.functional import cross_entropy
 from ... import models
 from ...augment import apply, branch_free
 from ...augment.apply import Composites, Parameters
-from ...augment.prepare import Preparation
 from ...data import Split
 from ...data.split import Batch
-from ..chance import Drawn
+from ..chance import Drawn, sent
 from ..fit import Fit, descend
-from ..passes import Normalise, Passes, alone, gradient
+from ..passes import Normalise, Passes, alone, gradient, look_up
 from ..state import Report, State, Step
 from . import grouped
 from .graphs import Graphs, Outputs
@@ -141,15 +140,13 @@ class CompiledModel:
             return self.grouped.gradients(losses, parameters), losses.detach()
 
 
-def few_images(model: nn.Module, split: Split, preparation: Preparation) -> Batch | None:
+def few_images(model: nn.Module, split: Split) -> Batch | None:
     """To try groups with, two of three images; none for our own models, which are known to take them."""
     if type(model).__module__ == models.__name__:
         return None
     index = torch.arange(6) % len(split.labels)
-    ahead = split.read_ahead(index)
-    device = split.labels.device
-    images, labels = split.take(index.to(device), None if ahead is None else ahead.to(device))
-    return Batch(preparation.test(images), labels)
+    ahead, device = split.read_ahead(index), split.labels.device
+    return Batch(*look_up(split, index.to(device), None if ahead is None else ahead.to(device)))
 
 
 def columns(value: Tensor) -> Tensor:
@@ -164,7 +161,7 @@ class CapturedFit(Fit):
         super().__init__(*arguments)
         if compiled:
             self.descend = torch.compile(descend, dynamic=False)
-        few = few_images(self.model, self.train, self.preparation)
+        few = few_images(self.model, self.train)
         self.compiled = CompiledModel(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
         self.graphs = Graphs(self.theta.device)
 
@@ -191,7 +188,7 @@ class CapturedPasses(Passes):
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True, **options: Any):
         super().__init__(*arguments, **options)
-        few = few_images(self.model, self.train, self.preparation)
+        few = few_images(self.model, self.train)
         self.compiled = CompiledModel(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
         self.graphs = Graphs(self.theta.device)
         self.own: State | None = None  # whose tensors keep their places
@@ -220,7 +217,7 @@ class CapturedPasses(Passes):
         moves_phi = drawn.val_batch is not None
         body = partial(self.in_place, step, config)
         if moves_phi and self.average is not alone:  # the processes of an ensemble talk in this step
-            outputs = body(**drawn.to(self.theta.device).given())
+            outputs = body(**sent(drawn.given(), self.theta.device))
         else:
             outputs = self.graphs.run("policy" if moves_phi else "re-training", body, drawn.given(), self.changed)
         train_loss, op, magnitude, active, *val = outputs
