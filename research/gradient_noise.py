@@ -62,7 +62,9 @@ class Place:
         self.passes = (
             engine.compiled
             if isinstance(engine, CapturedPasses)
-            else CompiledModel(self.model, engine.theta, engine.normalise, torch.float32, compiled=False)
+            else CompiledModel(
+                self.model, engine.theta, engine.normalise, torch.float32, compiled=False, train=engine.train
+            )
         )
         self.v_all = self.val_gradient_of_all()
 

@@ -14,7 +14,7 @@ import json
 import torch
 
 from slackaug.engine.gpu import norms
-from slackaug.engine.gpu.weight_gradients import by_kernel, sums_by_kernel
+from slackaug.engine.gpu.convolutions import by_kernel, sums_by_kernel
 
 SHAPES = [(1, 32, 32), (1, 64, 16), (1, 128, 8), (8, 32, 32), (8, 64, 16), (8, 128, 8),
           (1, 160, 32), (1, 320, 16), (1, 640, 8)]  # fmt: skip # groups, channels, pixels

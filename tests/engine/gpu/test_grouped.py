@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from slackaug import models
 from slackaug.engine import passes as plain
-from slackaug.engine.gpu import grouped
+from slackaug.engine.gpu import groupable, grouped
 
 A, B, SIZE = 3, 5, 12
 
@@ -102,7 +102,7 @@ def test_classes_come_back_even_after_an_error(generator):
     ids=str,
 )
 def test_only_known_layers_are_grouped(layer, expected):
-    assert grouped.is_groupable(nn.Sequential(layer, nn.Flatten(), nn.Linear(4, 2))) == expected
+    assert groupable.is_groupable(nn.Sequential(layer, nn.Flatten(), nn.Linear(4, 2))) == expected
 
 
 def test_a_batch_norm_without_parameters_and_statistics(generator):

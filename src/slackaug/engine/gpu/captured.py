@@ -14,16 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ... import models
 from ...augment import apply, branch_free
 from ...augment.apply import Composites, Parameters
 from ...data import Split
-from ...data.split import Batch
 from ..chance import Drawn, sent
 from ..fit import Fit, descend
-from ..passes import Normalise, Passes, alone, gradient, look_up
+from ..passes import Normalise, Passes, alone, gradient
 from ..state import Report, State, Step
-from . import grouped
+from . import groupable, grouped
 from .graphs import Graphs, Outputs
 from .norms import precise
 
@@ -70,15 +68,12 @@ class CompiledModel:
         precision: torch.dtype,
         *,
         compiled: bool,
-        few: Batch | None = None,
+        train: Split,
     ):
-        """With `few` images, for two groups, it is tried whether the model can take groups."""
+        """The `train` images are what it is tried with whether the model can take groups."""
         self.model, self.normalise, self.precision = model.train(), normalise, precision  # as far as it lets itself
-        self.grouped = grouped.Grouped(model, theta, precision) if grouped.is_groupable(model) else None
-        if self.grouped is not None and few is not None:
-            x = normalise(few.images).contiguous(memory_format=torch.channels_last)
-            if not grouped.keeps_apart(model, theta, x, few.labels[: len(x) // 2]):
-                self.grouped = None
+        takes_groups = groupable.takes_groups(model, theta, normalise, train)
+        self.grouped = grouped.Grouped(model, theta, precision) if takes_groups else None
         self.loss, self.losses, self.act = self.loss_of, self.losses_of, branch_free.act_at
         self.kinds = {} if self.grouped is None else dict(self.grouped.layers)  # what modules are in a pass
         if compiled:
@@ -140,15 +135,6 @@ class CompiledModel:
             return self.grouped.gradients(losses, parameters), losses.detach()
 
 
-def few_images(model: nn.Module, split: Split) -> Batch | None:
-    """To try groups with, two of three images; none for our own models, which are known to take them."""
-    if type(model).__module__ == models.__name__:
-        return None
-    index = torch.arange(6) % len(split.labels)
-    ahead, device = split.read_ahead(index), split.labels.device
-    return Batch(*look_up(split, index.to(device), None if ahead is None else ahead.to(device)))
-
-
 def columns(value: Tensor) -> Tensor:
     """The same (B, L, ...) with each position in one piece, which a compiled kernel can then read as it is."""
     return value.transpose(0, 1).contiguous().transpose(0, 1)
@@ -161,8 +147,8 @@ class CapturedFit(Fit):
         super().__init__(*arguments)
         if compiled:
             self.descend = torch.compile(descend, dynamic=False)
-        few = few_images(self.model, self.train)
-        self.compiled = CompiledModel(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
+        given = self.model, self.theta, self.normalise, precision
+        self.compiled = CompiledModel(*given, compiled=compiled, train=self.train)
         self.graphs = Graphs(self.theta.device)
 
     def step(self) -> Tensor:
@@ -188,8 +174,8 @@ class CapturedPasses(Passes):
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True, **options: Any):
         super().__init__(*arguments, **options)
-        few = few_images(self.model, self.train)
-        self.compiled = CompiledModel(self.model, self.theta, self.normalise, precision, compiled=compiled, few=few)
+        given = self.model, self.theta, self.normalise, precision
+        self.compiled = CompiledModel(*given, compiled=compiled, train=self.train)
         self.graphs = Graphs(self.theta.device)
         self.own: State | None = None  # whose tensors keep their places
 

@@ -5,7 +5,7 @@ shape (A, ...), one copy for each group, so that its gradient comes by group: ba
 group, and a convolution's forward and input gradient are one call for all groups.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -15,13 +15,11 @@ from torch.func import functional_call
 from torch.nn.functional import conv2d, cross_entropy
 
 from ... import models
-from ..passes import gradient, trainable, unchanged_buffers
-from .additions import add
+from ..passes import trainable
+from .convolutions import MAX_CHANNELS, Options, add, weight_gradients
 from .norms import norm, norm_beside, precise
-from .weight_gradients import MAX_CHANNELS, Options, weight_gradients
 
 Backward = Any  # autograd's context
-TOLERANCE = 1e-2  # of what groups at once may differ from one by one: far more than rounding, far less than a mixture
 
 
 class GroupedConvolution(torch.autograd.Function):
@@ -148,21 +146,6 @@ LAYERS: dict[type[nn.Module], type[nn.Module]] = {
 BLOCKS = GroupedWideBlock, GroupedBasicBlock  # that leave nothing to a compiler: their kernels are our own
 
 
-def is_groupable(model: nn.Module) -> bool:
-    """Whether all that a model, in train mode, learns and all that mixes images is in layers that are known here."""
-    return all(is_known(module) for module in model.modules())
-
-
-def is_known(module: nn.Module) -> bool:
-    has_kind = type(module) in LAYERS
-    if isinstance(module, nn.modules.batchnorm._BatchNorm):
-        return has_kind and module.momentum is not None and module.training
-    if isinstance(module, nn.Conv2d):
-        return has_kind and not isinstance(module.padding, str) and module.padding_mode == "zeros"
-    learns = any(True for _ in module.parameters(recurse=False)) or getattr(module, "track_running_stats", False)
-    return has_kind or not learns
-
-
 class Grouped:
     """A model whose passes take several groups. `theta` (P,) holds what it learns, tensor after tensor."""
 
@@ -227,36 +210,6 @@ class Grouped:
             rows = [row for to, of in same for row in zip(to, of, strict=True)]
             torch._foreach_copy_([to for to, _ in rows], [of for _, of in rows])  # twice as fast as torch.cat
         return whole.index_select(1, self.as_written)
-
-
-def keeps_apart(model: nn.Module, theta: Tensor, x: Tensor, labels: Tensor) -> bool:
-    """Whether groups that go through the model at once have the gradients, and leave the statistics, of one by one.
-
-    Tried for models that are not ours: what their `forward` does with a batch is not seen in their layers.
-    """
-    passes, n_groups = Grouped(model, theta, x.dtype), len(x) // len(labels)
-
-    def one_by_one() -> Tensor:
-        parts = x.split(len(labels))
-        return torch.stack([gradient(cross_entropy(model(part), labels), model) for part in parts])
-
-    def at_once() -> Tensor:
-        passes.prepare(n_groups)
-        with swapped(dict(passes.layers)):
-            parameters = passes.parameters(n_groups)
-            return passes.gradients(passes.losses(parameters, x, labels), parameters)
-
-    def traces(way: Callable[[], Tensor]) -> list[Tensor]:
-        with unchanged_buffers(model):
-            g = way()
-            return [g, *(buffer.to(g, copy=True) for buffer in model.buffers())]
-
-    expected = traces(one_by_one)
-    try:
-        found = traces(at_once)
-    except Exception:  # a user's model can fail in any way
-        return False
-    return all((a - b).norm() <= TOLERANCE * a.norm() for a, b in zip(expected, found, strict=True))
 
 
 def track(layers: Sequence[BatchNorm]) -> None:

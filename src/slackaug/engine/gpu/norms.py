@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .triton_support import can_run, channels_last, constexpr, jit, tl, triton
+from .triton_support import HAS_TRITON, constexpr, jit, tl, triton
 
 TILE_P = 128  # pixels that a program takes at a time
 MAX_TILE_C = 32  # channels: 64 bytes a pixel, two of the units that memory is read in
 MIN_PROGRAMS, MAX_PROGRAMS = 256, 512  # about two and four for each of a large GPU's processors
 TILES_OF_A_PROGRAM = 4
+MAX_OFFSET = 2**31  # elements that a kernel can address
 
 
 # --- the kernels ------------------------------------------------------------------------------------------------------
@@ -202,6 +203,15 @@ def apply_gradients(
 
 
 # --- how they are launched --------------------------------------------------------------------------------------------
+
+
+def can_run(*tensors: Tensor) -> bool:
+    """Whether kernels of our own can."""
+    return HAS_TRITON and all(tensor.is_cuda and tensor.numel() < MAX_OFFSET for tensor in tensors)
+
+
+def channels_last(x: Tensor) -> Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
 
 
 def n_programs(n_tiles: int) -> int:

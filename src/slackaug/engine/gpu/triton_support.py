@@ -1,12 +1,9 @@
-"""Triton where it is installed, whether kernels of our own can run, and how far they reach."""
+"""Triton, where it is installed."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
-from torch import Tensor
-
-__all__ = ["HAS_TRITON", "can_run", "channels_last", "constexpr", "jit", "tl", "triton"]
+__all__ = ["HAS_TRITON", "constexpr", "jit", "tl", "triton"]
 
 HAS_TRITON = find_spec("triton") is not None  # not beside a torch for CPUs alone
 
@@ -22,14 +19,3 @@ else:
 
     def jit(kernel: Any) -> Any:
         return kernel
-
-
-MAX_OFFSET = 2**31  # elements that a kernel can address
-
-
-def can_run(*tensors: Tensor) -> bool:
-    return HAS_TRITON and all(tensor.is_cuda and tensor.numel() < MAX_OFFSET for tensor in tensors)
-
-
-def channels_last(x: Tensor) -> Tensor:
-    return x.contiguous(memory_format=torch.channels_last)

@@ -1,13 +1,15 @@
-"""Gradients of a convolution's weight and bias by group, against torch's own in float64."""
+"""A convolution's gradients by group, and additions to its output, against torch's own in float64."""
+
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.nn.functional import conv2d
 
 from interpreter import Way, with_shapes
-from slackaug.engine.gpu import weight_gradients as module
+from slackaug.engine.gpu import convolutions, norms
+from slackaug.engine.gpu.convolutions import add, channel_sums, weight_gradients
 from slackaug.engine.gpu.triton_support import HAS_TRITON
-from slackaug.engine.gpu.weight_gradients import channel_sums, weight_gradients
 
 CASES = [  # groups, images of each, channels in, channels out, pixels, kernel, stride
     (2, 3, 3, 16, 8, 3, 1),
@@ -51,9 +53,9 @@ WRITTEN = Way("cpu", torch.float64, 1e-12, by_kernel=False)
 
 @with_shapes([WRITTEN, Way("cuda", torch.bfloat16, 1e-5), Way("cpu", torch.float32, 1e-6)], CASES)
 def test_a_call_for_each_group_and_one_kernel_for_all(way, shape, monkeypatch):
-    way.take(module, monkeypatch)
+    way.take(convolutions, monkeypatch)
     arguments = case(*shape, way.dtype, way.device)
-    assert module.is_suited(*arguments[:3], arguments[4]) is way.by_kernel
+    assert convolutions.is_suited(*arguments[:3], arguments[4]) is way.by_kernel
     assert_close(weight_gradients(*arguments), expected(*arguments), way.bound)
 
 
@@ -67,7 +69,7 @@ def test_what_the_kernel_leaves_to_cudnn(change, why):
     options = {"n_groups": 2, "n_images": 3, "n_in": 16, "n_out": 16, "size": 8, "k": 3, "stride": 1}
     grad, x, weight, n_groups, rest = case(**({"dtype": torch.bfloat16, "device": "cuda"} | options | change))
     assert HAS_TRITON
-    assert not module.is_suited(grad, x, weight, rest)
+    assert not convolutions.is_suited(grad, x, weight, rest)
     assert_close(weight_gradients(grad, x, weight, n_groups, rest), expected(grad, x, weight, n_groups, rest), 1e-2)
 
 
@@ -81,7 +83,7 @@ KERNELS = [("cuda", torch.float32), ("cuda", torch.bfloat16), ("cpu", torch.floa
 
 @with_shapes([WRITTEN, *(Way(*kernel, 1e-5) for kernel in KERNELS)], SUMS, [(8, 128, 32, 32), (1, 128, 160, 32)])
 def test_sums_of_channels(way, shape, monkeypatch):
-    way.take(module, monkeypatch)
+    way.take(convolutions, monkeypatch)
     n_groups, n_images, n_channels, size = shape
     generator = torch.Generator().manual_seed(0)
     grad = 1 + torch.randn(n_groups * n_images, n_channels, size, size, generator=generator)
@@ -90,3 +92,43 @@ def test_sums_of_channels(way, shape, monkeypatch):
     found = channel_sums(grad, n_groups)
     assert found.dtype is (torch.float32 if way.by_kernel else torch.float64)
     assert (found - wanted).norm() <= way.bound * wanted.norm()
+
+
+# --- additions --------------------------------------------------------------------------------------------------------
+
+SUMMANDS = [(2, 16, 8, 8), (3, 5, 3, 7), (1, 32, 32, 33)]
+
+
+def summands(shape, dtype, device="cpu"):
+    generator = torch.Generator().manual_seed(0)
+    x, plus = (
+        torch.randn(shape, generator=generator).to(device, dtype).contiguous(memory_format=torch.channels_last)
+        for _ in range(2)
+    )
+    return x, torch.randn(shape[1], generator=generator).to(device), plus
+
+
+def added(x, bias, plus):
+    total = x.double() if bias is None else x.double() + bias.double()[:, None, None]
+    return total if plus is None else total + plus.double()
+
+
+@with_shapes([Way("cpu", torch.float32, 0.0, by_kernel=False), *(Way(*kernel, 0.0) for kernel in KERNELS)], SUMMANDS)
+@pytest.mark.parametrize("has_plus", [False, True])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_additions(way, shape, has_bias, has_plus, monkeypatch):
+    way.take(convolutions, monkeypatch)
+    x, bias, plus = summands(shape, way.dtype, way.device)
+    given = x, bias if has_bias else None, plus if has_plus else None
+    found = add(*given)
+    torch.testing.assert_close(found, added(*given).to(way.dtype))  # rounded once by the kernel
+    assert found.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("has_triton", "is_cuda", "n", "expected"),
+    [(True, True, 5, True), (False, True, 5, False), (True, False, 5, False), (True, True, 2**31, False)],
+)
+def test_kernels_need_triton_a_gpu_and_offsets_of_32_bits(has_triton, is_cuda, n, expected, monkeypatch):
+    monkeypatch.setattr(norms, "HAS_TRITON", has_triton)
+    assert norms.can_run(SimpleNamespace(is_cuda=is_cuda, numel=lambda: n)) is expected
