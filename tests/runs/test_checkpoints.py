@@ -1,5 +1,6 @@
 """Checkpoints in several files: missing, damaged, mixed up or half written, each costs at most itself."""
 
+import copy
 import hashlib
 import io
 import os
@@ -18,7 +19,7 @@ from slackaug.auto.stages import Problem, Search
 from slackaug.config import presets
 from slackaug.config.parse import parse_assignment, update
 from slackaug.data import load
-from slackaug.runs.checkpoints import Checkpoints, from_bytes, from_vectors, read, take_out, to_bytes, to_vectors
+from slackaug.runs.checkpoints import Checkpoints, from_bytes, from_vectors, read, to_bytes, to_vectors
 
 MEGABYTE = 1e6
 FILES_OF_TWO = ["000003.pt", "000004.pt", "momentum", "momentum", "theta", "theta", "theta_0"]  # of what is kept
@@ -45,6 +46,12 @@ def loaded(checkpoints: Checkpoints) -> tuple[int | None, list[str]]:
     return None if found is None else found["n"], list(map(str, wrong))
 
 
+def sealed(content: object) -> bytes:
+    """As the small file of a checkpoint, with its checksum."""
+    packed = to_bytes(content)
+    return hashlib.sha256(packed).digest() + packed
+
+
 # --- what is stored where ---------------------------------------------------------------------------------------------
 
 
@@ -54,45 +61,23 @@ def test_two_are_kept_with_their_parts(saved):
     assert loaded(saved) == (4, [])
 
 
-def test_the_states_of_ranks_have_their_own_parts(tmp_path):
+@pytest.mark.parametrize(
+    ("state", "files"),
+    [({"ranks": [state(1, theta_0=rank) for rank in range(3)]},
+      ["momentum", "theta", "theta_0", "theta_0", "theta_0"]),
+     ({"fit": {"done": 3, "model": model(1), "momentum": torch.ones(7), "streams": {"model": 1}}},
+      ["momentum", "theta"]),
+     ({"first": model(1)}, ["theta"])],
+    ids=["ranks", "a training", "what whole trainings start from"],
+)  # fmt: skip
+def test_what_is_large_is_a_part(state, files, tmp_path):
+    given = state | {"config": "x"}
+    before = copy.deepcopy(given)
     checkpoints = Checkpoints(tmp_path)
-    ranks = {"config": "x", "ranks": [state(1, theta_0=rank) for rank in range(3)]}
-    checkpoints.save(ranks)
-    assert equal(checkpoints.load()[0], ranks)
-    assert kinds(tmp_path) == ["000000.pt", "momentum", "theta", "theta_0", "theta_0", "theta_0"]
-
-
-def test_the_state_of_a_training_has_parts_too(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
-    fit = {"config": "x", "fit": {"done": 3, "model": model(1), "momentum": torch.ones(7), "streams": {"model": 1}}}
-    checkpoints.save(fit)
-    assert equal(checkpoints.load()[0], fit)
-    assert kinds(tmp_path) == ["000000.pt", "momentum", "theta"]
-
-
-def test_what_whole_trainings_start_from_is_a_part(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save({"config": "x", "first": model(1)})
-    assert equal(checkpoints.load()[0], {"config": "x", "first": model(1)})
-    assert kinds(tmp_path) == ["000000.pt", "theta"]
-
-
-def test_a_state_is_not_changed_by_being_saved(tmp_path):
-    given = state(1)
-    Checkpoints(tmp_path).save(given)
-    assert equal(given, state(1))
-
-
-def test_what_is_small_stays_where_it_is():
-    found = {}
-    rest = take_out(state(2), found)
-    assert list(found) == [
-        ("stages", 0, "theta_0"),
-        ("stages", 1, "search", "theta_momentum"),
-        ("stages", 1, "engine", "model"),
-    ]
-    assert equal(rest["stages"][0], {"is_done": True})
-    assert equal(rest["stages"][1]["engine"], {"streams": {"model": torch.arange(2)}})
+    checkpoints.save(given)
+    assert equal(checkpoints.load()[0], before)
+    assert equal(given, before)
+    assert kinds(tmp_path) == ["000000.pt", *files]
 
 
 def test_a_model_becomes_one_vector_for_each_type():
@@ -120,16 +105,6 @@ def test_theta_0_is_written_once_and_stays_as_long_as_it_is_referred_to(tmp_path
         assert path.exists() == is_there
 
 
-def test_a_damaged_theta_0_is_written_again_by_the_process_that_has_it(saved):
-    path = parts(saved.paths()[-1])["theta_0"]
-    flip_a_bit(path)
-    saved.save(state(5))
-    assert loaded(saved) == (5, [])
-    path.unlink()
-    saved.save(state(6))
-    assert loaded(saved) == (6, [])
-
-
 def test_no_file_of_a_wrn_40_2_is_large(tmp_path):
     np.savez(tmp_path / "x.npz", **tiny.arrays())
     data = load(str(tmp_path / "x.npz"))
@@ -152,19 +127,25 @@ def test_no_file_of_a_wrn_40_2_is_large(tmp_path):
 # --- damages ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["theta", "momentum"])
-@pytest.mark.parametrize(("damage", "says"), [(Path.unlink, "missing"), (flip_a_bit, "damaged")])
-def test_a_part_that_is_not_whole_costs_one_checkpoint(damage, says, kind, saved):
+def put_a_pipe(path: Path) -> None:
+    """Who opens it waits."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["theta", "momentum", "theta_0"])
+@pytest.mark.parametrize(
+    ("damage", "says"), [(Path.unlink, "missing"), (flip_a_bit, "damaged"), (put_a_pipe, "missing")]
+)
+def test_a_part_that_is_not_whole_costs_what_refers_to_it(damage, says, kind, saved):
+    """One checkpoint, or both. Whoever has it writes it again."""
     path = parts(saved.paths()[-1])[kind]
     damage(path)
-    assert loaded(saved) == (3, [f"{path}: {says}"])
-
-
-@pytest.mark.parametrize(("damage", "says"), [(Path.unlink, "missing"), (flip_a_bit, "damaged")])
-def test_without_theta_0_nothing_can_be_read(damage, says, saved):
-    path = parts(saved.paths()[-1])["theta_0"]
-    damage(path)
-    assert loaded(saved) == (None, [f"{path}: {says}"] * 2)
+    what = f"{path}: {says}"
+    assert loaded(saved) == ((None, [what, what]) if kind == "theta_0" else (3, [what]))
+    saved.save(state(5))
+    assert loaded(saved) == (5, [])
 
 
 @pytest.mark.parametrize("kind", ["theta", "momentum"])
@@ -174,28 +155,22 @@ def test_a_part_of_another_checkpoint_is_not_taken(kind, saved):
     assert loaded(saved) == (3, [f"{newer}: damaged"])
 
 
-def test_what_was_damaged_is_replaced(saved):
-    parts(saved.paths()[-1])["theta"].unlink()
-    again = Checkpoints(saved.folder)
-    assert again.load()[0]["n"] == 3
-    again.save(state(4))
-    assert kinds(saved.folder) == FILES_OF_TWO
-    assert loaded(saved) == (4, [])
-
-
 def test_a_part_never_runs_code(tmp_path):
-    content = to_bytes(Malicious(tmp_path / "it ran"))
-    digest = hashlib.sha256(content).hexdigest()
-    (tmp_path / f"theta-{digest[:16]}.pt").write_bytes(content)
-    small = to_bytes({"config": "x", "engine": {}, "parts": [[["engine", "model"], f"theta-{digest[:16]}.pt", digest]]})
-    (tmp_path / "000000.pt").write_bytes(hashlib.sha256(small).digest() + small)
-    found, wrong = Checkpoints(tmp_path).load()
-    assert (found, list(map(str, wrong))) == (None, [f"{tmp_path / f'theta-{digest[:16]}.pt'}: damaged"])
+    for value, wrong_in in ((Malicious(tmp_path / "it ran"), "theta"), (7, "000000")):  # 7 is whole, but no model
+        content = to_bytes(value)
+        digest = hashlib.sha256(content).hexdigest()
+        part, path = tmp_path / f"theta-{digest[:16]}.pt", tmp_path / "000000.pt"
+        part.write_bytes(content)
+        path.write_bytes(sealed({"config": "x", "engine": {}, "parts": [[["engine", "model"], part.name, digest]]}))
+        found, (wrong,) = Checkpoints(tmp_path).load()
+        assert (found, str(wrong)) == (None, f"{part if wrong_in == 'theta' else path}: damaged")
     assert not (tmp_path / "it ran").exists()
 
 
-def test_whatever_is_newer_than_what_was_resumed_goes(saved):
-    flip_a_bit(saved.paths()[-1])
+@pytest.mark.parametrize("kind", ["theta", None])
+def test_whatever_is_newer_than_what_was_resumed_is_replaced(kind, saved):
+    newest = saved.paths()[-1]
+    flip_a_bit(parts(newest)[kind] if kind else newest)
     (saved.folder / "000005.pt").write_bytes(b"x")
     again = Checkpoints(saved.folder)
     found, wrong = again.load()
@@ -212,9 +187,8 @@ def test_whatever_is_newer_than_what_was_resumed_goes(saved):
     ids=["no config", "no part", "another file", "nowhere to put it"],
 )  # fmt: skip
 def test_a_whole_file_that_is_no_checkpoint_is_damaged(content, saved):
-    content = to_bytes(content)
     path = saved.folder / "000005.pt"
-    path.write_bytes(hashlib.sha256(content).digest() + content)
+    path.write_bytes(sealed(content))
     assert loaded(saved) == (4, [f"{path}: damaged"])
 
 
@@ -307,16 +281,3 @@ def test_what_else_lies_in_the_folder_is_neither_read_nor_removed(tmp_path):
     checkpoints.save(state(4))
     names = {path.name for path in tmp_path.iterdir()}
     assert {"000000_copy.pt", "000007.pt", "000008.pt"} <= names
-
-
-@pytest.mark.timeout(60)
-def test_a_pipe_in_the_place_of_a_part_is_not_waited_for(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(state(3))
-    (path,) = tmp_path.glob("theta-*")
-    path.unlink()
-    os.mkfifo(path)
-    found, wrong = Checkpoints(tmp_path).load()
-    assert (found, [str(error) for error in wrong]) == (None, [f"{path}: missing"])
-    checkpoints.save(state(3))
-    assert equal(Checkpoints(tmp_path).load()[0], state(3))

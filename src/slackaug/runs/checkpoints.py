@@ -10,8 +10,10 @@ import hashlib
 import io
 import math
 import zipfile
-from collections.abc import Callable
+from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +62,6 @@ class Checkpoints:
         content = to_bytes(small)
         write_atomically(self.folder / f"{self.n_saved:06d}.pt", hashlib.sha256(content).digest() + content)
         self.n_saved += 1
-        for path in self.paths():
-            if not self.n_saved - KEPT <= int(path.stem) < self.n_saved:
-                path.unlink()
         self.sweep()
 
     def save_part(self, where: Where, value: Any) -> tuple[str, str]:
@@ -75,8 +74,14 @@ class Checkpoints:
         return path.name, digest
 
     def sweep(self) -> None:
-        """Remove the parts, and what was to become one, that no checkpoint refers to."""
-        kept = {name for path in self.paths() for name in names_of_parts(path)}
+        """Leave the last ones saved and what they refer to: no part else, nor what was to become one."""
+        kept = set()
+        for path in self.paths():
+            if not self.n_saved - KEPT <= int(path.stem) < self.n_saved:
+                path.unlink()
+                continue
+            with suppress(Damaged):  # nobody could say which its parts were
+                kept |= {name for _, name, _ in read_small(path)["parts"]}
         for pattern in (*PART_FILES, *map(temporary_name, PART_FILES)):
             for path in self.folder.glob(pattern):
                 if path.name not in kept:
@@ -99,14 +104,13 @@ class Checkpoints:
 def read(path: Path) -> dict[str, Any]:
     """The state of a checkpoint, its parts included."""
     state = read_small(path)
-    for where, name, digest in state.pop("parts"):
-        *way, last = where
-        place: Any = state
+    for (*way, last), name, digest in state.pop("parts"):
         try:
-            for key in way:
-                place = place[key]
-            place[last] = read_part(path.with_name(name), digest)
-        except (LookupError, TypeError):  # whole, but somebody else's
+            place: Any = reduce(getitem, way, state)
+            place[last] = from_vectors(read_part(path.with_name(name), digest))
+        except Damaged:
+            raise
+        except Exception:  # whole, but somebody else's
             raise Damaged(f"{path}: damaged") from None
     return state
 
@@ -131,25 +135,15 @@ def is_part(entry: Any) -> bool:
 def read_part(path: Path, digest: str) -> Any:
     if not path.is_file():
         raise Damaged(f"{path}: missing")
-    return checked(path, path.read_bytes(), digest, from_vectors)
+    return checked(path, path.read_bytes(), digest)
 
 
-def checked(path: Path, content: bytes, digest: str, understand: Callable[[Any], Any] = lambda value: value) -> Any:
+def checked(path: Path, content: bytes, digest: str) -> Any:
     """What the content of a file says, if it is what was once written."""
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise Damaged(f"{path}: damaged")
-    try:
-        return understand(from_bytes(content))
-    except Exception:  # torch raises nearly anything on a file that is not its own
-        raise Damaged(f"{path}: damaged") from None
-
-
-def names_of_parts(path: Path) -> list[str]:
-    """A damaged checkpoint does not keep its parts: nobody could say which they were."""
-    try:
-        return [name for _, name, _ in read_small(path)["parts"]]
-    except Damaged:
-        return []
+    if hashlib.sha256(content).hexdigest() == digest:
+        with suppress(Exception):  # torch raises nearly anything on a file that is not its own
+            return from_bytes(content)
+    raise Damaged(f"{path}: damaged")
 
 
 # --- states and their parts -------------------------------------------------------------------------------------------
@@ -166,13 +160,8 @@ def take_out(state: Any, parts: dict[Where, Any], where: Where = ()) -> Any:
         return [take_out(value, parts, (*where, n)) for n, value in enumerate(state)]
     if not isinstance(state, dict):
         return state
-    rest = {}
-    for key, value in state.items():
-        if part_name((*where, key)) is None:
-            rest[key] = take_out(value, parts, (*where, key))
-        else:
-            parts[*where, key] = value
-    return rest
+    parts |= {(*where, key): value for key, value in state.items() if part_name((*where, key))}
+    return {key: take_out(value, parts, (*where, key)) for key, value in state.items() if (*where, key) not in parts}
 
 
 def to_vectors(part: Tensor | dict[str, Tensor]) -> Any:
