@@ -155,6 +155,12 @@ def test_a_part_of_another_checkpoint_is_not_taken(kind, saved):
     assert loaded(saved) == (3, [f"{newer}: damaged"])
 
 
+def test_an_older_one_that_is_damaged_is_in_nobodys_way(saved):
+    flip_a_bit(saved.paths()[0])
+    saved.save(state(5))
+    assert loaded(saved) == (5, [])
+
+
 def test_a_part_never_runs_code(tmp_path):
     for value, wrong_in in ((Malicious(tmp_path / "it ran"), "theta"), (7, "000000")):  # 7 is whole, but no model
         content = to_bytes(value)
