@@ -4,13 +4,19 @@ import textwrap
 
 from .. import schema
 from .._version import __version__
-from ..augment import describe
+from ..augment import describe, functional, hue, pil, resize
 from ..augment.functional import paint_for
 from ..augment.policy import Policy
+from ..augment.transforms import TRANSFORMS
 from . import fidelity
-from .fidelity import TESTED
-from .sources import Cutting, import_block, read
+from .fidelity import FIDELITY, KERNEL, PILLOW, TESTED
+from .sources import Cutting, Kernel, import_block, read
 
+MODULES = (functional, hue, resize, pil)  # where our own kernels are
+CALLS = {  # of Pillow's functions, where images are something else
+    "torchvision": "lambda image, {argument}: by_pillow({function}, image, {argument})",
+    "albumentations": "lambda pixels, {argument}: by_pillow({function}, pixels, {argument})",
+}
 WIDTH = 119
 REMARK = 100  # characters of a line that quotes the policy
 N_REMARKS = 20
@@ -20,20 +26,31 @@ def compose(policy: Policy, to: str, name: str) -> str:
     """For the target `to`; `name` says where the policy is from."""
     main = f"export/skeletons/for_{to}"
     names = policy.space.names
-    cutting = Cutting({*names, *(("Flip",) if policy.flip else ())}, numbers(policy))
+    in_order = [name for name in TRANSFORMS if name in names] + ["Flip"] * policy.flip
+    kernels = {name: kernel(name, to) for name in names if FIDELITY[to][name].by in (KERNEL, PILLOW)}
+    cutting = Cutting(in_order, numbers(policy), kernels)
     cutting.need(main, "SlackAugment")
-    modules = sorted({module for module, _ in cutting.texts}, key=lambda module: module_order(module, main))
-    blocks = [
-        cutting.texts[place] for module in modules for place in sorted(p for p in cutting.texts if p[0] == module)
-    ]
+
+    def order(place: tuple[str, int]) -> tuple[int, str, int]:
+        """The policy, the kernels, what draws, and last the target's own code."""
+        module, line = place
+        rank = {"export/skeletons/numbers": 0, main: 3}.get(module, 2 if module.startswith("export/") else 1)
+        return rank, module, line
+
+    blocks = [cutting.texts[place] for place in sorted(cutting.texts, key=order)]
     head = [docstring(policy, to, read(main).docstring), provenance(policy, name), import_block(cutting.imports)]
     return "\n\n".join(head) + join(blocks) + "\n"
 
 
-def module_order(module: str, main: str) -> tuple[int, str]:
-    """The policy, the kernels, what draws, and last the target's own code."""
-    order = {"export/skeletons/numbers": 0, main: 3}
-    return order.get(module, 2 if module.startswith("export/") else 1), module
+def kernel(name: str, to: str) -> Kernel:
+    """What a target uses for a transformation that its skeleton has no function for."""
+    transform = TRANSFORMS[name]
+    function = transform.kernel if FIDELITY[to][name].by == KERNEL else transform.pil
+    module, found = next(
+        (module.__name__, other) for module in MODULES for other, it in vars(module).items() if it is function
+    )
+    call = CALLS.get(to, "{function}").format(function=found, argument="box" if transform.window else "value")
+    return Kernel(f"augment/{module.rpartition('.')[2]}", found, call)
 
 
 def join(blocks: list[str]) -> str:

@@ -17,7 +17,7 @@ from albumentations.augmentations.geometric import functional as geometric
 from albumentations.augmentations.pixel import functional as pixel
 from PIL import Image
 
-from ...augment import pil
+from ...augment.pil import cutout
 from .numbers import FILL, FILL_GREY, POLICY
 from .one import Application, argument, composite
 
@@ -38,31 +38,15 @@ def grayscale(pixels: np.ndarray, value: float) -> np.ndarray:
 
 KERNELS: dict[str, Callable[..., np.ndarray]] = {
     "Identity": lambda pixels, value: pixels,
-    "ShearX": lambda pixels, value: by_pillow(pil.shear_x, pixels, value),
-    "ShearY": lambda pixels, value: by_pillow(pil.shear_y, pixels, value),
-    "TranslateX": lambda pixels, value: by_pillow(pil.translate_x, pixels, value),
-    "TranslateY": lambda pixels, value: by_pillow(pil.translate_y, pixels, value),
-    "Rotate": lambda pixels, value: by_pillow(pil.rotate, pixels, value),
-    "AutoContrast": lambda pixels, value: by_pillow(pil.autocontrast, pixels, value),
     "Invert": lambda pixels, value: pixel.invert(pixels),
-    "Equalize": lambda pixels, value: by_pillow(pil.equalize, pixels, value),
     "Grayscale": grayscale,
     "Solarize": lambda pixels, value: pixel.solarize(pixels, value / 255),
     "Posterize": lambda pixels, value: pixel.posterize(pixels, round(value)),
     "Contrast": lambda pixels, value: pixel.adjust_contrast_torchvision(pixels, 1 + value),
-    "Color": lambda pixels, value: by_pillow(pil.color, pixels, value),
     "Brightness": lambda pixels, value: pixel.adjust_brightness_torchvision(pixels, 1 + value),
-    "Sharpness": lambda pixels, value: by_pillow(pil.sharpness, pixels, value),
-    "Hue": lambda pixels, value: by_pillow(pil.hue, pixels, value),
     "Flip": lambda pixels, value: geometric.hflip(pixels),
-    "Cutout": lambda pixels, box: by_pillow(pil.cutout, pixels, box, (FILL_GREY,) if is_grey(pixels) else FILL),
-    "RandomResizeCrop": lambda pixels, box: by_pillow(pil.random_resize_crop, pixels, box),
-    "RandomCrop": lambda pixels, box: by_pillow(pil.random_crop, pixels, box),
+    "Cutout": lambda pixels, box: by_pillow(cutout, pixels, box, (FILL_GREY,) if is_grey(pixels) else FILL),
 }
-
-
-def apply(pixels: np.ndarray, step: Application) -> np.ndarray:
-    return KERNELS[step.name](pixels, argument(step, *pixels.shape[:2]))
 
 
 def worker_seed() -> int | None:
@@ -102,7 +86,7 @@ class SlackAugment(A.ImageOnlyTransform):
             raise TypeError(f"expected uint8, got {img.dtype}: augment before A.Normalize")
         pixels = np.ascontiguousarray(img)
         for step in steps:
-            pixels = apply(pixels, step)
+            pixels = KERNELS[step.name](pixels, argument(step, *pixels.shape[:2]))
         return pixels
 
     def get_transform_init_args_names(self) -> tuple[str, ...]:

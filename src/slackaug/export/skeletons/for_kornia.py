@@ -14,7 +14,7 @@ from kornia import color as kc
 from kornia import enhance as ke
 from torch import Tensor, nn
 
-from ...augment import functional, hue, resize
+from ...augment.functional import cutout
 from .batch import Kernel, apply, draw
 from .numbers import FILL, FILL_GREY, POLICY
 
@@ -25,20 +25,8 @@ def by_kornia(function: Callable[..., Tensor], images: Tensor, *value: Tensor, t
     return (function(images.float() / 255, *value) * 255 + to).clamp(0, 255).to(torch.uint8)
 
 
-def solarize(images: Tensor, value: Tensor) -> Tensor:
-    return by_kornia(ke.solarize, images, ((value.ceil() - 0.5) / 255).float(), to=ROUNDED)
-
-
-def posterize(images: Tensor, value: Tensor) -> Tensor:
-    return by_kornia(ke.posterize, images, value.round().int(), to=ROUNDED)
-
-
 def grayscale(images: Tensor, value: Tensor) -> Tensor:
     return images if images.shape[1] == 1 else by_kornia(kc.rgb_to_grayscale, images, to=ROUNDED).expand_as(images)
-
-
-def contrast(images: Tensor, value: Tensor) -> Tensor:
-    return by_kornia(ke.adjust_contrast_with_mean_subtraction, images, 1 + value)
 
 
 def saturation(images: Tensor, value: Tensor) -> Tensor:
@@ -47,35 +35,22 @@ def saturation(images: Tensor, value: Tensor) -> Tensor:
     return by_kornia(ke.adjust_saturation_with_gray_subtraction, images, 1 + value)
 
 
-def brightness(images: Tensor, value: Tensor) -> Tensor:
-    return by_kornia(ke.adjust_brightness_accumulative, images, 1 + value)
-
-
 def sharpness(images: Tensor, value: Tensor) -> Tensor:
     return by_kornia(ke.sharpness, images, 1 + value) if min(images.shape[2:]) > 2 else images
 
 
 KERNELS: dict[str, Kernel] = {
     "Identity": lambda images, value: images,
-    "ShearX": functional.shear_x,
-    "ShearY": functional.shear_y,
-    "TranslateX": functional.translate_x,
-    "TranslateY": functional.translate_y,
-    "Rotate": functional.rotate,
-    "AutoContrast": functional.autocontrast,
     "Invert": lambda images, value: by_kornia(ke.invert, images, to=ROUNDED),
     "Equalize": lambda images, value: by_kornia(ke.equalize, images, to=ROUNDED),
     "Grayscale": grayscale,
-    "Solarize": solarize,
-    "Posterize": posterize,
-    "Contrast": contrast,
+    "Solarize": lambda images, value: by_kornia(ke.solarize, images, ((value.ceil() - 0.5) / 255).float(), to=ROUNDED),
+    "Posterize": lambda images, value: by_kornia(ke.posterize, images, value.round().int(), to=ROUNDED),
+    "Contrast": lambda images, value: by_kornia(ke.adjust_contrast_with_mean_subtraction, images, 1 + value),
     "Color": saturation,
-    "Brightness": brightness,
+    "Brightness": lambda images, value: by_kornia(ke.adjust_brightness_accumulative, images, 1 + value),
     "Sharpness": sharpness,
-    "Hue": hue.hue,
-    "Cutout": lambda images, box: functional.cutout(images, box, FILL if images.shape[1] == 3 else (FILL_GREY,)),
-    "RandomResizeCrop": resize.random_resize_crop,
-    "RandomCrop": functional.random_crop,
+    "Cutout": lambda images, box: cutout(images, box, FILL if images.shape[1] == 3 else (FILL_GREY,)),
 }
 
 

@@ -11,31 +11,13 @@ which DataLoader seeds per worker; the same seed gives the same pixels as slacka
 import torch
 from torch import Tensor, nn
 
-from ...augment import functional, hue, resize
+from ...augment.functional import cutout
 from .batch import Kernel, apply, draw
 from .numbers import FILL, FILL_GREY, POLICY
 
 KERNELS: dict[str, Kernel] = {
     "Identity": lambda images, value: images,
-    "ShearX": functional.shear_x,
-    "ShearY": functional.shear_y,
-    "TranslateX": functional.translate_x,
-    "TranslateY": functional.translate_y,
-    "Rotate": functional.rotate,
-    "AutoContrast": functional.autocontrast,
-    "Invert": functional.invert,
-    "Equalize": functional.equalize,
-    "Grayscale": functional.grayscale,
-    "Solarize": functional.solarize,
-    "Posterize": functional.posterize,
-    "Contrast": functional.contrast,
-    "Color": functional.color,
-    "Brightness": functional.brightness,
-    "Sharpness": functional.sharpness,
-    "Hue": hue.hue,
-    "Cutout": lambda images, box: functional.cutout(images, box, FILL if images.shape[1] == 3 else (FILL_GREY,)),
-    "RandomResizeCrop": resize.random_resize_crop,
-    "RandomCrop": functional.random_crop,
+    "Cutout": lambda images, box: cutout(images, box, FILL if images.shape[1] == 3 else (FILL_GREY,)),
 }
 
 

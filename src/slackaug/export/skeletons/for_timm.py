@@ -11,61 +11,30 @@ from collections.abc import Callable
 from PIL import Image
 from timm.data import auto_augment as ops
 
-from ...augment import pil
+from ...augment.pil import cutout, hflip
 from .numbers import FILL, FILL_GREY, POLICY
-from .one import Application, argument
-from .one_by_torch import draw
+from .one import argument, draw
 
 NEAREST = {"resample": Image.Resampling.NEAREST, "fillcolor": 0}
-
-
-def shear_x(image: Image.Image, value: float) -> Image.Image:
-    return ops.shear_x(image, value, **NEAREST)
-
-
-def shear_y(image: Image.Image, value: float) -> Image.Image:
-    return ops.shear_y(image, value, **NEAREST)
-
-
-def translate_x(image: Image.Image, value: float) -> Image.Image:
-    return ops.translate_x_rel(image, value, **NEAREST)
-
-
-def translate_y(image: Image.Image, value: float) -> Image.Image:
-    return ops.translate_y_rel(image, value, **NEAREST)
-
-
-def rotate(image: Image.Image, value: float) -> Image.Image:
-    return ops.rotate(image, value, **NEAREST)
-
-
 KERNELS: dict[str, Callable[..., Image.Image]] = {
     "Identity": lambda image, value: image,
-    "ShearX": shear_x,
-    "ShearY": shear_y,
-    "TranslateX": translate_x,
-    "TranslateY": translate_y,
-    "Rotate": rotate,
+    "ShearX": lambda image, value: ops.shear_x(image, value, **NEAREST),
+    "ShearY": lambda image, value: ops.shear_y(image, value, **NEAREST),
+    "TranslateX": lambda image, value: ops.translate_x_rel(image, value, **NEAREST),
+    "TranslateY": lambda image, value: ops.translate_y_rel(image, value, **NEAREST),
+    "Rotate": lambda image, value: ops.rotate(image, value, **NEAREST),
     "AutoContrast": lambda image, value: ops.auto_contrast(image),
     "Invert": lambda image, value: ops.invert(image),
     "Equalize": lambda image, value: ops.equalize(image),
-    "Grayscale": pil.grayscale,
     "Solarize": ops.solarize,
     "Posterize": lambda image, value: ops.posterize(image, round(value)),
     "Contrast": lambda image, value: ops.contrast(image, 1 + value),
     "Color": lambda image, value: ops.color(image, 1 + value),
     "Brightness": lambda image, value: ops.brightness(image, 1 + value),
     "Sharpness": lambda image, value: ops.sharpness(image, 1 + value),
-    "Hue": pil.hue,
-    "Flip": lambda image, value: pil.hflip(image),
-    "Cutout": lambda image, box: pil.cutout(image, box, (FILL_GREY,) if image.mode == "L" else FILL),
-    "RandomResizeCrop": pil.random_resize_crop,
-    "RandomCrop": pil.random_crop,
+    "Flip": lambda image, value: hflip(image),
+    "Cutout": lambda image, box: cutout(image, box, (FILL_GREY,) if image.mode == "L" else FILL),
 }
-
-
-def apply(image: Image.Image, step: Application) -> Image.Image:
-    return KERNELS[step.name](image, argument(step, image.height, image.width))
 
 
 class SlackAugment:
@@ -76,7 +45,7 @@ class SlackAugment:
             found = getattr(image, "mode", type(image).__name__)
             raise TypeError(f"expected a PIL image of mode RGB or L, got {found}")
         for step in draw(1)[0]:
-            image = apply(image, step)
+            image = KERNELS[step.name](image, argument(step, image.height, image.width))
         return image
 
     def __repr__(self) -> str:

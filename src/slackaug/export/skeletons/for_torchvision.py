@@ -18,11 +18,9 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
-from ...augment import pil
-from ...augment.pil import Box
+from ...augment.pil import Box, cutout
 from .numbers import FILL, FILL_GREY, POLICY
-from .one import Application, argument
-from .one_by_torch import draw
+from .one import Application, argument, draw
 
 ImageOrTensor = Any
 
@@ -31,10 +29,6 @@ def by_pillow(function: Callable[..., Image.Image], image: ImageOrTensor, *argum
     if isinstance(image, Image.Image):
         return function(image, *arguments)
     return F.pil_to_tensor(function(F.to_pil_image(image), *arguments)).to(image.device)
-
-
-def rotate(image: Image.Image, value: float) -> Image.Image:
-    return F.rotate(image, value)
 
 
 def shift(image: ImageOrTensor, x: float, y: float) -> ImageOrTensor:
@@ -53,7 +47,7 @@ def pad_and_crop(image: ImageOrTensor, box: Box) -> ImageOrTensor:
 
 def paint(image: ImageOrTensor, box: Box) -> ImageOrTensor:
     if isinstance(image, Image.Image):
-        return pil.cutout(image, box, (FILL_GREY,) if image.mode == "L" else FILL)
+        return cutout(image, box, (FILL_GREY,) if image.mode == "L" else FILL)
     left, top, width, height = box
     colour = torch.tensor((FILL_GREY,) if image.shape[0] == 1 else FILL, dtype=image.dtype, device=image.device)
     x, y = max(left, 0), max(top, 0)
@@ -62,31 +56,21 @@ def paint(image: ImageOrTensor, box: Box) -> ImageOrTensor:
 
 KERNELS: dict[str, Callable[..., ImageOrTensor]] = {
     "Identity": lambda image, value: image,
-    "ShearX": lambda image, value: by_pillow(pil.shear_x, image, value),
-    "ShearY": lambda image, value: by_pillow(pil.shear_y, image, value),
     "TranslateX": lambda image, value: shift(image, value * F.get_size(image)[1], 0.0),
     "TranslateY": lambda image, value: shift(image, 0.0, value * F.get_size(image)[0]),
-    "Rotate": lambda image, value: by_pillow(rotate, image, value),
     "AutoContrast": lambda image, value: F.autocontrast(image),
     "Invert": lambda image, value: F.invert(image),
     "Equalize": lambda image, value: F.equalize(image),
     "Grayscale": grayscale,
     "Solarize": F.solarize,
     "Posterize": lambda image, value: F.posterize(image, round(value)),
-    "Contrast": lambda image, value: by_pillow(pil.contrast, image, value),
     "Color": lambda image, value: F.adjust_saturation(image, 1 + value),
     "Brightness": lambda image, value: F.adjust_brightness(image, 1 + value),
     "Sharpness": lambda image, value: F.adjust_sharpness(image, 1 + value),
-    "Hue": lambda image, value: by_pillow(pil.hue, image, value),
     "Flip": lambda image, value: F.horizontal_flip(image),
     "Cutout": paint,
-    "RandomResizeCrop": lambda image, box: by_pillow(pil.random_resize_crop, image, box),
     "RandomCrop": pad_and_crop,
 }
-
-
-def apply(image: ImageOrTensor, step: Application) -> ImageOrTensor:
-    return KERNELS[step.name](image, argument(step, *F.get_size(image)))
 
 
 class SlackAugment(v2.Transform):
@@ -118,7 +102,7 @@ class SlackAugment(v2.Transform):
 
     def augment(self, image: ImageOrTensor, steps: list[Application]) -> ImageOrTensor:
         for step in steps:
-            image = apply(image, step)
+            image = KERNELS[step.name](image, argument(step, *F.get_size(image)))
         return image
 
     def extra_repr(self) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import NamedTuple
 
+import torch
+
 from ...augment.pil import Box
 from .numbers import FLIP, POLICY, SIGMA
 
@@ -75,3 +77,13 @@ WINDOWS: dict[str, Callable[..., Box]] = {
 def argument(step: Application, height: int, width: int) -> float | Box:
     """What its kernel takes for an image of this size: the strength, or the window."""
     return WINDOWS[step.name](step, height, width) if step.name in WINDOWS else step.strength
+
+
+def draw(n: int) -> list[list[Application]]:
+    """The steps for each of n images. DataLoader seeds the stream per worker and epoch."""
+    k = len(next(iter(POLICY.values())).p)
+    choice, size = torch.rand((2, n, k), dtype=torch.float64, generator=None).tolist()
+    normal = torch.randn((n, k), dtype=torch.float64, generator=None).tolist()
+    u = torch.rand((n, k, 4), dtype=torch.float64, generator=None).tolist()
+    flip = torch.rand(n, dtype=torch.float64, generator=None).tolist()
+    return [composite(*noise) for noise in zip(choice, size, normal, u, flip, strict=True)]
