@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,14 +58,12 @@ def refuse_links(path: Path, *names: str) -> None:
 
 def is_held(path: Path) -> bool:
     """Whether a process, perhaps this one, is working on a folder."""
-    if not (path / ".lock").is_file() or leads_elsewhere(path / ".lock"):
-        return False
-    try:
-        lock(path).close()
-    except RunError:
-        return True
-    except OSError:  # a folder that may only be read
-        return False
+    if (path / ".lock").is_file() and not leads_elsewhere(path / ".lock"):
+        try:
+            with suppress(OSError):  # a folder that may only be read
+                lock(path).close()
+        except RunError:
+            return True
     return False
 
 
@@ -93,7 +91,7 @@ class Run:
     """A run folder, held by this process alone."""
 
     def __init__(self, path: Path):
-        self.path = path
+        self.path, self.metrics = path, path / "metrics.jsonl"
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.loggers: list[Callable[[dict[str, Any]], None]] = []  # see the metrics, too
         self.followers: list[Callable[[], None]] = []  # are called when a round has ended and more are to come
@@ -128,30 +126,25 @@ class Run:
     # --- metrics ------------------------------------------------------------------------------------------------------
 
     def add_metrics(self, metrics: dict[str, Any]) -> None:
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(metrics) + "\n")
         for log in self.loggers:
             log(metrics)
 
-    def synced_metrics_size(self) -> int:
-        """Of what is on disk for certain, for a checkpoint to refer to."""
-        path = self.path / "metrics.jsonl"
-        if not path.exists():
-            return 0
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-            return os.fstat(file.fileno()).st_size
-
     def cut_metrics(self, size: int) -> None:
         """Forget what was written after a checkpoint: it will be written again."""
-        path = self.path / "metrics.jsonl"
-        if path.exists() and path.stat().st_size > size:
-            os.truncate(path, size)
+        if self.metrics.exists() and self.metrics.stat().st_size > size:
+            os.truncate(self.metrics, size)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
-        self.checkpoints.save(state | {"metrics_size": self.synced_metrics_size(), "config": config_digest(self.path)})
+        size = 0
+        if self.metrics.exists():
+            with self.metrics.open("rb") as file:
+                os.fsync(file.fileno())  # a checkpoint refers to what is on disk for certain
+                size = os.fstat(file.fileno()).st_size
+        self.checkpoints.save(state | {"metrics_size": size, "config": config_digest(self.path)})
 
     def load_checkpoint(self) -> tuple[dict[str, Any] | None, list[str]]:
         """The newest checkpoint that is whole, and a remark on each that is not; None where there is no checkpoint."""
@@ -193,17 +186,12 @@ def is_finished(path: Path) -> bool:
 
 def read_policies(run: Path) -> list[Policy]:
     """Of the rounds from the first on, as far as they are all there."""
-    found = {}
-    for path in (run / "policies").glob("round_*.json"):
-        number = path.stem.removeprefix("round_")
-        if number.isdecimal():
-            found[int(number)] = path
     policies: list[Policy] = []
-    while len(policies) + 1 in found:
-        policies.append(Policy.load(found[len(policies) + 1]))
-    if policies and any(policy.space.names != policies[0].space.names for policy in policies):
+    while (path := run / "policies" / f"round_{len(policies) + 1:02d}.json").is_file():
+        policies.append(Policy.load(path))
+    if len({tuple(policy.space.names) for policy in policies}) > 1:
         raise PolicyError(f"{run / 'policies'}: the rounds are policies over different spaces")
-    if policies and any(policy.pi.shape != policies[0].pi.shape for policy in policies):
+    if len({policy.pi.shape for policy in policies}) > 1:
         raise PolicyError(f"{run / 'policies'}: the rounds are policies of different numbers of positions")
     return policies
 

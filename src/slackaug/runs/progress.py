@@ -34,25 +34,19 @@ class Standing(NamedTuple):
 
 def line(progress: Standing, elapsed: float) -> str:
     """Stage, round, step, time left, losses, entropy and the likeliest transformations with their bounds."""
-    where = f"round {progress.round}, " if progress.round else ""
+    phi, where = progress.phi, f"round {progress.round}, " if progress.round else ""
     if progress.stage == "pre-training":
-        where = f"{progress.phi.n_composed or 'none'} composed, "
+        where = f"{phi.n_composed or 'none'} composed, "
     left = elapsed * (1 - progress.done) / progress.done if progress.done > 0 else 0.0
-    parts = [f"{progress.stage}, {where}step {progress.step} of {progress.n_steps}", f"{duration(left)} left"]
-    parts.append(f"train loss {progress.train_loss.item():.3f}")
+    text = f"{progress.stage}, {where}step {progress.step} of {progress.n_steps}; {duration(left)} left; "
+    text += f"train loss {progress.train_loss.item():.3f}"
     if progress.val_loss is not None:
-        phi = progress.phi
-        parts.append(f"val loss {progress.val_loss.item():.3f}")
-        parts.append(f"entropy {phi.entropy().mean().item():.3f}")
+        text += f"; val loss {progress.val_loss.item():.3f}; entropy {phi.entropy().mean().item():.3f}"
         mean = phi.probabilities.mean(0)
-        top = mean.topk(min(N_TOP, len(mean))).indices.tolist()
-        parts.append(", ".join(f"{phi.space.names[n]} {mean[n]:.3f} {bound(phi, n)}".rstrip() for n in top))
-    return "; ".join(parts)
-
-
-def bound(phi: Policy, n: int) -> str:
-    text = describe.range_text(phi.space.transforms[n], phi.mu[n].item())
-    return f"({text})" if text else ""
+        for i, n in enumerate(mean.topk(min(N_TOP, len(mean))).indices.tolist()):
+            bounds = describe.range_text(phi.space.transforms[n], phi.mu[n].item())
+            text += f"{', ' if i else '; '}{phi.space.names[n]} {mean[n]:.3f}" + (f" ({bounds})" if bounds else "")
+    return text
 
 
 class LiveLine:
@@ -139,11 +133,7 @@ class Jobs(LiveLine):
     """Shows the progress of several jobs: a line for each that is done, and how long the rest will take."""
 
     def __init__(
-        self,
-        console: Console,
-        names: Sequence[str],
-        describe_done: Callable[[int], str],
-        follow: Callable[[], None] = lambda: None,
+        self, console: Console, names: Sequence[str], describe_done: Callable[[int], str], follow: Callable[[], None]
     ):
         super().__init__(console)
         self.names, self.describe_done = names, describe_done
@@ -162,9 +152,8 @@ class Jobs(LiveLine):
 
     def line(self, shares: Sequence[float]) -> str:
         done, n = sum(shares), len(shares)
-        going = ", ".join(
-            f"{name} {share:.0%}" for name, share in zip(self.names, shares, strict=True) if 0 < share < 1
-        )
+        named = zip(self.names, shares, strict=True)
+        going = ", ".join(f"{name} {share:.0%}" for name, share in named if 0 < share < 1)
         new = done - sum(self.found.values())
         left = duration((time.monotonic() - self.start) * (n - done) / new) + " left" if new > 0 else ""
         return "; ".join(filter(None, [f"{sum(share == 1 for share in shares)} of {n} done", going, left]))

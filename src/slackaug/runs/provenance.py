@@ -36,18 +36,17 @@ def environment() -> dict[str, Any]:
 def what_changed(folder: Path) -> str | None:
     """How this process differs from the one that began a run, where that can change its numbers."""
     before, now, known = read_note(folder / "env.json"), environment(), CODE | ROUNDING
-    names = [name for name in known if name in before and before[name] != now[name]]
-    if not names:
+    changed = {name: text for name, text in known.items() if name in before and before[name] != now[name]}
+    if not changed:
         return None
 
     def told(one: dict[str, Any]) -> str:
-        each = (
-            "no " + known[name].format("").strip() if one[name] is None else known[name].format(one[name])
-            for name in names
+        return ", ".join(
+            "no " + text.format("").strip() if one[name] is None else text.format(one[name])
+            for name, text in changed.items()
         )
-        return ", ".join(each)
 
-    what = "its numbers" if CODE.keys() & names else "the last bits of its numbers"
+    what = "its numbers" if CODE.keys() & changed else "the last bits of its numbers"
     return f"this run began with {told(before)} and goes on with {told(now)}, so that {what} may differ"
 
 
