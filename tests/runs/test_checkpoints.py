@@ -175,12 +175,13 @@ def test_a_part_never_runs_code(tmp_path):
 
 @pytest.mark.parametrize("kind", ["theta", None])
 def test_whatever_is_newer_than_what_was_resumed_is_replaced(kind, saved):
-    newest = saved.paths()[-1]
-    flip_a_bit(parts(newest)[kind] if kind else newest)
-    (saved.folder / "000005.pt").write_bytes(b"x")
+    newest, foreign = saved.paths()[-1], saved.folder / "000005.pt"
+    path = parts(newest)[kind] if kind else newest
+    flip_a_bit(path)
+    foreign.write_bytes(b"x")
     again = Checkpoints(saved.folder)
     found, wrong = again.load()
-    assert (found["n"], len(wrong)) == (3, 2)
+    assert (found["n"], list(map(str, wrong))) == (3, [f"{foreign}: damaged", f"{path}: damaged"])
     again.save(state(4))
     assert kinds(saved.folder) == FILES_OF_TWO
     assert loaded(saved) == (4, [])
