@@ -2,16 +2,26 @@
 
 import importlib
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from slackaug import Policy, export
+from slackaug.augment import pil
 
 SIZES = ((32, 32), (64, 48), (37, 53), (17, 31), (2, 5))
+FORMS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]] = {  # of (C, H, W) uint8, and back
+    "python": (Tensor.clone, Tensor.clone),
+    "kornia": (lambda x: x.float() / 255, lambda x: x.mul(255).round().to(torch.uint8)),
+    "timm": (pil.from_tensor, pil.to_tensor),
+    "torchvision": (pil.from_tensor, pil.to_tensor),
+    "albumentations": (lambda x: x.permute(1, 2, 0).numpy().copy(), lambda x: torch.tensor(x).permute(2, 0, 1)),
+}
 
 
 def module(policy: Policy, target: str, folder: Path, name: str = "a policy") -> ModuleType:
@@ -23,6 +33,13 @@ def module(policy: Policy, target: str, folder: Path, name: str = "a policy") ->
         return importlib.import_module(stem)
     finally:
         sys.path.remove(str(folder))
+
+
+def through(augment: Any, target: str, image: Tensor) -> Tensor:
+    """An image (C, H, W) uint8, augmented as its library wants it."""
+    there, back = FORMS[target]
+    given = there(image)
+    return back(augment(image=given)["image"] if target == "albumentations" else augment(given))
 
 
 def uneven(space: str = "domainnet", n_composed: int = 3, flip: bool = True) -> Policy:

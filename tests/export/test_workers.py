@@ -3,7 +3,6 @@
 Workers begin as copies of one another: a generator of the file's own would draw the same in all of them.
 """
 
-import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -13,7 +12,6 @@ from torch.utils.data import DataLoader, Dataset
 import exported
 import slackaug
 from slackaug import Policy
-from slackaug.augment import pil
 from slackaug.augment.transforms import get_space
 from slackaug.export.fidelity import FIDELITY
 
@@ -34,14 +32,7 @@ class Constant(Dataset):
 
     def __getitem__(self, index: int) -> Tensor:
         torch.set_num_threads(1)
-        if self.library == "albumentations":
-            out = self.augment(image=np.ascontiguousarray(IMAGE.permute(1, 2, 0).numpy()))["image"]
-            return torch.from_numpy(out.copy()).permute(2, 0, 1)
-        if self.library == "kornia":
-            return self.augment(IMAGE.float() / 255).mul(255).round().to(torch.uint8)
-        if self.library == "python":
-            return self.augment(IMAGE)
-        return pil.to_tensor(self.augment(pil.from_tensor(IMAGE)))
+        return exported.through(self.augment, self.library, IMAGE)
 
 
 def loader(augment, library: str, seed: int = 7, n: int = N, **options) -> DataLoader:
