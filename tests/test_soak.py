@@ -1,19 +1,27 @@
 """A week-long search in miniature: nothing grows with the number of steps but the numbers it is to record."""
 
 import itertools
+import json
+import os
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
+from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
-import soak
 import tiny
-from slackaug import cli
+from slackaug import cli, models
 from slackaug.augment.policy import Policy
+from slackaug.auto import learn
+from slackaug.runs.folders import Run
+from slackaug.runs.progress import Display
 
 BYTES_A_STEP = 200  # of metrics: a line every ten steps
+N_ROUNDS = 20
 N_COMMANDS = 64
 
 
@@ -21,15 +29,54 @@ N_COMMANDS = 64
 @pytest.mark.parametrize(("n_steps", "n_before"), [(1_600, 4), pytest.param(100_000, 1, marks=pytest.mark.slow)])
 def test_nothing_grows(n_steps, n_before, tiny_npz, tmp_path):
     """Judged after some tenths of the steps, when what is needed once is loaded."""
-    found = soak.soak(tmp_path, tiny_npz, n_steps)
-    print(found)
-    first, last = found.samples[n_before], found.samples[-1]
-    assert last.step == n_steps
-    assert last.memory < 1.02 * first.memory
-    assert {sample.n_files for sample in found.samples} == {first.n_files}
-    assert last.checkpoint_seconds < 2 * first.checkpoint_seconds
-    assert found.metrics_bytes < BYTES_A_STEP * n_steps
-    assert found.log_bytes < 300 * (soak.N_ROUNDS + found.seconds / 30 + 1)
+    run, book, start = tmp_path / "run", tmp_path / "samples.json", time.monotonic()
+    words = tiny.arguments(
+        tiny_npz, run, search__n_rounds=N_ROUNDS, search__n_unrolled=n_steps // N_ROUNDS, search__cold_start="false",
+        search__n_retrain=0, search__n_composites=1, search__batch=2, pretrain__epochs=1,
+    )  # fmt: skip
+    process = tiny.FORK.Process(target=watch, args=(words, n_steps, str(book)))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    samples = json.loads(book.read_text())
+    print(samples)
+    first, last = samples[n_before], samples[-1]
+    assert last["step"] == n_steps
+    assert last["bytes"] < 1.02 * first["bytes"]
+    assert {sample["n_files"] for sample in samples} == {first["n_files"]}
+    assert last["checkpoint_seconds"] < 2 * first["checkpoint_seconds"]
+    assert (run / "metrics.jsonl").stat().st_size < BYTES_A_STEP * n_steps
+    assert (run / "search.log").stat().st_size < 300 * (N_ROUNDS + (time.monotonic() - start) / 30 + 1)
+
+
+def watch(words: list[str], n_steps: int, book: str) -> None:
+    """Search with a model that is next to nothing, and look at this process ten times: its memory, the files that it
+    has open, the fastest checkpoint since the last look, as other work on the machine slows some."""
+    torch.set_num_threads(1)
+    learn.CHECKPOINT_SECONDS = 0.1  # many more than in a week
+    learn.search_seconds = lambda *_: 0.0
+    models.build = lambda *_: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, tiny.N_CLASSES))
+    show, save, samples, times, done = Display.show, Run.save_checkpoint, [], [], 0
+
+    def show_and_look(self, progress, elapsed):
+        nonlocal done
+        show(self, progress, elapsed)
+        done += bool(progress.round)
+        if progress.round and done % (n_steps // 10) == 0:
+            n_bytes = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")  # resident
+            found = {"step": done, "bytes": n_bytes, "n_files": len(os.listdir("/proc/self/fd"))}
+            samples.append(found | {"checkpoint_seconds": min(times, default=0.0)})
+            times.clear()
+            Path(book).write_text(json.dumps(samples))
+
+    def save_and_time(self, state):
+        start = time.perf_counter()
+        save(self, state)
+        times.append(time.perf_counter() - start)
+
+    Display.show, Run.save_checkpoint = show_and_look, save_and_time
+    sys.argv = ["slackaug", *words]
+    cli.main()
 
 
 # --- many at once -----------------------------------------------------------------------------------------------------
@@ -49,21 +96,33 @@ def run(words, log):
     return process.exitcode, log.read_text()
 
 
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("n", [4, pytest.param(N_COMMANDS, marks=pytest.mark.slow)])
-def test_many_commands_on_the_same_files_at_once(n, tmp_path, tmp_path_factory):
-    """Half of them show a policy, half write a contact sheet; all see the same, and none leaves anything behind."""
+@pytest.fixture
+def together(tmp_path, tmp_path_factory):
+    """A function that runs commands at once, in a folder with a policy and a picture."""
     Policy.uniform("cifar").save(tmp_path / "policy.json")
     Image.effect_noise((48, 48), 60).convert("RGB").save(tmp_path / "cat.png")
+
+    def start(commands):
+        logs = [tmp_path_factory.mktemp("logs") / "log" for _ in commands]
+        with ThreadPoolExecutor(len(logs)) as pool:
+            codes, said = zip(*pool.map(run, commands, logs), strict=True)
+        assert set(codes) == {0}, said
+        return said
+
+    return start
+
+
+def preview(folder, out):
+    return ["preview", str(folder / "policy.json"), str(folder / "cat.png"), "-o", str(folder / out)]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("n", [4, pytest.param(N_COMMANDS, marks=pytest.mark.slow)])
+def test_many_commands_on_the_same_files_at_once(n, together, tmp_path):
+    """Half of them show a policy, half write a contact sheet; all see the same, and none leaves anything behind."""
     shown = [["show", str(tmp_path / "policy.json")]] * (n // 2)
-    sheets = [
-        ["preview", str(tmp_path / "policy.json"), str(tmp_path / "cat.png"), "-o", str(tmp_path / f"sheet{i}.png")]
-        for i in range(n // 2)
-    ]
-    logs = [tmp_path_factory.mktemp("logs") / "log" for _ in range(n)]
-    with ThreadPoolExecutor(n) as pool:
-        codes, said = zip(*pool.map(run, itertools.chain(*zip(shown, sheets, strict=True)), logs), strict=True)
-    assert codes == (0,) * n, said
+    sheets = [preview(tmp_path, f"sheet{i}.png") for i in range(n // 2)]
+    said = together([*itertools.chain(*zip(shown, sheets, strict=True))])
     assert len({*said[::2]}) == 1
     assert "Rotate" in said[0]
     assert len({path.read_bytes() for path in tmp_path.glob("sheet*.png")}) == 1
@@ -71,13 +130,8 @@ def test_many_commands_on_the_same_files_at_once(n, tmp_path, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_sheets_to_one_file_at_once_leave_a_whole_one(tmp_path, tmp_path_factory):
+def test_sheets_to_one_file_at_once_leave_a_whole_one(together, tmp_path):
     """The last to be done wins; the file is never half of each."""
-    Policy.uniform("cifar").save(tmp_path / "policy.json")
-    Image.effect_noise((48, 48), 60).convert("RGB").save(tmp_path / "cat.png")
-    words = ["preview", str(tmp_path / "policy.json"), str(tmp_path / "cat.png"), "-o", str(tmp_path / "x.png")]
-    with ThreadPoolExecutor(4) as pool:
-        logs = [tmp_path_factory.mktemp("logs") / "log" for _ in range(4)]
-        assert {code for code, _ in pool.map(run, [[*words, "--overwrite"]] * 4, logs)} == {0}
+    together([[*preview(tmp_path, "x.png"), "--overwrite"]] * 4)
     Image.open(tmp_path / "x.png").load()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cat.png", "policy.json", "x.png"]
