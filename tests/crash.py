@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -37,6 +38,24 @@ class Work(NamedTuple):
 
     def words(self, out: Path) -> list[str]:
         return self.resume(out) if (out / self.mark).exists() else self.begin(out)
+
+
+def search(data: Path) -> Work:
+    return Work(partial(tiny.arguments, data), partial(tiny.resume, data), "config.yaml", tiny.outcome)
+
+
+def evaluation(data: Path, n_seeds: int = 2, more: Sequence[object] = ()) -> Work:
+    def words(out: Path) -> list[str]:
+        return tiny.evaluate_words(data, out, "--baselines", "none,uniform", "--seeds", n_seeds, *more)
+
+    return Work(words, words, "", tiny.evaluate_outcome)
+
+
+def study(data: Path) -> Work:
+    def begin(out: Path) -> list[str]:
+        return tiny.study_words(data, out, "--baselines", "none", "--evaluations", 1)
+
+    return Work(begin, tiny.study_resume, "study.yaml", tiny.study_outcome)
 
 
 class Killed(NamedTuple):
@@ -125,35 +144,33 @@ def position(state: dict[str, Any] | None) -> int:
 # --- in the process that is killed ------------------------------------------------------------------------------------
 
 
-def speak_to(log: str) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def open_to_append(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def prepare(log: str) -> None:
+    """What it says goes to a file; a checkpoint after every step; the cost is not measured."""
     for stream in (1, 2):
-        os.dup2(file, stream)
+        os.dup2(open_to_append(log), stream)
     torch.set_num_threads(1)
-
-
-def prepare(log: str, path: str) -> Callable[..., None]:
-    """Send what it says to a file; returns the function that writes a line to the ledger."""
-    speak_to(log)
-    book = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def note(*words: object) -> None:
-        os.write(book, ("\t".join(map(str, words)) + "\n").encode())
-
-    return note
-
-
-def save_always() -> None:
-    """A checkpoint after every step; the cost is not measured."""
     learn.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = -1.0
     learn.METRICS_EVERY = training.REPORT_EVERY = 1
     training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
 
 
+def notes(path: str) -> Callable[..., None]:
+    """The function that writes a line to the ledger; the first says that the work begins."""
+    book = open_to_append(path)
+
+    def note(*words: object) -> None:
+        os.write(book, ("\t".join(map(str, words)) + "\n").encode())
+
+    note("begun")
+    return note
+
+
 def command(words: list[str], log: str, path: str) -> None:
-    """A command with a checkpoint after every step."""
-    note = prepare(log, path)
-    save_always()
+    prepare(log)
     save, find, keep = Checkpoints.save, Checkpoints.load, training.keep
 
     def save_and_note(self: Checkpoints, state: dict[str, Any]) -> None:
@@ -171,15 +188,15 @@ def command(words: list[str], log: str, path: str) -> None:
 
     Checkpoints.save, Checkpoints.load = save_and_note, load_and_note  # type: ignore[method-assign]
     training.keep = keep_and_note
-    note("begun")
+    note = notes(path)
     sys.argv = ["slackaug", *words]
     cli.main()
 
 
 def build_cache(words: list[str], log: str, path: str) -> None:
     """Decode the images of a folder; `words` are that folder and the cache's."""
-    note = prepare(log, path)
-    note("begun")
+    prepare(log)
+    note = notes(path)
     load(words[0], cache=words[1], progress=lambda what, done, total: note(what, done, total))
 
 
@@ -198,8 +215,7 @@ def until(words: list[str], log: Path, job: str, share: float, number: int) -> i
 
 
 def live_and_die(words: list[str], log: str, job: str, share: float, number: int) -> None:
-    speak_to(log)
-    save_always()
+    prepare(log)
 
     def dying(run: Callable[..., None], name: Callable[[Any], str]) -> Callable[..., None]:
         def run_or_die(*given: Any) -> None:

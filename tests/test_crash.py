@@ -12,38 +12,17 @@ import torch
 from PIL import Image
 
 import crash
-import tiny
 from slackaug.data import load, records
 
 N_PICTURES = 400
 
 
-def search(data: Path) -> crash.Work:
-    return crash.Work(partial(tiny.arguments, data), partial(tiny.resume, data), "config.yaml", tiny.outcome)
-
-
-def evaluation(data: Path, *more: object) -> crash.Work:
-    def words(out: Path) -> list[str]:
-        return tiny.evaluate_words(data, out, "--baselines", "none,uniform", "--seeds", 2, *more)
-
-    return crash.Work(words, words, "", tiny.evaluate_outcome)
-
-
-def study(data: Path) -> crash.Work:
-    def begin(out: Path) -> list[str]:
-        return tiny.study_words(data, out, "--baselines", "none", "--evaluations", 1)
-
-    return crash.Work(begin, tiny.study_resume, "study.yaml", tiny.study_outcome)
-
-
 WORKS = {
-    "search": search,
-    "evaluation": evaluation,
-    "evaluation with two jobs": lambda data: evaluation(data, "--jobs", 2, "--threads", 1),
-    "study": study,
+    "search": crash.search,
+    "evaluation": crash.evaluation,
+    "evaluation with two jobs": partial(crash.evaluation, more=("--jobs", 2, "--threads", 1)),
+    "study": crash.study,
 }
-
-
 MANY = {"search": 80, "evaluation": 50, "evaluation with two jobs": 10, "study": 30}
 FEW = {"search": 6, "evaluation": 4, "evaluation with two jobs": 1, "study": 2}
 IN_MINUTES = pytest.mark.slow, pytest.mark.timeout(1800)

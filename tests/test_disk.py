@@ -1,17 +1,17 @@
 """Real disks that fill up at any size, folders that vanish, and checkpoints damaged anywhere."""
 
-import os
+import itertools
 import shutil
 import subprocess
-from pathlib import Path
+from functools import partial
 
 import pytest
 import torch
 from PIL import Image
 
+import crash
 import tiny
-from disks import flip_a_bit
-from saved_states import equal, parts
+from saved_states import equal, parts, state
 from slackaug.auto import learn
 from slackaug.data import DataError, cache, load
 from slackaug.judge import training
@@ -63,26 +63,37 @@ def test_a_search_on_a_disk_of_every_size(step, command, disk, tiny_npz, finishe
     assert n_full > 100 / step
 
 
-@pytest.mark.parametrize("step", [48, pytest.param(4, marks=pytest.mark.slow)])
-def test_an_evaluation_on_a_disk_of_every_size(step, command, disk, tiny_npz, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+KINDS = {"search": crash.search, "evaluation": partial(crash.evaluation, n_seeds=1)}
+
+
+SLOW = [pytest.param("search", 16, marks=pytest.mark.slow), pytest.param("evaluation", 4, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(("name", "step"), [("search", 160), ("evaluation", 48), *SLOW])
+def test_on_a_disk_of_every_size(name, step, command, disk, tiny_npz, tmp_path, monkeypatch):
+    for module in (learn, training):
+        monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    options = ("--baselines", "none,uniform", "--seeds", 1)
-    assert command(*tiny.evaluate_words(tiny_npz, tmp_path / "whole", *options)).returncode == 0
-    n_full, size = 0, 4
-    while True:
-        words = tiny.evaluate_words(tiny_npz, disk(size) / "run", *options)
-        done = command(*words)
+    work = KINDS[name](tiny_npz)
+    assert command(*work.begin(tmp_path / "whole")).returncode == 0
+    for size in itertools.count(4, step):
+        out = disk(size) / "run"
+        done = command(*work.begin(out))
         if done.returncode == 0:
             break
-        n_full += 1
         assert (done.returncode, FULL in done.stderr, "Traceback" in done.stderr) == (1, True, False)
         disk(10_000)
-        assert command(*words).returncode == 0
-        assert tiny.evaluate_outcome(Path(words[3])) == tiny.evaluate_outcome(tmp_path / "whole")
-        shutil.rmtree(words[3])
-        size += step
-    assert n_full > 1
+        assert command(*work.words(out)).returncode == 0
+        assert work.outcome(out) == work.outcome(tmp_path / "whole")
+        shutil.rmtree(out)
+    assert size > 4 + (100 if name == "search" else step)
+
+
+def test_a_run_on_a_disk_that_is_really_read_only(command, tiny_npz, disk):
+    out = disk(1000) / "run"
+    subprocess.run(["mount", "-o", "remount,ro", out.parent], check=True)
+    done = command(*tiny.arguments(tiny_npz, out))
+    assert (done.returncode, f"{out}: cannot be written (Read-only file system)" in done.stderr) == (1, True)
 
 
 def pictures(folder, n):
@@ -156,80 +167,46 @@ def test_a_run_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Display, "show", show_and_remove)
     done = command(*tiny.arguments(tiny_npz, out))
-    assert done.returncode == 1
-    assert "cannot be written (No such file or directory)" in done.stderr
-    assert "Traceback" not in done.stderr
+    says = "cannot be written (No such file or directory)"
+    assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (1, True, False)
 
 
 def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    out, keep, n_kept = tmp_path / "run", training.keep, 0
+    out, keep = tmp_path / "run", training.keep
+    n_kept = itertools.count(1)
 
     def keep_and_remove(*arguments):
-        nonlocal n_kept
-        n_kept += 1
-        if n_kept == 2:
+        if next(n_kept) == 2:
             shutil.rmtree(out)
         keep(*arguments)
 
     monkeypatch.setattr(training, "keep", keep_and_remove)
     done = command(*tiny.evaluate_words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
-    assert done.returncode == 1
-    assert "(No such file or directory); what is saved is whole" in done.stderr
-    assert "Traceback" not in done.stderr
+    says = "(No such file or directory); what is saved is whole"
+    assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (1, True, False)
 
 
 # --- damaged anywhere -------------------------------------------------------------------------------------------------
 
 
-def large(n):
-    """The state of a search, with parts of 80 kB."""
-    model = {"weight": torch.full((20_000,), float(n)), "n": torch.tensor(n)}
-    return {
-        "config": "x",
-        "n": n,
-        "theta_0": {"weight": torch.zeros(20_000)},
-        "engine": {"model": model, "streams": torch.arange(1000)},
-        "search": {"theta_momentum": torch.full((20_000,), -1.0 * n)},
-    }
-
-
 @pytest.mark.parametrize("damage", ["cut", "flipped"])
-def test_a_checkpoint_damaged_at_every_thousandth_byte(damage, tmp_path):
+def test_a_checkpoint_damaged_at_every_fiftieth_byte(damage, tmp_path):
+    checkpoints = Checkpoints(tmp_path)
     for n in (3, 4):
-        resumed(tmp_path).save(large(n))
-    newest = Checkpoints(tmp_path).paths()[-1]
+        checkpoints.save(state(n))
+    newest = checkpoints.paths()[-1]
     files = [newest, *(path for kind, path in parts(newest).items() if kind != "theta_0")]
     n_damages = 0
     for path in files:
         content = path.read_bytes()
-        for place in range(0, len(content), 1000):
-            if damage == "cut":
-                os.truncate(path, place)
-            else:
-                path.write_bytes(
-                    content[:place] + bytes([content[place] ^ 1 << place // 1000 % 8]) + content[place + 1 :]
-                )
-            state, wrong = Checkpoints(tmp_path).load()
+        for place in range(0, len(content), 50):
+            flipped = bytes([content[place] ^ 1 << place // 50 % 8]) + content[place + 1 :]
+            path.write_bytes(content[:place] + (b"" if damage == "cut" else flipped))
+            found, wrong = Checkpoints(tmp_path).load()
             assert [str(error) for error in wrong] == [f"{path}: damaged"]
-            assert equal(state, large(3))
+            assert equal(found, state(3))
             path.write_bytes(content)
             n_damages += 1
-    assert n_damages > 150
-    assert equal(Checkpoints(tmp_path).load()[0], large(4))
-
-
-def resumed(folder):
-    checkpoints = Checkpoints(folder)
-    checkpoints.load()
-    return checkpoints
-
-
-def test_both_damaged_is_said_of_both(tmp_path):
-    for _ in range(2):
-        resumed(tmp_path).save(large(1))
-    for path in Checkpoints(tmp_path).paths():
-        flip_a_bit(path)
-    state, wrong = Checkpoints(tmp_path).load()
-    assert state is None
-    assert len(wrong) == 2
+    assert n_damages > 100
+    assert equal(Checkpoints(tmp_path).load()[0], state(4))

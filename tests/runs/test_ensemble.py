@@ -28,7 +28,6 @@ from slackaug.auto.stages import Problem, Search
 from slackaug.config import presets
 from slackaug.config.run_config import RunConfig
 from slackaug.data import load
-from slackaug.exits import Told
 from slackaug.runs.checkpoints import Checkpoints, read
 from slackaug.runs.ensemble import ALONE, Ensemble
 
@@ -102,14 +101,16 @@ def play(words, folder, n_ranks=2, mishap=None):
         process.start()
     for process in processes:
         process.join(SECONDS)
-    waiting = [rank for rank, process in enumerate(processes) if process.exitcode is None]
-    for rank in waiting:
-        processes[rank].kill()
-    assert not waiting
-    outputs = [(folder / f"output {rank}").read_text() for rank in range(n_ranks)]
-    steps = [folder / f"steps {rank}" for rank in range(n_ranks)]
-    lines = [path.read_text().splitlines() if path.exists() else [] for path in steps]
-    return [Ended(p.exitcode, *rest) for p, *rest in zip(processes, outputs, lines, strict=True)]
+    codes = [process.exitcode for process in processes]
+    for process in processes:
+        process.kill()
+    assert None not in codes  # those would wait for ever
+    ended = []
+    for rank, code in enumerate(codes):
+        steps = folder / f"steps {rank}"
+        lines = steps.read_text().splitlines() if steps.exists() else []
+        ended.append(Ended(code, (folder / f"output {rank}").read_text(), lines))
+    return ended
 
 
 def messages(ended):
@@ -200,8 +201,7 @@ def test_each_rank_has_its_own_model_and_streams_and_all_have_one_split(tiny_npz
     assert len({digest(Search(problem).theta) for problem in (alone, first, second)}) == 3
     for stage in ("pre-training", "search"):
         streams = [problem.streams(stage) for problem in (alone, first, second)]
-        for purpose in streams[0]:
-            assert len({digest(stream[purpose].get_state()) for stream in streams}) == 3
+        assert all(len({digest(stream[name].get_state()) for stream in streams}) == 3 for name in streams[0])
     for problem in (first, second):
         assert torch.equal(problem.train.images, alone.train.images)
         assert torch.equal(problem.val.labels, alone.val.labels)
@@ -338,14 +338,6 @@ def test_the_command_to_go_on():
         session = conduct.Session("my data", Path("r"), device, None, None, False, Console())
         expected = "torchrun --nproc-per-node 4 -m slackaug search 'my data' -o r --resume"
         assert session.resume_command(config) == expected + ("" if torch.cuda.is_available() else " --device cuda")
-
-
-def test_a_process_that_is_told_ends_with_the_same_code(monkeypatch, capsys):
-    monkeypatch.setattr(cli, "app", lambda: (_ for _ in ()).throw(Told(2)))
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    assert stop.value.code == 2
-    assert capsys.readouterr() == ("", "")
 
 
 # --- torchrun and NCCL ------------------------------------------------------------------------------------------------

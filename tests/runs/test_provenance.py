@@ -41,10 +41,12 @@ def committed(checkout):
     return package, git("rev-parse", "HEAD")[:12], git
 
 
-def test_a_checkout_has_the_commit_that_it_stands_at(committed):
+def test_a_checkout_has_the_commit_that_it_stands_at(committed, monkeypatch, tmp_path):
     package, head, _ = committed
     assert provenance.of_checkout(package) == head
     (package.parent.parent / "notes").write_text("beside the package")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as in a hook
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "elsewhere" / "index"))
     assert provenance.of_checkout(package) == head
 
 
@@ -59,42 +61,25 @@ def test_a_plus_says_that_the_code_was_changed(committed, file):
 def test_what_git_cannot_say_counts_as_changed(committed, monkeypatch):
     package, head, _ = committed
     ask = provenance.git
-
-    def without_status(folder: Path, *arguments: str) -> str | None:
-        return None if arguments[0] == "status" else ask(folder, *arguments)
-
-    monkeypatch.setattr(provenance, "git", without_status)
+    monkeypatch.setattr(provenance, "git", lambda folder, *words: None if words[0] == "status" else ask(folder, *words))
     assert provenance.of_checkout(package) == f"{head}+"
 
 
-def test_the_repository_of_a_hook_is_not_asked(committed, monkeypatch, tmp_path):
-    package, head, _ = committed
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
-    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "elsewhere" / "index"))
-    assert provenance.of_checkout(package) == head
-
-
-def test_an_environment_in_the_repository_of_something_else_has_no_commit(checkout):
+def test_what_is_no_checkout_has_no_commit(checkout, tmp_path_factory, monkeypatch):
     package, git = checkout
+    assert provenance.of_checkout(tmp_path_factory.mktemp("nothing")) is None
+    git("add", ".")
+    assert provenance.of_checkout(package) is None  # nothing is committed
+    git("rm", "-r", "-q", "--cached", ".")
     (package.parent / "theirs.py").write_text("")
     git("add", "src/theirs.py")
-    git("commit", "-m", "their project, which ignores its environment")
+    git("commit", "-m", "a project that ignores its environment")
     assert provenance.of_checkout(package) is None
-
-
-def test_a_folder_without_a_repository_has_none(tmp_path):
-    assert provenance.of_checkout(tmp_path) is None
-
-
-def test_a_repository_without_commits_has_none(checkout):
-    package, git = checkout
     git("add", ".")
+    git("commit", "-m", "no longer")
+    assert provenance.of_checkout(package) is not None
+    monkeypatch.setenv("PATH", "")  # there is no git
     assert provenance.of_checkout(package) is None
-
-
-def test_without_git_there_is_none(committed, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    assert provenance.of_checkout(committed[0]) is None
 
 
 class Installed:
@@ -113,24 +98,14 @@ FROM_GIT = json.dumps({"url": "https://a/b", "vcs_info": {"vcs": "git", "commit_
 
 
 @pytest.mark.parametrize(
-    ("noted", "found"),
-    [
-        (FROM_GIT, COMMIT[:12]),
-        (json.dumps({"url": "file:///a", "dir_info": {}}), None),
-        (json.dumps({"vcs_info": {"commit_id": 3}}), None),
-        ("[]", None),
-        ("{", None),
-        (None, None),
-    ],
-)
-def test_an_installation_has_the_commit_that_pip_noted_down(noted, found, tmp_path, monkeypatch):
+    ("noted", "place", "found"),
+    [(FROM_GIT, "slackaug", COMMIT[:12]), (FROM_GIT, "copy/slackaug", None),
+     ('{"url": "file:///a"}', "slackaug", None), ('{"vcs_info": {"commit_id": 3}}', "slackaug", None),
+     *((noted, "slackaug", None) for noted in ("[]", "{", None))],
+)  # fmt: skip
+def test_an_installation_has_the_commit_that_pip_noted_down(noted, place, found, tmp_path, monkeypatch):
     monkeypatch.setattr(metadata, "distribution", lambda _: Installed(noted, tmp_path))
-    assert provenance.of_installation(tmp_path / "slackaug") == found
-
-
-def test_an_installation_of_other_code_has_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(metadata, "distribution", lambda _: Installed(FROM_GIT, tmp_path))
-    assert provenance.of_installation(tmp_path / "copy" / "slackaug") is None
+    assert provenance.of_installation(tmp_path / place) == found
 
 
 def test_code_that_was_never_installed_has_none(tmp_path, monkeypatch):
@@ -148,19 +123,11 @@ def test_a_checkout_counts_before_an_installation(checkout, found, monkeypatch):
     assert provenance.commit.__wrapped__() == found
 
 
-def test_it_is_part_of_what_a_result_depends_on(monkeypatch):
-    monkeypatch.setattr(provenance, "commit", lambda: "abc")
-    assert provenance.environment()["commit"] == "abc"
-
-
 @pytest.mark.parametrize(
     ("env", "said"),
     [
         ({}, None),
-        (
-            {"gpu": "A GPU"},
-            "began with GPU A GPU and goes on with no GPU, so that the last bits of its numbers may differ",
-        ),
+        ({"gpu": "A GPU"}, "GPU A GPU and goes on with no GPU, so that the last bits of its numbers may differ"),
         ({"commit": "0123"}, "began with commit 0123 and goes on with commit abc+, so that its numbers may differ"),
         ({"commit": None}, "began with no commit and goes on with commit abc+"),
         ({"torch": "2.11.0", "threads": 64}, "began with torch 2.11.0, 64 threads and goes on with torch"),

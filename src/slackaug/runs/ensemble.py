@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,9 +18,6 @@ from torch import distributed as dist
 
 from ..exits import Told, exit_code, ignore_sigterm
 from .checkpoints import from_bytes, to_bytes
-
-if TYPE_CHECKING:
-    from torch.distributed.distributed_c10d import Store
 
 PATIENCE = timedelta(minutes=30)  # with a process that neither answers nor ends; an ended one is noticed at once
 GRACE_SECONDS = 2.0  # in which those that are left say that they are
@@ -41,7 +38,9 @@ def n_processes(n: int) -> str:
 class Ensemble:
     """This process among those of an ensemble; without a store it is alone, and nothing is ever sent."""
 
-    def __init__(self, rank: int = 0, n_ranks: int = 1, store: "Store | None" = None, *, nccl: bool = False):
+    def __init__(
+        self, rank: int = 0, n_ranks: int = 1, store: "dist.distributed_c10d.Store | None" = None, *, nccl: bool = False
+    ):
         self.rank, self.n_ranks, self.store = rank, n_ranks, store
         self.wire = "cuda" if nccl else "cpu"  # where gradients must be to travel
         self.talk: dist.ProcessGroup | None = None  # for all else, always gloo; None is torch's default group
@@ -154,9 +153,6 @@ class Ensemble:
     @contextmanager
     def together(self) -> Iterator[None]:
         """Where one rank fails inside, all do at the end of it, with its exit code; nothing inside may communicate."""
-        if self.store is None:
-            yield
-            return
         own: Exception | None = None
         try:
             yield
