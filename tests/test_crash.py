@@ -30,9 +30,7 @@ IN_MINUTES = pytest.mark.slow, pytest.mark.timeout(1800)
 
 @pytest.mark.parametrize(("name", "n"), [*FEW.items(), *(pytest.param(*one, marks=IN_MINUTES) for one in MANY.items())])
 def test_killed_at_random_moments(name, n, tiny_npz, tmp_path):
-    found = crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n, seed=n)
-    print(f"{name}: {found}")
-    assert found.kills == n
+    crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n)
 
 
 # --- a cache of decoded images ----------------------------------------------------------------------------------------
@@ -74,7 +72,6 @@ def lost_nothing(out: Path) -> None:
 
 @pytest.mark.parametrize("n", [5, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_cache_that_is_killed_while_it_is_built(n, pictures, tmp_path):
-    found = crash.torment(build(pictures), crash.build_cache, tmp_path, n, seed=n)
-    assert found.kills == n
+    crash.torment(build(pictures), crash.build_cache, tmp_path, n)
     for path in tmp_path.glob("killed *.ledger"):
         lost_nothing(path.with_suffix(""))

@@ -9,8 +9,6 @@ import pickle
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -52,11 +50,10 @@ def reopened(copied):
 
 @pytest.fixture
 def killed(tiny_npz, tmp_path, out):
-    """A function that runs a command until a moment, at which it is killed."""
+    """A function that runs the command until a moment, at which it is killed."""
 
-    def run(moment, words=None):
-        words = words or tiny.arguments(tiny_npz, out)
-        assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
+    def run(moment):
+        assert tiny.run_until(tiny.arguments(tiny_npz, out), tmp_path / "log", moment) == -signal.SIGKILL
 
     return run
 
@@ -118,35 +115,6 @@ def test_killed_before_anything_was_written(killed, goes_on, refused, tiny_npz, 
     killed(("replace", 1, 0))
     refused(tiny.resume(tiny_npz, out), "holds no run")
     goes_on(words=tiny.arguments(tiny_npz, out))
-
-
-def test_killed_again_and_again(killed, goes_on, tiny_npz, out):
-    words = None
-    for moment in [("pre-training", 0, 3), ("re-training", 2, 1), ("policy", 2, 4)]:
-        killed(moment, words)
-        words = tiny.resume(tiny_npz, out)
-    goes_on()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wanted", ['"pre-training"', '"re-training", "round": 2', '"policy", "round": 2'])
-def test_the_command_killed_from_outside(wanted, tmp_path):
-    """`python -m slackaug` as users have it, killed when a line of metrics shows up."""
-    settings = {"pretrain__epochs": 6, "pretrain__batch": 32, "search__n_retrain": 40, "search__n_unrolled": 40}
-
-    def start(words):
-        env = os.environ | {"OMP_NUM_THREADS": "1"}
-        return subprocess.Popen([sys.executable, "-m", "slackaug", *words], env=env, stdout=subprocess.DEVNULL)
-
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert start(tiny.arguments("digits", whole, **settings)).wait() == 0
-    process, metrics = start(tiny.arguments("digits", killed, **settings)), killed / "metrics.jsonl"
-    while process.poll() is None and not (metrics.exists() and wanted in metrics.read_text()):
-        time.sleep(0.005)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    assert start(tiny.resume("digits", killed)).wait() == 0
-    assert tiny.outcome(killed) == tiny.outcome(whole)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -390,8 +358,15 @@ def test_one_process_at_a_time(command, tiny_npz, out, goes_on, tmp_path):
     goes_on()
 
 
-def test_a_folder_in_use_is_refused(refused, tiny_npz, copied):
-    refused(tiny.arguments(tiny_npz, copied), "is not empty; go on with --resume, start anew with --overwrite")
+@pytest.mark.parametrize(
+    ("file", "more", "says"),
+    [("config.yaml", [], "is not empty; go on with --resume, start anew with --overwrite"),
+     ("thesis.tex", ["--overwrite"], "holds no run, so --overwrite does not touch it")],
+)  # fmt: skip
+def test_a_folder_that_may_not_be_written_to_is_refused(file, more, says, refused, tiny_npz, out):
+    out.mkdir()
+    (out / file).write_text("x")
+    refused(tiny.arguments(tiny_npz, out, *more), says)
 
 
 def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, finished, copied):
@@ -407,12 +382,6 @@ def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, 
     assert not any(path.exists() for path in stale)
     foreign[1].unlink()
     assert tiny.outcome(copied)["policy.json"]["pi"] != tiny.outcome(finished)["policy.json"]["pi"]
-
-
-def test_overwrite_does_not_touch_a_folder_without_a_run(refused, tiny_npz, out):
-    out.mkdir()
-    (out / "thesis.tex").write_text("x")
-    refused(tiny.arguments(tiny_npz, out, "--overwrite"), "holds no run, so --overwrite does not touch it")
 
 
 def test_a_file_is_no_folder(tmp_path):

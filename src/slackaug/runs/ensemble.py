@@ -8,7 +8,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -174,24 +174,16 @@ class Ensemble:
             if self.store is None:
                 raise
             ignore_sigterm()
-            code = exit_code(error)
             if isinstance(error, Told) or not self.leads:
                 time.sleep(TELLING_SECONDS)  # what all ranks say is said by rank 0
             if isinstance(error, Told):
                 raise
-            is_mine, code = self.claim(code)
-            if is_mine:
+            told = own = f"{self.rank} {exit_code(error)}"
+            with suppress(RuntimeError):  # the store was in a process that has ended
+                told = self.store.compare_set("teller", "", own).decode()
+            if told == own:
                 raise
-            raise Told(code) from error
-
-    def claim(self, code: int) -> tuple[bool, int]:
-        """Whether it is for this rank to say what happened, and with which code all end."""
-        assert self.store is not None
-        try:
-            teller, told = self.store.compare_set("teller", "", f"{self.rank} {code}").decode().split()
-        except RuntimeError:  # the store was in a process that has ended
-            return True, code
-        return int(teller) == self.rank, int(told)
+            raise Told(int(told.split()[1])) from error
 
     def exchange(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> None:
         """Gloo and NCCL raise a RuntimeError where a process has ended."""
@@ -203,15 +195,12 @@ class Ensemble:
         options.clear()
         raise self.parted()
 
-    def parted(self) -> RuntimeError:
-        """Which ranks have ended, found out by those that are left, of which one is to say so."""
+    def parted(self) -> Parted:
+        """Which ranks have ended, found out by those that are left."""
         group, self.talk = self.talk, None
         dist.destroy_process_group(group)  # so that whoever waits for this rank notices, too
         del group
         ended = self.missing()
-        is_mine, code = self.claim(1)
-        if not is_mine:
-            return Told(code)
         names = ", ".join(map(str, ended))
         what = f"rank {names} has" if len(ended) == 1 else f"ranks {names} have" if ended else "a process has"
         return Parted(f"{what} ended, and the ensemble of {self.n_ranks} with it")
