@@ -118,10 +118,10 @@ class Run:
     def close(self) -> None:
         self.lock.close()
 
-    def write(self, name: str, content: str | bytes) -> None:
+    def write(self, name: str, content: str) -> None:
         path = self.path / name
         path.parent.mkdir(exist_ok=True)
-        write_atomically(path, content.encode() if isinstance(content, str) else content)
+        write_atomically(path, content.encode())
 
     # --- metrics ------------------------------------------------------------------------------------------------------
 
