@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGE = Path(__file__).parent.parent
-TABLES = ("KERNELS", "WINDOWS")  # dictionaries by transformation: only the entries that a policy needs are kept
-ENTRY = re.compile(r'^    "(\w+)": (.+),$', re.MULTILINE)  # of such a table: each stands on one line
+ENTRY = re.compile(r'^    "(\w+)": (.+),$', re.MULTILINE)  # of a dictionary by transformation: each on one line
 
 
 class Module(NamedTuple):
@@ -67,23 +66,24 @@ def used(text: str) -> set[str]:
     return names - set(dir(builtins))
 
 
-class Kernel(NamedTuple):
-    """One of our own functions, for an entry that a skeleton's KERNELS does not have."""
-
-    module: str
-    name: str
-    entry: str  # how it is called
+def table(module: str, name: str, keys: Collection[str], more: Mapping[str, str]) -> str:
+    """A dictionary of a module, cut down to some of its keys, with more entries where it has none."""
+    _, text = read(module).defined[name]
+    entries = dict(ENTRY.findall(text))
+    assert len(entries) == text.count('\n    "'), f"entries of {name} stand on one line each"
+    rows = "".join(f'    "{key}": {entry},\n' for key in keys if (entry := entries.get(key, more.get(key))))
+    return text.partition("{")[0] + (f"{{\n{rows}}}" if rows else "{}")
 
 
 class Cutting:
-    """All that a target's skeleton needs, for the transformations of one policy."""
+    """All that a definition needs, and what that needs."""
 
-    def __init__(self, names: Collection[str], values: Mapping[str, str], kernels: Mapping[str, Kernel]):
-        self.names, self.values, self.kernels = names, values, kernels
+    def __init__(self, values: dict[str, str], lent: dict[str, str]):
+        self.values = values  # what stands in the place of some definitions
+        self.lent = lent  # names that those use and their modules do not import: where they are defined
         self.texts: dict[tuple[str, int], str] = {}  # by module and line
         self.origin: dict[str, tuple[str, int]] = {}
         self.imports: set[tuple[str, str, str]] = set()
-        self.lent: dict[str, str] = {}  # functions in a skeleton's table that it does not import: their modules
 
     def need(self, module: str, name: str) -> None:
         """Take a definition, and then all that it uses."""
@@ -93,26 +93,13 @@ class Cutting:
             line, text = found.defined[name]
             assert self.origin.setdefault(name, (module, line)) == (module, line), f"{name} is defined twice"
             if (module, line) not in self.texts:
-                text = self.table(module, name, text) if name in TABLES else self.values.get(name, text)
-                self.texts[module, line] = text
+                self.texts[module, line] = text = self.values.get(name, text)
                 for other in sorted(used(text)):
                     self.need(module, other)
         elif name in own:
             self.need(own[name], name)
         else:
             self.imports.add(found.foreign[name])
-
-    def table(self, module: str, name: str, text: str) -> str:
-        """A dictionary by transformation, with the entries of this policy alone; of KERNELS, also our own."""
-        head, entries = text.partition("{")[0], dict(ENTRY.findall(text))
-        assert len(entries) == text.count('\n    "'), f"entries of {name} stand on one line each"
-        for missing in [key for key in self.names if key in self.kernels and key not in entries and name == "KERNELS"]:
-            kernel = self.kernels[missing]
-            assert kernel.name not in read(module).defined, f"{kernel.name} is defined twice"
-            self.lent[kernel.name] = kernel.module
-            entries[missing] = kernel.entry
-        rows = "".join(f'    "{key}": {entries[key]},\n' for key in self.names if key in entries)
-        return f"{head}{{\n{rows}}}" if rows else f"{head}{{}}"
 
 
 def import_block(imports: Collection[tuple[str, str, str]]) -> str:

@@ -10,13 +10,14 @@ from ..augment.policy import Policy
 from ..augment.transforms import TRANSFORMS
 from . import fidelity
 from .fidelity import FIDELITY, KERNEL, PILLOW, TESTED
-from .sources import Cutting, Kernel, import_block, read
+from .sources import Cutting, import_block, read, table
 
 MODULES = (functional, hue, resize, pil)  # where our own kernels are
 CALLS = {  # of Pillow's functions, where images are something else
     "torchvision": "lambda image, {argument}: by_pillow({function}, image, {argument})",
     "albumentations": "lambda pixels, {argument}: by_pillow({function}, pixels, {argument})",
 }
+BATCHED = ("python", "kornia")  # all images that drew the same together; others one by one
 WIDTH = 119
 REMARK = 100  # characters of a line that quotes the policy
 N_REMARKS = 20
@@ -26,9 +27,13 @@ def compose(policy: Policy, to: str, name: str) -> str:
     """For the target `to`; `name` says where the policy is from."""
     main = f"export/skeletons/for_{to}"
     names = policy.space.names
-    in_order = [name for name in TRANSFORMS if name in names] + ["Flip"] * policy.flip
-    kernels = {name: kernel(name, to) for name in names if FIDELITY[to][name].by in (KERNEL, PILLOW)}
-    cutting = Cutting(in_order, numbers(policy), kernels)
+    keys = [name for name in TRANSFORMS if name in names] + ["Flip"] * policy.flip
+    ours = {name: kernel(name, to) for name in names if FIDELITY[to][name].by in (KERNEL, PILLOW)}
+    values = numbers(policy) | {
+        "KERNELS": table(main, "KERNELS", keys, {name: entry for name, (*_, entry) in ours.items()}),
+        "WINDOWS": table(f"export/skeletons/{'batch' if to in BATCHED else 'one'}", "WINDOWS", keys, {}),
+    }
+    cutting = Cutting(values, {function: module for module, function, _ in ours.values()})
     cutting.need(main, "SlackAugment")
 
     def order(place: tuple[str, int]) -> tuple[int, str, int]:
@@ -42,15 +47,15 @@ def compose(policy: Policy, to: str, name: str) -> str:
     return "\n\n".join(head) + join(blocks) + "\n"
 
 
-def kernel(name: str, to: str) -> Kernel:
-    """What a target uses for a transformation that its skeleton has no function for."""
+def kernel(name: str, to: str) -> tuple[str, str, str]:
+    """What a target uses for a transformation that its skeleton has no function for: the module, its name, the call."""
     transform = TRANSFORMS[name]
     function = transform.kernel if FIDELITY[to][name].by == KERNEL else transform.pil
     module, found = next(
         (module.__name__, other) for module in MODULES for other, it in vars(module).items() if it is function
     )
     call = CALLS.get(to, "{function}").format(function=found, argument="box" if transform.window else "value")
-    return Kernel(f"augment/{module.rpartition('.')[2]}", found, call)
+    return f"augment/{module.rpartition('.')[2]}", found, call
 
 
 def join(blocks: list[str]) -> str:
