@@ -191,7 +191,7 @@ def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkey
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped"])
-def test_a_checkpoint_damaged_at_every_fiftieth_byte(damage, tmp_path):
+def test_a_checkpoint_damaged_at_every_thirtieth_byte(damage, tmp_path):
     checkpoints = Checkpoints(tmp_path)
     for n in (3, 4):
         checkpoints.save(state(n))
@@ -200,13 +200,13 @@ def test_a_checkpoint_damaged_at_every_fiftieth_byte(damage, tmp_path):
     n_damages = 0
     for path in files:
         content = path.read_bytes()
-        for place in range(0, len(content), 50):
-            flipped = bytes([content[place] ^ 1 << place // 50 % 8]) + content[place + 1 :]
+        for place in range(0, len(content), 30):
+            flipped = bytes([content[place] ^ 1 << place // 30 % 8]) + content[place + 1 :]
             path.write_bytes(content[:place] + (b"" if damage == "cut" else flipped))
             found, wrong = Checkpoints(tmp_path).load()
             assert [str(error) for error in wrong] == [f"{path}: damaged"]
             assert equal(found, state(3))
             path.write_bytes(content)
             n_damages += 1
-    assert n_damages > 100
+    assert n_damages > 150
     assert equal(Checkpoints(tmp_path).load()[0], state(4))
