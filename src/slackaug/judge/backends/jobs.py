@@ -6,7 +6,7 @@ what an earlier attempt has left. So a job that died is simply started again.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...exits import Stopped, signals
 
@@ -52,13 +52,16 @@ class Tally:
         self.shares[index] = share
         self.watcher.progress(self.shares)
 
-    def end(self, index: int, reason: str | None) -> None:
-        """A job is done, or has failed for a reason."""
+    def end(self, index: int, error: Exception | None) -> None:
+        """A job is done, or has failed; what would be wrong with all others, too, the input or the disk, is raised."""
+        if isinstance(error, ValueError | OSError):
+            raise error
         self.shares[index] = 1.0
-        if reason is None:
+        if error is None:
             self.watcher.done(index)
         else:
-            self.failures[self.names[index]] = reason
+            self.failures[self.names[index]] = str(error)
+        self.watcher.progress(self.shares)
 
     @contextmanager
     def until_stopped(self) -> Iterator[list[int]]:
@@ -72,25 +75,16 @@ class Tally:
             raise BackendError(f"{len(self.failures)} of {len(self.names)} failed, the others are saved:\n{texts}")
 
 
-def attempt(job: Job, tell: Tell) -> tuple[str, Any]:
-    """How a job ended, as a value that can be sent."""
+def attempt(job: Job, tell: Tell) -> Exception | None:
+    """Why a job failed, if it did: an error that can be sent, as not all kinds can."""
     try:
         job(tell)
     except (Stopped, BrokenPipeError):
         raise
     except ValueError as error:
-        return "wrong input", str(error)
+        return ValueError(str(error))
     except OSError as error:
-        return "disk", (error.errno, error.strerror or str(error), error.filename)
+        return OSError(error.errno, error.strerror or str(error), error.filename)
     except RuntimeError as error:
-        return "failed", str(error)
-    return "done", ""
-
-
-def outcome(kind: str, content: Any) -> str | None:
-    """Why a job failed, if it did; what would be wrong with all others, too, is raised."""
-    if kind == "wrong input":
-        raise ValueError(content)
-    if kind == "disk":
-        raise OSError(*content)
-    return str(content) if kind == "failed" else None
+        return RuntimeError(str(error))
+    return None

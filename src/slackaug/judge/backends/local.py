@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import messages
 from ...exits import Stopped
-from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, Watcher, attempt, outcome
+from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, Watcher, attempt
 
 
 class InTurn:
@@ -26,15 +26,14 @@ class InTurn:
         tally = Tally(names, watcher)
         with tally.until_stopped() as caught:  # a job sees the signals, too, and acts where it can be left
             for index, job in enumerate(jobs):
-                reason = None
+                failed: RuntimeError | None = None
                 try:
                     job(partial(tally.share, index))
-                except (Stopped, BackendError):
+                except Stopped:
                     raise
-                except RuntimeError as error:  # ValueError and OSError: the input or the disk, which all jobs share
-                    reason = str(error)
-                tally.end(index, reason)
-                watcher.progress(tally.shares)
+                except RuntimeError as error:
+                    failed = error
+                tally.end(index, failed)
                 if caught:
                     break
 
@@ -50,20 +49,17 @@ class Processes:
         self.n = n
 
     def run(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
-        team = Team(jobs, Tally(names, watcher))
-        with team.tally.until_stopped() as caught:
+        tally = Tally(names, watcher)
+        team = Team(jobs, tally)
+        with tally.until_stopped() as caught:
             try:
                 while (team.waiting or team.running) and not caught:
                     team.start_waiting(self.n)
                     team.look()
+                    watcher.progress(tally.shares)
                     time.sleep(POLL_SECONDS)
             finally:
                 team.stop()
-
-
-class Running(NamedTuple):
-    process: Any
-    pipe: Connection
 
 
 class Team:
@@ -74,7 +70,7 @@ class Team:
         self.context = multiprocessing.get_context("forkserver")  # imports torch once; safe beside CUDA and threads
         self.context.set_forkserver_preload(["slackaug.judge.training"])
         self.waiting = list(range(len(jobs)))
-        self.running: dict[int, Running] = {}
+        self.running: dict[int, tuple[Any, Connection]] = {}  # the process of a job, and what it says
         self.attempts = [0] * len(jobs)
 
     def start_waiting(self, limit: int) -> None:
@@ -85,27 +81,25 @@ class Team:
             process = self.context.Process(target=do, args=(self.jobs[index], sender, sys.path))
             process.start()
             sender.close()
-            self.running[index] = Running(process, receiver)
+            self.running[index] = process, receiver
 
     def look(self) -> None:
         """See how far all are, and which have ended."""
         for index, (process, pipe) in list(self.running.items()):
             is_alive = process.is_alive()  # asked first: what a process said before it ended is read now
-            while index in self.running and pipe.poll():
-                try:
-                    self.hear(index, *pipe.recv())
-                except EOFError:
-                    break
+            with suppress(EOFError):
+                while index in self.running and pipe.poll():
+                    self.hear(index, pipe.recv())
             if index in self.running and not is_alive:
                 self.bury(index)
-        self.tally.watcher.progress(self.tally.shares)
 
-    def hear(self, index: int, kind: str, content: Any) -> None:
-        if kind == "share":
-            self.tally.shares[index] = content
-            return
-        self.end(index)
-        self.tally.end(index, outcome(kind, content))
+    def hear(self, index: int, said: float | Exception | None) -> None:
+        """The share of a job that is done, or how it ended."""
+        if said is None or isinstance(said, Exception):
+            self.end(index)
+            self.tally.end(index, said)
+        else:
+            self.tally.shares[index] = said
 
     def bury(self, index: int) -> None:
         """A process that died without a word is started again, a few times."""
@@ -114,7 +108,7 @@ class Team:
             self.tally.watcher.remark(messages.died(self.tally.names[index], code))
             self.waiting.insert(0, index)
         else:
-            self.tally.end(index, f"its process died {MAX_ATTEMPTS} times (exit code {code})")
+            self.tally.end(index, BackendError(f"its process died {MAX_ATTEMPTS} times (exit code {code})"))
 
     def end(self, index: int) -> int | None:
         process, pipe = self.running.pop(index)
@@ -137,11 +131,8 @@ def do(job: Job, sender: Connection, path: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
     threading.Thread(target=end_with_the_parent, daemon=True).start()
 
-    def tell(share: float) -> None:
-        sender.send(("share", share))
-
     with suppress(Stopped, BrokenPipeError):  # BrokenPipeError: the parent is gone
-        sender.send(attempt(job, tell))
+        sender.send(attempt(job, sender.send))
 
 
 def end_with_the_parent() -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
-from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, Watcher, attempt, outcome
+from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, Watcher, attempt
 
 CONNECT_SECONDS = 5.0
 SAVE_SECONDS = 20.0  # that tasks of Ray get to save themselves
@@ -74,13 +74,14 @@ class Ray:
             finally:
                 self.stop(list(pending))
 
-    def outcome(self, reference: Any) -> str | None:
+    def outcome(self, reference: Any) -> Exception | None:
         try:
-            return outcome(*self.ray.get(reference))
+            error: Exception | None = self.ray.get(reference)
+            return error
         except self.ray.exceptions.RayTaskError as error:  # a traceback, such as that slackaug is not installed there
-            return str(error).strip().splitlines()[-1]
+            return BackendError(str(error).strip().splitlines()[-1])
         except self.ray.exceptions.RayError as error:  # the machine or the worker was lost too often
-            return str(error).splitlines()[0]
+            return BackendError(str(error).splitlines()[0])
 
     def stop(self, pending: list[Any]) -> None:
         """Those still running get SIGINT, which saves them, and some time for it."""
@@ -103,7 +104,7 @@ class Board:
         return self.shares
 
 
-def do_on_ray(job: Job, index: int, board: Any, folder: str) -> tuple[str, Any]:
+def do_on_ray(job: Job, index: int, board: Any, folder: str) -> Exception | None:
     """In a worker of Ray. Errors are values, so that Ray starts again only what has died."""
     sys.path.insert(0, "")
     with suppress(FileNotFoundError):  # a folder of another machine: then all paths must be whole ones
