@@ -238,7 +238,7 @@ def test_one_seed_has_no_interval_and_says_so(command, tiny_npz, tmp_path):
 def test_a_policy_for_much_shorter_trainings_is_named(tiny_npz, tmp_path, monkeypatch, learned, times, is_said):
     """It may be worse than uniform there; a file need not say how it was learned."""
     usual = presets.quick(load(str(tiny_npz))).evaluate.epochs
-    monkeypatch.setattr(evaluation, "conduct", lambda work, trials, write: None)
+    monkeypatch.setattr(evaluation, "conduct", lambda work, trials, write: {})
     policy, said = replace(Policy.uniform("cifar"), learned=learned), Console(file=io.StringIO(), width=200)
     changed = [f"evaluate.epochs={times * usual}"]
     slackaug.evaluate(str(tiny_npz), [policy], seeds=2, out=tmp_path, set=changed, console=said)

@@ -14,6 +14,7 @@ from slackaug import data, models, rng
 from slackaug.augment import prepare
 from slackaug.augment.apply import augment
 from slackaug.augment.policy import Policy
+from slackaug.augment.transforms import get_space
 from slackaug.data import Batches, Split
 from slackaug.engine.fit import Fit, FitConfig, decaying, predict
 from slackaug.engine.passes import Normalise
@@ -216,7 +217,7 @@ def test_images_are_prepared_before_they_are_augmented():
 @pytest.mark.parametrize("name", baselines.BASELINES)
 def test_every_baseline_trains(name):
     source = data.build("made up", TRAIN, TRAIN, ["a", "b", "c", "d"])
-    method = baselines.baseline(name, source, space="cifar", flip=True)
+    method = baselines.make(name, name, source, space=get_space("cifar"), flip=True)
     streams = {stream: rng.generator(0, stream) for stream in STREAMS}
     ours = Fit(net(), method, source.train, FitConfig(epochs=1, batch=8), streams, method.preparation)
     while ours.done < ours.n_steps:

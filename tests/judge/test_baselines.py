@@ -6,7 +6,6 @@ Frequencies: a false alarm in 4e-8 of all seeds for each (5.5 standard deviation
 import json
 import math
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,18 +14,17 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from published_files import AUTOAUGMENT_KIND, DOCUMENTS, FAST_AA_KIND, deepaa, pba, subpolicies
 from slackaug import rng
 from slackaug.augment import apply
 from slackaug.augment.apply import Composites
 from slackaug.augment.formats import autoaugment, forms, published
-from slackaug.augment.formats.forms import FAST_AA, PBA, DeepAA, PBASchedule, SubPolicies, deepaa_transform
+from slackaug.augment.formats.forms import FAST_AA, DeepAA
 from slackaug.augment.policy import Policy
-from slackaug.augment.samplers import Method
-from slackaug.augment.space import Space
-from slackaug.augment.transforms import SPACES
+from slackaug.augment.samplers import Method, Sampler
+from slackaug.augment.transforms import SPACES, get_space
 from slackaug.data import Dataset, Split, build
-from slackaug.judge import baselines
-from slackaug.judge.baselines import BASELINES, baseline, from_policy
+from slackaug.judge.baselines import BASELINES, make
 from slackaug.schema import PolicyError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "peer_policies"
@@ -45,22 +43,27 @@ def data(size: int = 32, width: int | None = None, flip: bool = True) -> Dataset
 
 
 SMALL, LARGE = data(32), data(96)
+sizes = pytest.mark.parametrize("dataset", [SMALL, LARGE], ids=["32", "96"])
 
 
-def method(name: str, dataset: Dataset = SMALL, **options) -> Method:
-    return baseline(name, dataset, **({"space": "cifar", "flip": True} | options))
+def method(augmentation, dataset: Dataset = SMALL, space: str = "cifar", **options) -> Method:
+    name = augmentation if isinstance(augmentation, str) else "x"
+    return make(augmentation, name, dataset, space=get_space(space), **options)
 
 
-def drawn(made: Method, n: int = N_DRAWS, seed: int = 0, progress: float = 0.0) -> Composites:
+def drawn(made: Sampler, n: int = N_DRAWS, seed: int = 0, progress: float = 0.0) -> Composites:
     return made.sample(n, torch.Generator().manual_seed(seed), progress)
 
 
+def draw_alike(made: Sampler, other: Sampler) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(drawn(made, 50)[:3], drawn(other, 50)[:3], strict=True))
+
+
 def names_at(tau: Composites, position: int) -> Counter[str]:
-    names = tau.space.names
-    return Counter(names[i] for i in tau.op[:, position].tolist())
+    return Counter(tau.space.names[i] for i in tau.op[:, position].tolist())
 
 
-def strengths(tau: Composites, position: int, name: str, size: int = 32) -> Tensor:
+def strengths(tau: Composites, position: int, name: str) -> Tensor:
     """Without direction, of the images that drew it at that position."""
     rows = tau.op[:, position] == tau.space.index(name)
     magnitude = tau.magnitude[rows, position]
@@ -82,10 +85,17 @@ def assert_uniform(values: Tensor, low: float, high: float) -> None:
     assert stats.kstest(values.numpy(), stats.uniform(low, high - low).cdf).pvalue > 1e-6
 
 
+def same_in_both_executions(made: Method, tau: Composites, images: Tensor) -> Tensor:
+    parameters = apply.draw(tau, torch.Generator().manual_seed(1), flip=made.flip)
+    out = apply.grouped(images, parameters, made.fill)
+    assert torch.equal(out, apply.branch_free(images, parameters, made.fill))
+    return out
+
+
 # --- the contract -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dataset", [SMALL, LARGE], ids=["32", "96"])
+@sizes
 @pytest.mark.parametrize("name", [*BASELINES, "randaugment-3-5"])
 def test_contract(name, dataset):
     made = method(name, dataset)
@@ -96,20 +106,15 @@ def test_contract(name, dataset):
     assert tau.op.shape == tau.magnitude.shape == tau.active.shape == (40, tau.op.shape[1])
     assert (tau.op.dtype, tau.magnitude.dtype, tau.active.dtype) == (torch.int64, torch.float64, torch.bool)
     assert ((tau.op >= 0) & (tau.op < len(made.space))).all()
-    assert all(torch.equal(a, b) for a, b in zip(tau[:3], drawn(made, 40)[:3], strict=True))
+    assert draw_alike(made, made)
     assert not torch.equal(tau.magnitude, drawn(made, 40, seed=1).magnitude) or name.startswith("randaugment")
     images = dataset.train.images.repeat(5, 1, 1, 1)
-    parameters = apply.draw(tau, torch.Generator().manual_seed(1), flip=made.flip)
-    out = apply.grouped(images, parameters, made.fill)
-    assert torch.equal(out, apply.branch_free(images, parameters, made.fill))
+    out = same_in_both_executions(made, tau, images)
     assert torch.equal(out, apply.augment(images, tau, torch.Generator().manual_seed(1), flip=True, fill=made.fill))
-
-
-@pytest.mark.parametrize("name", BASELINES)
-def test_no_flip_overrides_every_default(name):
-    made = method(name, flip=False)
-    assert not made.flip
-    assert "RandFlip" not in made.space.names
+    without = method(name, dataset, flip=False)
+    assert not without.flip
+    assert "RandFlip" not in without.space.names
+    assert not method(name, data(flip=False)).flip
 
 
 def test_none_flips_only():
@@ -118,13 +123,12 @@ def test_none_flips_only():
 
 
 def test_a_uniform_policy_is_where_a_search_starts():
-    ours, theirs = drawn(method("uniform"), 50), drawn(Policy.uniform("cifar"), 50)
-    assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
+    assert draw_alike(method("uniform"), Policy.uniform("cifar"))
     assert method("uniform", space="domainnet").space.names == SPACES["domainnet"].names
     for number in (1, 2, 5):
-        ours, theirs = drawn(method(f"uniform-{number}"), 50), drawn(Policy.uniform("cifar", n_composed=number), 50)
-        assert ours.op.shape == (50, number)
-        assert all(torch.equal(a, b) for a, b in zip(ours[:3], theirs[:3], strict=True))
+        ours = method(f"uniform-{number}")
+        assert drawn(ours, 50).op.shape == (50, number)
+        assert draw_alike(ours, Policy.uniform("cifar", n_composed=number))
     rest = set(SPACES["cifar"].names) - {"Invert", "Solarize"}
     assert set(method("uniform-no-invert-solarize").space.names) == rest
 
@@ -298,69 +302,45 @@ def test_autoaugment_draws_its_own_sub_policies(dataset, table):
 
 # --- policies and files -----------------------------------------------------------------------------------------------
 
-
-def subpolicies() -> SubPolicies:
-    rotate, cutout = (FAST_AA.space.index(name) for name in ("Rotate", "Cutout"))
-    return SubPolicies(
-        name="made up",
-        space=FAST_AA.space,
-        op=torch.tensor([[rotate, cutout]]),
-        probability=torch.tensor([[0.25, 1.0]], dtype=torch.float64),
-        magnitude=torch.tensor([[0.3, 0.5]], dtype=torch.float64),
-    )
+ENTRIES = [[["Rotate", 0.25, 0.3], ["Cutout", 1.0, 0.5]]]
+FLIPS = {"policy_probs": [[0.1, 0.2, 0.7]], "ops": [0, 1, 2], "mags": [6, 3, 6],
+         "op_names": ["Identity:(0.0,,1.0)", "Rotate:(-30.0,,30.0)", "RandFlip:(0.0,,1.0)"]}  # fmt: skip
+SUBPOLICIES = published.from_document(subpolicies(FAST_AA_KIND, subpolicies=ENTRIES))
+DEEPAA = published.from_document(deepaa(**FLIPS))
+# The first transformation of both copies in the first half, the second in the second
+SCHEDULE = published.from_document(pba(["1", "0", 9, 5, [10, 4] + [0, 0] * 29, [0, 0, 10, 4] + [0, 0] * 28], epochs=10))
 
 
-def schedule() -> PBASchedule:
-    n = len(PBA.space) * forms.PBA_COPIES
-    first, last = torch.zeros(2, n, dtype=torch.float64)
-    first[0] = last[1] = 1.0
-    return PBASchedule(
-        name="made up",
-        n_epochs=10,
-        first_epoch=torch.tensor([0, 5]),
-        probability=torch.stack((first, last)),
-        magnitude=torch.full((2, n), 0.4, dtype=torch.float64),
-    )
-
-
-def deepaa() -> DeepAA:
-    names = ("Identity", "Rotate", "RandFlip")
-    return DeepAA(
-        name="made up",
-        space=Space("deepaa", tuple(deepaa_transform(name, (-30, 30), 32) for name in names)),
-        probability=torch.tensor([[0.1, 0.2, 0.7]], dtype=torch.float64),
-        op=torch.tensor([0, 1, 2]),
-        magnitude=torch.tensor([[0.5, 0.5], [0.25, 0.25], [0.5, 0.5]], dtype=torch.float64),
-    )
-
-
-@pytest.mark.parametrize("make", [subpolicies, schedule])
-def test_others_get_the_usual_defaults(make):
-    made = from_policy(make(), "x", SMALL, flip=None)
-    tau = drawn(made, 100)
+@pytest.mark.parametrize("policy", [SUBPOLICIES, SCHEDULE], ids=["sub-policies", "schedule"])
+def test_others_get_the_usual_defaults(policy):
+    made = method(policy)
     assert made.space.names[-2:] == CIFAR_DEFAULTS
-    assert tau.active[:, -2:].all()
+    assert drawn(made, 100).active[:, -2:].all()
     assert made.flip
-    assert not from_policy(make(), "x", data(flip=False), flip=None).flip
-    assert not from_policy(make(), "x", SMALL, flip=False).flip
+    assert not method(policy, data(flip=False)).flip
+    assert not method(policy, flip=False).flip
 
 
 def test_a_schedule_follows_the_progress():
-    made = from_policy(schedule(), "x", SMALL, flip=None)
     for progress, op in ((0.0, 0), (0.9, 1)):
-        tau = drawn(made, 200, progress=progress)
+        tau = drawn(method(SCHEDULE), 200, progress=progress)
         assert set(tau.op[:, :2][tau.active[:, :2]].tolist()) == {op}
 
 
 @pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("flip", [None, True, False])
-def test_slack_adds_nothing_and_keeps_its_flips(own, flip):
-    policy = replace(Policy.uniform("cifar", mean=(0.1, 0.2, 0.3), std=(1.0, 1.0, 1.0)), flip=own)
-    made = from_policy(policy, "x", SMALL, flip=flip)
+def test_slack_adds_nothing_and_keeps_its_flips(own, allowed, flip, tmp_path):
+    policy, dataset = Policy.uniform("cifar", mean=(0.1, 0.2, 0.3), std=(1.0, 1.0, 1.0), flip=own), data(flip=allowed)
+    made = method(policy, dataset, flip=flip)
     assert made.space.names == policy.space.names
-    assert made.flip is (own if flip is None else flip)
-    assert (made.mean, made.std) == (SMALL.mean, SMALL.std)  # the data's, whatever the policy says
-    assert all(torch.equal(a, b) for a, b in zip(drawn(made, 50)[:3], drawn(policy, 50)[:3], strict=True))
+    assert made.flip is (own and allowed if flip is None else flip)
+    assert (made.mean, made.std) == (dataset.mean, dataset.std)  # the data's, whatever the policy says
+    assert draw_alike(made, policy)
+    policy.save(tmp_path / "x.json")  # as a baseline, never switched on behind the policy's back
+    assert method(f"file:{tmp_path / 'x.json'}", dataset, flip=flip).flip is (
+        own and (allowed if flip is None else flip)
+    )
 
 
 @pytest.mark.parametrize(
@@ -368,7 +348,7 @@ def test_slack_adds_nothing_and_keeps_its_flips(own, flip):
     [(SMALL, None, True), (SMALL, True, True), (SMALL, False, False), (data(flip=False), None, False)],
 )
 def test_deepaas_flips_are_its_own(dataset, flip, acts):
-    made = from_policy(deepaa(), "x", dataset, flip=flip)
+    made = method(DEEPAA, dataset, flip=flip)
     assert not made.flip
     assert made.space.names == ["Identity", "Rotate", "RandFlip"]
     tau = drawn(made)
@@ -379,46 +359,36 @@ def test_deepaas_flips_are_its_own(dataset, flip, acts):
 
 
 def test_uniform_magnitudes_are_the_methods_own_only():
-    made = from_policy(subpolicies(), "x", SMALL, flip=None, uniform_magnitudes=True)
-    tau = drawn(made)
+    tau = drawn(method(SUBPOLICIES, uniform_magnitudes=True))
     assert_uniform(strengths(tau, 0, "Rotate"), -30, 30)
     assert_uniform(strengths(tau, 1, "Cutout"), 0, 0.2)
     assert_frequency(tau.active[:, 0], 0.25)
     assert (strengths(tau, 3, "Cutout (default)") == 0.5).all()
-    plain = drawn(from_policy(subpolicies(), "x", SMALL, flip=None))
+    plain = drawn(method(SUBPOLICIES))
     assert torch.equal(plain.op, tau.op)
     assert torch.equal(plain.active[:, :2], tau.active[:, :2])
     uniform = drawn(method("randaugment", uniform_magnitudes=True))
     assert_uniform(uniform.magnitude[:, :2].flatten(), 0, 1)
-    policy = Policy.uniform("cifar", mu=0.3)
-    assert_uniform(drawn(from_policy(policy, "x", SMALL, flip=None, uniform_magnitudes=True)).magnitude.flatten(), 0, 1)
+    assert_uniform(drawn(method(Policy.uniform("cifar", mu=0.3), uniform_magnitudes=True)).magnitude.flatten(), 0, 1)
 
 
-def test_files(tmp_path):
-    ours, theirs = tmp_path / "policy.json", tmp_path / "aa.json"
-    Policy.uniform("imagenet", flip=False).save(ours)
-    document = {"kind": "subpolicies (op,prob,level in [0,1])", "source": "x", "subpolicies": [[["Rotate", 1, 0.5]]]}
-    theirs.write_text(json.dumps(document))
-    assert not method(f"file:{ours}").flip  # never switched on behind the policy's back
-    assert method(f"file:{theirs}").flip
-    assert not method(f"file:{theirs}", flip=False).flip
-    assert method(f"file:{theirs}").space.names[-2:] == CIFAR_DEFAULTS
-    assert (baselines.margin(f"file:{ours}", 224), baselines.margin(f"file:{theirs}", 224)) == (None, True)
+def test_a_file_is_its_policy(tmp_path):
+    path = tmp_path / "aa.json"
+    path.write_text(json.dumps(DOCUMENTS[AUTOAUGMENT_KIND]))
+    assert method(f"file:{path}").flip
+    assert method(f"file:{path}").space.names[-2:] == CIFAR_DEFAULTS
     with pytest.raises(PolicyError, match=r"missing\.json: cannot be read"):
         method(f"file:{tmp_path / 'missing.json'}")
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("path", sorted(REFERENCE.glob("*_*.json")) or [None], ids=lambda p: p.stem if p else "absent")
-@pytest.mark.parametrize("dataset", [SMALL, LARGE], ids=["32", "96"])
+@sizes
 def test_published_files(path, dataset):
     if path is None:
         pytest.skip(f"the published policies are not under {REFERENCE}")
     made = method(f"file:{path}", dataset, flip=False)
-    tau = drawn(made, 8)
-    parameters = apply.draw(tau, torch.Generator().manual_seed(0), flip=made.flip)
-    out = apply.grouped(dataset.train.images, parameters, made.fill)
-    assert torch.equal(out, apply.branch_free(dataset.train.images, parameters, made.fill))
+    same_in_both_executions(made, drawn(made, 8), dataset.train.images)
     is_deepaa = isinstance(published.load(path), DeepAA)
     assert is_deepaa != any(name.endswith("(default)") for name in made.space.names)
 
@@ -442,15 +412,16 @@ def test_names_that_are_not_known(name, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "margin"),
+    ("augmentation", "size", "margin"),
     [
         ("none", 224, None), ("uniform", 224, None), ("default", 32, None), ("default", 224, True),
         ("trivialaugment-wide", 224, True), ("trivialaugment-wide-cifar", 224, True), ("autoaugment", 224, True),
-        ("trivialaugment-wide-imagenet", 32, None), ("domainbed", 224, False),
+        ("trivialaugment-wide-imagenet", 32, None), ("domainbed", 224, False), (SUBPOLICIES, 224, True),
+        (DEEPAA, 224, None), (Policy.uniform("imagenet"), 224, None),
     ],
 )  # fmt: skip
-def test_how_the_data_is_to_be_stored(name, size, margin):
-    assert baselines.margin(name, size) is margin
+def test_how_the_data_is_to_be_stored(augmentation, size, margin):
+    assert method(augmentation, data(size)).preparation.margin is margin
 
 
 # --- torchvision ------------------------------------------------------------------------------------------------------

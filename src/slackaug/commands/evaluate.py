@@ -20,7 +20,7 @@ from ..data.sources import refuse_inside
 from ..judge import results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
-from ..judge.queue import Comparison, announce, check_candidates, choose, conduct, finished, warn_of_length
+from ..judge.queue import Comparison, Found, announce, check_candidates, choose, conduct, warn_of_length
 from ..judge.results import Results
 from ..judge.training import Protocol
 from ..report import live
@@ -99,16 +99,14 @@ def evaluate(
         reference = next((c.name for c in candidates if c.is_baseline), None)
         subject = next((c.name for c in candidates if not c.is_baseline), names[-1])
 
-        def summary() -> Results:
-            found = finished(trials)
+        def summary(found: Found) -> Results:
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
             verdict = results.judge(rows, subject, reference) + results.reservations(
                 rows, len(dataset.test.labels), n_duplicates
             )
             return Results(protocol, dataset.class_names, reference, rows, verdict, remarks)
 
-        conduct(work, trials, lambda: results.write(summary(), folder))
-        final = summary()
+        final = summary(conduct(work, trials, lambda found: results.write(summary(found), folder)))
         results.write(final, folder)
     console.print(results.table(final, console.width))
     work.say(final.verdict)

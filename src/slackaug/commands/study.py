@@ -149,13 +149,12 @@ def conduct(
     names = [candidate.name for candidate in fixed]
     reference = next(iter(names), None)
 
-    def write_results(found: study_results.Found, verdict: str) -> None:
+    def write_results(found: queue.Found, verdict: str) -> None:
         rows, remarks = results.make_rows(found, reference), {"duplicates": n_duplicates}
         results.write(Results(work.protocol, dataset.class_names, reference, rows, verdict, remarks), work.folder)
 
     with reporting(work, folder) as followed:
-        is_measured = not work.backend.is_elsewhere
-        wanted = searches(chosen, folder, work.device, work.threads, is_measured=is_measured)
+        wanted = searches(chosen, folder, work)
         policies = search_all(wanted, followed, api.search)
         if policies:
             write_atomically(folder / folders.POLICY, consensus(policies).dumps().encode())
@@ -191,18 +190,16 @@ def evaluate_all(
     study: Study,
     fixed: Sequence[Candidate],
     policies: Sequence[Policy],
-    write_results: Callable[[study_results.Found, str], None],
-) -> study_results.Found:
+    write_results: Callable[[queue.Found, str], None],
+) -> queue.Found:
     """Baselines and files with all seeds, each learned policy with its own."""
     wanted = [work.training(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
     for s, policy in enumerate(policies):
         candidate = Candidate(study.search_name(s), policy, training.digest(policy))
         wanted += [work.training(candidate, seed) for seed in study.seeds(s)]
 
-    def on_result() -> None:
-        found = queue.finished(wanted)
+    def on_result(found: queue.Found) -> None:
         n_done = sum(map(len, found.values()))
         write_results(found, messages.no_verdict_yet(n_done, len(wanted)))
 
-    queue.conduct(work, wanted, on_result)
-    return queue.finished(wanted)
+    return queue.conduct(work, wanted, on_result)

@@ -21,8 +21,8 @@ from ..augment.policy import Policy
 from ..augment.policy_file import MAX_COMPOSED
 from ..augment.prepare import SMALL_IMAGE, Preparation, Size
 from ..augment.samplers import All, Method, Sampler, Some, Variant, without_flips
-from ..augment.space import Space, Transform
-from ..augment.transforms import TRANSFORMS, get_space
+from ..augment.space import Space
+from ..augment.transforms import TRANSFORMS
 from ..data import Dataset
 from ..schema import unknown
 
@@ -38,39 +38,35 @@ VERSION = 1  # of the definitions: raise it when one changes, and earlier result
 class Defaults(NamedTuple):
     """What a method adds to every image, whatever it draws."""
 
-    parts: tuple[Sampler, ...] = ()
-    preparation: Preparation | None = None  # None: as the data is stored
+    parts: tuple[Sampler, ...]
+    preparation: Preparation
 
 
 def is_small(size: Size) -> bool:
     return max(size) <= SMALL_IMAGE
 
 
-def fixed(name: str, strength: float) -> Transform:
-    return replace(TRANSFORMS[name], name=f"{name} (default)", span=(strength, strength))
-
-
 def jitter(strength: float, hue: float = 0.0, suffix: str = "") -> All:
     """ColorJitter: factors uniform in 1 - strength .. 1 + strength, in random order."""
     spans = dict.fromkeys(("Brightness", "Contrast", "Color"), strength) | ({"Hue": hue} if hue else {})
-    return All(
-        space=Space("jitter", tuple(
-            replace(TRANSFORMS[name], name=name + suffix, span=(-most, most), signed=False)
-            for name, most in spans.items()
-        )),
-        shuffled=True,
-    )  # fmt: skip
+    transforms = (
+        replace(TRANSFORMS[name], name=name + suffix, span=(-most, most), signed=False) for name, most in spans.items()
+    )
+    return All(space=Space("jitter", tuple(transforms)), shuffled=True)
 
 
 def nothing(size: Size) -> Defaults:
-    return Defaults()
+    return Defaults((), prepare.window(size))
 
 
 def cifar(size: Size) -> Defaults:
     """A random crop by 4 pixels of 32, and Cutout of 16 of 32. Of large images the preparation takes the crop."""
-    crop, cutout = fixed("RandomCrop", 4 / 32), fixed("Cutout", 16 / 32)
+    crop, cutout = (
+        replace(TRANSFORMS[name], name=f"{name} (default)", span=(strength, strength))
+        for name, strength in (("RandomCrop", 4 / 32), ("Cutout", 16 / 32))
+    )
     if is_small(size):
-        return Defaults((All(space=Space("cifar defaults", (crop, cutout))),))
+        return Defaults((All(space=Space("cifar defaults", (crop, cutout))),), prepare.window(size))
     return Defaults((All(space=Space("cifar defaults", (cutout,))),), prepare.padded_window(size))
 
 
@@ -93,10 +89,6 @@ def domainbed_crop(size: Size) -> Defaults:
 Parts = tuple[Sampler, ...]
 
 
-def empty(size: Size, space: Space) -> Parts:
-    return ()
-
-
 def none(size: Size, space: Space) -> Parts:
     return (Policy.uniform(Space("none", (TRANSFORMS["Identity"],)), n_composed=1),)
 
@@ -107,7 +99,9 @@ def uniform(size: Size, space: Space, exclude: tuple[str, ...] = (), n_composed:
     return (Policy.uniform(space.exclude(*present) if present else space, n_composed=n_composed),)
 
 
-def fourteen(name: str, shear: float, shift: tuple[float, float], degrees: float, bits: int, enhance: float) -> Space:
+def fourteen(
+    name: str, shift: tuple[float, float], shear: float = 0.3, degrees: float = 30, bits: int = 4, enhance: float = 0.9
+) -> Space:
     """RandAugment's transformations without Invert, at strengths that are largest at level 30."""
     spans = dict.fromkeys(("ShearX", "ShearY"), shear) | {"TranslateX": shift[0], "TranslateY": shift[1]}
     spans |= {"Rotate": degrees} | dict.fromkeys(ENHANCERS, enhance)
@@ -120,20 +114,17 @@ def fourteen(name: str, shear: float, shift: tuple[float, float], degrees: float
 
 def trivialaugment(size: Size, space: Space, wide: bool) -> Parts:
     """One transformation at one of 31 levels (Mueller and Hutter, ICCV 2021). Wide shifts by pixels of any image."""
-    height, width = size
-    candidates = (
-        fourteen("wide", shear=0.99, shift=(32 / width, 32 / height), degrees=135, bits=2, enhance=0.99)
-        if wide
-        else fourteen("ra", shear=0.3, shift=(10 / 32, 10 / 32), degrees=30, bits=4, enhance=0.9)
-    )
-    return (Some(space=candidates, n_ops=1, levels=torch.arange(TOP_LEVEL + 1, dtype=torch.float64) / TOP_LEVEL),)
+    levels = torch.arange(TOP_LEVEL + 1, dtype=torch.float64) / TOP_LEVEL
+    ranges = fourteen("ra", (10 / 32, 10 / 32))
+    if wide:
+        ranges = fourteen("wide", (32 / size[1], 32 / size[0]), shear=0.99, degrees=135, bits=2, enhance=0.99)
+    return (Some(space=ranges, n_ops=1, levels=levels),)
 
 
 def randaugment(size: Size, space: Space, n_ops: int, level: int) -> Parts:
     """N transformations, all at level M (Cubuk et al., 2020)."""
-    shift = 150 / 331
-    candidates = fourteen("randaugment", shear=0.3, shift=(shift, shift), degrees=30, bits=4, enhance=0.9)
-    return (Some(space=candidates, n_ops=n_ops, levels=torch.tensor([level / TOP_LEVEL], dtype=torch.float64)),)
+    levels = torch.tensor([level / TOP_LEVEL], dtype=torch.float64)
+    return (Some(space=fourteen("randaugment", (150 / 331, 150 / 331)), n_ops=n_ops, levels=levels),)
 
 
 def uniformaugment(size: Size, space: Space) -> Parts:
@@ -157,7 +148,7 @@ class Baseline(NamedTuple):
 
 BASELINES: dict[str, Baseline] = {
     "none": Baseline(none, nothing),
-    "default": Baseline(empty, usual),
+    "default": Baseline(lambda size, space: (), usual),
     "uniform": Baseline(uniform, nothing),
     "uniform-no-invert-solarize": Baseline(partial(uniform, exclude=("Invert", "Solarize")), nothing),
     **{
@@ -176,52 +167,46 @@ FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
 # --- from a name to a method ------------------------------------------------------------------------------------------
 
 
-def baseline(name: str, data: Dataset, *, space: str | Space, flip: bool, uniform_magnitudes: bool = False) -> Method:
-    """A method of BASELINES, uniform-K, randaugment-N-M, or file:PATH with a policy in any format that is known.
+def make(
+    augmentation: str | AnyPolicy,
+    name: str,
+    data: Dataset,
+    *,
+    space: Space,
+    flip: bool | None = None,
+    uniform_magnitudes: bool = False,
+) -> Method:
+    """What a network is trained with, by a baseline, or by a policy with the defaults of its method.
 
-    `space` is SLACK's, for the uniform ones. `flip=False` switches off every mirror flip; True leaves a policy of SLACK
-    as its file says.
+    Baselines are those of BASELINES, uniform-K, randaugment-N-M, or file:PATH with a policy in any known format.
+    `space` is SLACK's, for the uniform ones. `flip` overrides whether the data may be flipped, and what a policy of
+    SLACK says about that; but not that one that is a baseline wants no flips.
     """
-    if name.startswith(FILE):
-        policy = published.load(name.removeprefix(FILE))
-        own = flip and isinstance(policy, Policy)
-        return from_policy(policy, name, data, flip=None if own else flip, uniform_magnitudes=uniform_magnitudes)
-    definition, size = define(name), data.image_size
-    space = get_space(space) if isinstance(space, str) else space
-    parts, defaults = definition.parts(size, space), definition.defaults(size)
-    return assemble(name, parts, defaults, data, flip, uniform_magnitudes)
-
-
-def from_policy(
-    policy: AnyPolicy, name: str, data: Dataset, *, flip: bool | None, uniform_magnitudes: bool = False
-) -> Method:
-    """A policy with the defaults of its method. `flip=None`: as SLACK's policy says, or else as the data allows."""
-    if flip is None:
-        flip = policy.flip if isinstance(policy, Policy) else data.flip
-    part: Sampler = policy
-    if isinstance(policy, DeepAA):  # which flips where it drew a flip
-        part, flip = policy if flip else Variant(policy, without_flips), False
-    return assemble(name, (part,), policy_defaults(policy, data.image_size), data, flip, uniform_magnitudes)
-
-
-def policy_defaults(policy: AnyPolicy, size: Size) -> Defaults:
-    """SLACK and DeepAA add nothing to what their policies say."""
-    return Defaults() if isinstance(policy, Policy | DeepAA) else usual(size)
-
-
-def assemble(
-    name: str, parts: Parts, defaults: Defaults, data: Dataset, flip: bool, uniform_magnitudes: bool
-) -> Method:
+    size, flips, may_choose = data.image_size, data.flip if flip is None else flip, flip is None
+    if isinstance(augmentation, str) and augmentation.startswith(FILE):
+        augmentation, may_choose = published.load(augmentation.removeprefix(FILE)), True
+    parts: Parts
+    if isinstance(augmentation, str):
+        definition = define(augmentation)
+        parts, defaults = definition.parts(size, space), definition.defaults(size)
+    elif isinstance(augmentation, Policy):
+        parts, defaults = (augmentation,), nothing(size)
+        flips = flips and (augmentation.flip or not may_choose)
+    elif isinstance(augmentation, DeepAA):  # which flips where it drew a flip
+        parts, defaults = (augmentation if flips else Variant(augmentation, without_flips),), nothing(size)
+        flips = False
+    else:
+        parts, defaults = (augmentation,), usual(size)
     if uniform_magnitudes:
         parts = tuple(Variant(part, samplers.uniform_magnitudes) for part in parts)
     return Method(
         name=name,
         parts=parts + defaults.parts,
-        flip=flip,
+        flip=flips,
         fill=tuple(round(255 * channel) for channel in data.mean),
         mean=data.mean,
         std=data.std,
-        preparation=defaults.preparation or prepare.window(data.image_size),
+        preparation=defaults.preparation,
     )
 
 
@@ -236,18 +221,7 @@ def define(name: str) -> Baseline:
     if numbers := re.fullmatch(r"randaugment-(\d{1,3})-(\d{1,3})", name, re.ASCII):
         n_ops, level = int(numbers[1]), int(numbers[2])
         if not 1 <= n_ops <= MAX_COMPOSED or level > TOP_LEVEL:
-            raise ValueError(
-                f"{name}: expected randaugment-N-M with N from 1 to {MAX_COMPOSED} transformations at level M from 0 "
-                f"to {TOP_LEVEL}"
-            )
+            expected = f"N from 1 to {MAX_COMPOSED} transformations at level M from 0 to {TOP_LEVEL}"
+            raise ValueError(f"{name}: expected randaugment-N-M with {expected}")
         return BASELINES["randaugment"]._replace(parts=partial(randaugment, n_ops=n_ops, level=level))
     raise ValueError(unknown("baseline", name, [*BASELINES, *FORMS]))
-
-
-def margin(name: str, size: int) -> bool | None:
-    """How the data for this method is to be stored: with a margin, whole, or (None) either."""
-    if name.startswith(FILE):
-        defaults = policy_defaults(published.load(name.removeprefix(FILE)), (size, size))
-    else:
-        defaults = define(name).defaults((size, size))
-    return None if defaults.preparation is None else defaults.preparation.margin

@@ -22,6 +22,7 @@ from .candidates import Candidate
 from .training import Protocol, Training
 
 MUCH_LONGER = 2  # times the epochs of the trainings that a preset has for its policies
+Found = dict[str, list[dict[str, Any]]]  # results of finished trainings, by policy
 
 
 class Comparison(NamedTuple):
@@ -85,17 +86,16 @@ def differences(policy: Policy, flips: bool, protocol: Protocol, dataset: Datase
 
 def announce(work: Comparison, dataset: Dataset) -> int:
     """What is about to be compared; the number of test images that are training images, too."""
-    protocol, n_test = work.protocol, len(dataset.test.labels)
+    protocol, n_test, n_duplicates = work.protocol, len(dataset.test.labels), count_duplicates(dataset)
     n_images = len(dataset.train.labels), n_test
     what = dataset.name, n_images, dataset.image_size, dataset.n_classes, protocol.model, protocol.fit.epochs
-    work.say(messages.compared(*what, work.device, flips=protocol.flips(dataset)))
-    for note in dataset.notes:
-        work.say(note)
+    lines = [messages.compared(*what, work.device, flips=protocol.flips(dataset)), *dataset.notes]
     if protocol.weights is not None:
-        work.say(start_text(protocol.model, protocol.weights, dataset))
-    n_duplicates = count_duplicates(dataset)
+        lines.append(start_text(protocol.model, protocol.weights, dataset))
     if n_duplicates:
-        work.say(messages.exact_copies(n_duplicates, n_test))
+        lines.append(messages.exact_copies(n_duplicates, n_test))
+    for line in lines:
+        work.say(line)
     return n_duplicates
 
 
@@ -116,43 +116,42 @@ def start_text(model: str, path: str, dataset: Dataset) -> str:
 
 def choose(work: Comparison, grid: Sequence[Candidate]) -> tuple[Candidate, dict[str, Any]]:
     """The candidate that does best on one half of the training images, trained on the other."""
-    trainings = [work.training(choice, 0, by_validation=True) for choice in grid]
-    work.say(messages.grid(len(trainings)))
-    conduct(work, trainings, lambda: None)
-    accuracy = {name: found[0]["accuracy"] for name, found in finished(trainings).items()}
+    work.say(messages.grid(len(grid)))
+    found = conduct(work, [work.training(choice, 0, by_validation=True) for choice in grid])
+    accuracy = {name: results[0]["accuracy"] for name, results in found.items()}
     best = max(grid, key=lambda choice: accuracy[choice.name])
     work.say(messages.grid_done(best.name, accuracy[best.name]))
     return best, {"chosen": best.name, "accuracy": accuracy}
 
 
-def finished(trainings: Sequence[Training]) -> dict[str, list[dict[str, Any]]]:
-    """The results that are there, by policy."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for one, result in zip(trainings, training.read_results(trainings), strict=True):
-        if result is not None:
-            found.setdefault(one.name, []).append(result)
-    return found
-
-
-def conduct(work: Comparison, trainings: Sequence[Training], on_result: Callable[[], None]) -> None:
-    """Do those that are not done yet."""
-    there = training.read_results(trainings)
-    left = [one for one, result in zip(trainings, there, strict=True) if result is None]
+def conduct(work: Comparison, trainings: Sequence[Training], on_result: Callable[[Found], None] | None = None) -> Found:
+    """Do those that are not done yet; all results, which `on_result` is also given after each."""
+    results = training.read_results(trainings)
+    left = [i for i, result in enumerate(results) if result is None]
+    names = [f"{trainings[i].name}, seed {trainings[i].seed}" for i in left]
     if len(left) < len(trainings):
         work.say(messages.there_already(len(trainings) - len(left), len(trainings)))
-    if not left:
-        return
-    if not work.backend.is_elsewhere:  # measured with the last, which is a policy where there is one
-        work.say(messages.cost(len(left), training.seconds_of(left[-1])))
+    if left and not work.backend.is_elsewhere:  # measured with the last, which is a policy where there is one
+        work.say(messages.cost(len(left), training.seconds_of(trainings[left[-1]])))
 
     def done(index: int) -> str:
-        on_result()
-        result = training.read_result(left[index])
+        results[:] = training.read_results(trainings)
+        if on_result is not None:
+            on_result(by_policy(results))
+        result = results[left[index]]
         assert result is not None
         return messages.training_done(names[index], result["accuracy"], result["seconds"], result["images_per_second"])
 
-    names = [f"{one.name}, seed {one.seed}" for one in left]
-    run_jobs(work, [partial(training.run, one) for one in left], names, done)
+    if left:
+        run_jobs(work, [partial(training.run, trainings[i]) for i in left], names, done)
+    return by_policy(results)
+
+
+def by_policy(results: Sequence[dict[str, Any] | None]) -> Found:
+    found: Found = {}
+    for result in filter(None, results):
+        found.setdefault(result["name"], []).append(result)
+    return found
 
 
 def run_jobs(work: Comparison, jobs: Sequence[Job], names: Sequence[str], describe_done: Callable[[int], str]) -> None:

@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -141,16 +141,22 @@ def data_digest(data: Dataset) -> str:
 
 def method_and_data(training: Training) -> tuple[Method, Dataset]:
     """What to train with, and the images as this method wants them stored (the paper's table of pre-processing)."""
-    data = training.protocol.data
-    found = dataset(data)
-    if data_digest(found) != training.protocol.data_digest:
+    protocol = training.protocol
+    data, found = protocol.data, dataset(protocol.data)
+    if data_digest(found) != protocol.data_digest:
         raise ValueError(f"{data.source}: is not the data of this evaluation (other test images or statistics)")
-    method = augmentation(training, found)
-    margin = method.preparation.margin
-    if data.size is None or margin in (None, data.margin):
-        return method, found
-    found = load_once(replace(data, margin=margin, fingerprint=""), SILENT)
-    return augmentation(training, found), found
+    make = partial(
+        baselines.make,
+        training.augmentation,
+        training.name,
+        space=protocol.used_space(),
+        flip=protocol.flip,
+        uniform_magnitudes=training.uniform_magnitudes,
+    )
+    margin = make(found).preparation.margin
+    if data.size is not None and margin not in (None, data.margin):
+        found = load_once(replace(data, margin=margin, fingerprint=""), SILENT)
+    return make(found), found
 
 
 def run(training: Training, tell: Tell) -> None:
@@ -158,20 +164,14 @@ def run(training: Training, tell: Tell) -> None:
     use_threads(training.device, training.threads)
     use_gpu(training.device)
     provenance.commit()  # of the code as it is now, and not when the training ends
-    method, data = method_and_data(training)
-    train, test = splits(training, data)
-    fit = begin(training, method, data, train)
+    fit, data, test = begin(training)
     training.result_file.parent.mkdir(exist_ok=True)  # where the folder above it has vanished, so have earlier results
     checkpoints = Checkpoints(training.checkpoint_folder)
     seconds_before = take_up(training, fit, checkpoints)
+    saved_at = time.monotonic()
+    started = saved_at - seconds_before  # as if nobody had interrupted it
     tell(max(fit.done / fit.n_steps, BEGUN))
-    start = time.monotonic()
-
-    def seconds() -> float:
-        return seconds_before + time.monotonic() - start
-
     with signals() as caught:
-        saved_at = start
         while fit.done < fit.n_steps:
             loss = fit.step()
             if fit.done % CHECK_EVERY == 0 and not math.isfinite(loss.item()):
@@ -179,7 +179,8 @@ def run(training: Training, tell: Tell) -> None:
             if fit.done % REPORT_EVERY == 0:
                 tell(fit.done / fit.n_steps)
             if caught or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
-                checkpoints.save({"config": training.key, "seconds": seconds(), "fit": fit.get_state()})
+                seconds = time.monotonic() - started
+                checkpoints.save({"config": training.key, "seconds": seconds, "fit": fit.get_state()})
                 saved_at = time.monotonic()
             if caught:
                 raise Stopped(STOPPED, caught[0])
@@ -188,36 +189,24 @@ def run(training: Training, tell: Tell) -> None:
             f"the model is no longer a number after {fit.done} of {fit.n_steps} steps; try a lower rate, for all "
             f"policies: --overwrite --set evaluate.lr={fit.config.lr / 4:g}"
         )
-    trained_for = seconds()
+    seconds = time.monotonic() - started
     test = to_device(test, training.device)
     score = scoring.score(predict(fit.model, fit.normalise, test), test.labels)
-    keep(training, fit, data, score, trained_for)
+    keep(training, fit, data, score, seconds)
     tell(1.0)
 
 
 def seconds_of(training: Training) -> float:
     """The cost of a training, measured over a few steps on a copy of everything."""
-    method, data = method_and_data(training)
-    train, _ = splits(training, data)
-    fit = begin(training, method, data, train)
+    fit, _, _ = begin(training)
     return fit.n_steps * timed(fit.step)
 
 
-def splits(training: Training, data: Dataset) -> tuple[Split, Split]:
-    """What to train on, and what to test on."""
-    return data.halves(HALF_SEED) if training.by_validation else (data.train, data.test)
-
-
-def network(training: Training, data: Dataset) -> nn.Module:
-    generator = rng.generator(training.seed, "evaluation", "model")
-    model = models.build(training.protocol.model, data.n_classes, data.image_size, generator)
-    if training.protocol.weights is not None:
-        start.load(model, training.protocol.weights)
-    return model
-
-
-def begin(training: Training, method: Method, data: Dataset, train: Split) -> Fit:
-    return ways.make_fit(
+def begin(training: Training) -> tuple[Fit, Dataset, Split]:
+    """A training before its first step, its data, and what to test on."""
+    method, data = method_and_data(training)
+    train, test = data.halves(HALF_SEED) if training.by_validation else (data.train, data.test)
+    fit = ways.make_fit(
         "evaluate",
         network(training, data).to(training.device),
         method,
@@ -226,16 +215,15 @@ def begin(training: Training, method: Method, data: Dataset, train: Split) -> Fi
         rng.streams(training.seed, "evaluation"),
         method.preparation,
     )
+    return fit, data, test
 
 
-def augmentation(training: Training, data: Dataset) -> Method:
-    protocol, uniform = training.protocol, training.uniform_magnitudes
-    flip = protocol.flips(data)
-    if isinstance(training.augmentation, str):
-        space = protocol.used_space()
-        return baselines.baseline(training.augmentation, data, space=space, flip=flip, uniform_magnitudes=uniform)
-    own = None if protocol.flip is None and flip else flip  # where the data may be flipped, a policy may choose not to
-    return baselines.from_policy(training.augmentation, training.name, data, flip=own, uniform_magnitudes=uniform)
+def network(training: Training, data: Dataset) -> nn.Module:
+    generator = rng.generator(training.seed, "evaluation", "model")
+    model = models.build(training.protocol.model, data.n_classes, data.image_size, generator)
+    if training.protocol.weights is not None:
+        start.load(model, training.protocol.weights)
+    return model
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -297,39 +285,20 @@ def weights(training: Training, fit: Fit, data: Dataset, score: scoring.Score) -
 def read_results(trainings: Sequence[Training]) -> list[dict[str, Any] | None]:
     """What earlier processes found of trainings in one folder, if they did these very ones, whatever names they had.
 
-    Most have a file of their own name; only where some have not, all files are looked at, once.
+    Nothing of one that was done, but whose weights were not kept.
     """
-    found = [read_file(one.result_file, one.key) for one in trainings]
-    if None in found:
-        paths = sorted(trainings[0].result_file.parent.glob("*.json"))
-        others = (read_file(path) for path in paths if path.is_file())
-        by_key = {result["key"]: result for result in others if result is not None}
-        found = [result or by_key.get(one.key) for one, result in zip(trainings, found, strict=True)]
-    return [
-        result | {"name": one.name} if result is not None and has_model(one) else None
-        for one, result in zip(trainings, found, strict=True)
-    ]
+    folders = {one.result_file.parent for one in trainings}
+    notes = [read_note(path) for folder in folders for path in sorted(folder.glob("*.json"))]
+    by_key = {note["key"]: note for note in notes if is_result(note)}
+    found = [by_key.get(one.key) if one.model_file is None or one.model_file.is_file() else None for one in trainings]
+    return [result and result | {"name": one.name} for one, result in zip(trainings, found, strict=True)]
 
 
-def read_result(training: Training) -> dict[str, Any] | None:
-    return read_results([training])[0]
-
-
-def has_model(training: Training) -> bool:
-    """False for what was done once, but its weights were not kept."""
-    return training.model_file is None or training.model_file.is_file()
-
-
-def read_file(path: Path, key: str | None = None) -> dict[str, Any] | None:
-    """A result, if there is one in the file, and it has this key."""
-    result = read_note(path)
-    if not isinstance(result.get("key"), str) or key not in (None, result["key"]):
-        return None
-    return result if all(is_number(result.get(name)) for name in NUMBERS) else None
-
-
-def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and abs(value) < 1e300
+def is_result(document: dict[str, Any]) -> bool:
+    numbers = [document.get(name) for name in NUMBERS]
+    return isinstance(document.get("key"), str) and all(
+        isinstance(number, int | float) and abs(number) < 1e300 for number in numbers
+    )
 
 
 def digest(policy: Policy | bytes | str) -> str:

@@ -55,8 +55,9 @@ class SearchJob(NamedTuple):
         return found
 
 
-def searches(study: Study, folder: Path, device: str, threads: int | None, *, is_measured: bool) -> list[SearchJob]:
-    return [SearchJob(study, s, folder, device, threads, is_measured) for s in range(study.n_search)]
+def searches(study: Study, folder: Path, work: Comparison) -> list[SearchJob]:
+    is_measured = not work.backend.is_elsewhere
+    return [SearchJob(study, s, folder, work.device, work.threads, is_measured) for s in range(study.n_search)]
 
 
 def search(function: SearchFunction, one: SearchJob, tell: Tell) -> None:
