@@ -3,8 +3,9 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from rich.table import Table
@@ -26,29 +27,19 @@ NARROW, WIDE = 80, 100  # columns
 
 
 class PolicyRow(NamedTuple):
-    """One policy."""
+    """One policy, as results.json has it; a trial is what the file of a training has, one for each seed."""
 
     name: str
-    trials: list[dict[str, Any]]  # as the result files have them, one for each seed
     accuracy: Interval
+    balanced_accuracy: Interval  # the mean over classes
     difference: Interval | None  # to the first baseline, by seed; None for itself, and where they share no seed (yet)
+    seconds: float  # of a training
+    images_per_second: float
+    trials: list[dict[str, Any]]
 
     @property
     def accuracies(self) -> dict[int, float]:
         return by_seed(self.trials)
-
-    @property
-    def balanced_accuracy(self) -> Interval:
-        """The mean over classes."""
-        return interval([one["balanced_accuracy"] for one in self.trials])
-
-    @property
-    def seconds(self) -> float:
-        return mean([found["seconds"] for found in self.trials])
-
-    @property
-    def images_per_second(self) -> float:
-        return mean([found["images_per_second"] for found in self.trials])
 
 
 class Results(NamedTuple):
@@ -65,23 +56,21 @@ class Results(NamedTuple):
         return max((one["imbalance"] for row in self.rows for one in row.trials), default=None)
 
 
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 def by_seed(trials: Sequence[dict[str, Any]]) -> dict[int, float]:
-    return {found["seed"]: found["accuracy"] for found in trials}
+    return {one["seed"]: one["accuracy"] for one in trials}
 
 
 def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> list[PolicyRow]:
     """Of the trials by policy, in order; a policy without a finished trial has no row yet."""
-    rows = []
     base = by_seed(found.get(reference, [])) if reference is not None else {}
+    rows = []
     for name, trials in found.items():
         if trials:
-            accuracy = by_seed(trials)
-            difference = paired(accuracy, base) if name != reference else None
-            rows.append(PolicyRow(name, trials, interval(list(accuracy.values())), difference))
+            names = "accuracy", "balanced_accuracy", "seconds", "images_per_second"
+            accuracy, balanced, seconds, speed = ([one[key] for one in trials] for key in names)
+            difference = paired(by_seed(trials), base) if name != reference else None
+            means = fmean(seconds), fmean(speed)
+            rows.append(PolicyRow(name, interval(accuracy), interval(balanced), difference, *means, trials))
     return rows
 
 
@@ -105,35 +94,19 @@ def reservations(rows: Sequence[PolicyRow], n_test: int, n_duplicates: int) -> s
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def as_dict(found: Interval | None) -> dict[str, Any] | None:
-    return None if found is None else found._asdict()
+def plain(value: Any) -> Any:
+    """What JSON can hold: a named tuple becomes an object of its fields."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def to_json(results: Results) -> str:
-    document = {
-        "schema_version": 1,
-        "library_version": __version__,
-        "protocol": parse.to_dict(results.protocol),
-        "environment": provenance.environment(),
-        "class_names": list(results.class_names),
-        "reference": results.reference,
-        "verdict": results.verdict,
-        "imbalance": results.imbalance,
-        **results.remarks,
-        "policies": [
-            {
-                "name": row.name,
-                "accuracy": as_dict(row.accuracy),
-                "balanced_accuracy": as_dict(row.balanced_accuracy),
-                "difference": as_dict(row.difference),
-                "seconds": row.seconds,
-                "images_per_second": row.images_per_second,
-                "trials": row.trials,
-            }
-            for row in results.rows
-        ],
-    }
-    return json.dumps(document, indent=1)
+def to_json(**found: Any) -> str:
+    """With the version and the machine that found it."""
+    about = {"schema_version": 1, "library_version": __version__, "environment": provenance.environment()}
+    return json.dumps(about | plain(found), indent=1)
 
 
 def to_csv(results: Results) -> str:
@@ -148,7 +121,10 @@ def to_csv(results: Results) -> str:
 
 def write(results: Results, folder: Path) -> None:
     write_atomically(folder / "results.csv", to_csv(results).encode())
-    write_atomically(folder / "results.json", to_json(results).encode())
+    protocol, rows = parse.to_dict(results.protocol), results.rows
+    found = {name: getattr(results, name) for name in ("class_names", "reference", "verdict", "imbalance")}
+    text = to_json(protocol=protocol, policies=rows, **found, **results.remarks)
+    write_atomically(folder / "results.json", text.encode())
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------------
@@ -170,23 +146,25 @@ def percent(share: Interval) -> str:
 
 def table(results: Results, width: int = NARROW) -> Table:
     """Fits 80 columns; so the mean over classes takes the place of speed and time, which the files have."""
-    reference = results.reference or ""
+    reference, is_uneven = results.reference or "", (results.imbalance or 0.0) >= IMBALANCED
     if width < WIDE and len(reference) > NAME_WIDTH:
         reference = f"{reference[: NAME_WIDTH - 1]}…"
-    columns: dict[str, Callable[[PolicyRow], str]] = {
-        "accuracy,\n95 % interval": lambda row: str(row.accuracy),
-        "n": lambda row: str(row.accuracy.n),
-        f"to {reference},\nby seed" if reference else "": lambda row: points(row.difference),
-    }
-    if (results.imbalance or 0.0) >= IMBALANCED:
-        columns["mean over\nclasses"] = lambda row: percent(row.balanced_accuracy)
-    else:
-        columns["images/s"] = lambda row: f"{row.images_per_second:,.0f}"
-        columns["time of\na training"] = lambda row: messages.duration(row.seconds)
-    shown = Table()
-    shown.add_column("policy", overflow="fold", min_width=NAME_WIDTH)
-    for header in columns:
-        shown.add_column(Text(header), justify="right", no_wrap=True)
+    headers = ["accuracy,\n95 % interval", "n", f"to {reference},\nby seed" if reference else ""]
+    headers += ["mean over\nclasses"] if is_uneven else ["images/s", "time of\na training"]
+    rows = []
     for row in results.rows:
-        shown.add_row(Text(row.name), *(cell(row) for cell in columns.values()))
+        speed = [f"{row.images_per_second:,.0f}", messages.duration(row.seconds)]
+        rest = [percent(row.balanced_accuracy)] if is_uneven else speed
+        rows.append([row.name, str(row.accuracy), str(row.accuracy.n), points(row.difference), *rest])
+    return make_table(headers, rows)
+
+
+def make_table(headers: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -> Table:
+    """Each row is of the policy that it begins with. Names are no markup."""
+    shown = Table(**look)
+    shown.add_column("policy", overflow="fold", min_width=NAME_WIDTH)
+    for header in headers:
+        shown.add_column(Text(header), justify="right", no_wrap=True)
+    for name, *cells in rows:
+        shown.add_row(Text(name), *cells)
     return shown

@@ -28,28 +28,22 @@ class Score(NamedTuple):
 def score(logits: Tensor, labels: Tensor) -> Score:
     """Scores logits (B, C) against labels (B,)."""
     logits = logits.double()
-    correct = logits.argmax(1) == labels
-    n_classes = logits.shape[1]
+    correct, n_classes = logits.argmax(1) == labels, logits.shape[1]
     top5 = None
     if n_classes > TOP:
         top5 = (logits.topk(TOP, 1).indices == labels[:, None]).any(1).double().mean().item()
-    each = per_class(correct, labels, n_classes)
-    tested, counts = [share for share in each if share is not None], labels.bincount()
+    counts, hits = (these.bincount(minlength=n_classes).tolist() for these in (labels, labels[correct]))
+    per_class = [hit / count if count else None for hit, count in zip(hits, counts, strict=True)]
+    tested = [share for share in per_class if share is not None]
     return Score(
         loss=cross_entropy(logits, labels).item(),
         accuracy=correct.double().mean().item(),
         top5=top5,
-        per_class=each,
+        per_class=per_class,
         balanced_accuracy=sum(tested) / len(tested),
-        imbalance=(counts.max() / counts[counts > 0].min()).item(),
+        imbalance=max(counts) / min(filter(None, counts)),
         ece=calibration_error(logits.softmax(1).amax(1), correct),
     )
-
-
-def per_class(correct: Tensor, labels: Tensor, n_classes: int) -> list[float | None]:
-    counts = labels.bincount(minlength=n_classes).tolist()
-    hits = labels[correct].bincount(minlength=n_classes).tolist()
-    return [hit / count if count else None for hit, count in zip(hits, counts, strict=True)]
 
 
 def calibration_error(confidence: Tensor, correct: Tensor) -> float:

@@ -3,27 +3,23 @@
 Axes: S searches, E evaluations of each.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
-from ... import __version__, messages
+from ... import messages
 from ...augment.policy import Policy
 from ...augment.stability import Stability, stability
 from ...config import parse
-from ...runs import provenance
 from .. import intervals, results
 from ..intervals import Interval
-from ..results import as_dict, points
+from ..queue import Found
+from ..results import points
 from .paper_tables import Figure
 from .plan import Study
-
-Found = dict[str, list[dict[str, Any]]]  # finished trials by policy
 
 
 class StudyRow(NamedTuple):
@@ -47,24 +43,22 @@ def summarise(
     study: Study, found: Found, fixed_names: Sequence[str], policies: Sequence[Policy], learned: Sequence[Policy]
 ) -> StudyResults:
     """`policies` are the results of the searches, and `learned` what their rounds have come to."""
-    fixed = {name: results.by_seed(found[name]) for name in fixed_names}
-    reference = next(iter(fixed), None)
-    rows = []
-    for name, accuracy in fixed.items():
-        overall = intervals.interval(list(accuracy.values()))
-        difference = intervals.paired(accuracy, fixed[reference]) if reference and name != reference else None
-        rows.append(StudyRow(name, overall, overall, difference, list(study.figures(name).values())))
+    fixed = {name: found[name] for name in fixed_names}
+    rows = [
+        StudyRow(row.name, row.accuracy, row.accuracy, row.difference, list(study.figures(row.name).values()))
+        for row in results.make_rows(fixed, next(iter(fixed), None))
+    ]
     if not policies:
         return StudyResults(rows, messages.NOTHING_SEARCHED)
     accuracies = [[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)]  # (S, E)
     both, differences = intervals.nested(accuracies), {}
-    for name, accuracy in fixed.items():
+    for name, trials in fixed.items():
+        accuracy = results.by_seed(trials)
         base = [[accuracy[seed] for seed in study.seeds(s)] for s in range(study.n_search)]  # (S, E)
         differences[name] = intervals.nested_difference(accuracies, base)
     verdicts = [intervals.verdict(study.learned, name, difference) for name, difference in differences.items()]
     verdict, *others = verdicts or [messages.NO_BASELINE]
-    difference = None if reference is None else differences[reference]
-    paper = list(study.figures(study.learned).values())
+    difference, paper = next(iter(differences.values()), None), list(study.figures(study.learned).values())
     rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper))
     return StudyResults(rows, verdict, study.learned, stability(learned), tuple(others), kept_text(policies))
 
@@ -79,24 +73,18 @@ def kept_text(policies: Sequence[Policy]) -> str | None:
     return messages.kept(sum(kept), len(kept), instead)
 
 
-def gap(row: StudyRow) -> str:
-    """To the paper's figures, in points."""
-    return "\n".join(f"{100 * row.accuracy.mean - figure.accuracy:+.2f}" for figure in row.paper)
-
-
 def table(study: Study, final: StudyResults) -> Table:
     """Fits a terminal of 80 columns."""
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    shown.add_column("policy", overflow="fold", min_width=12)
     headers = ["accuracy,\n95 % interval", "n", f"to {final.rows[0].name}"]
     headers += ["the paper", "gap"] if study.paper else []
-    for header in headers:
-        shown.add_column(Text(header), justify="right", no_wrap=True)
+    rows = []
     for row in final.rows:
-        cells = [str(row.accuracy), row.accuracy.counted(), points(row.difference)]
-        cells += ["\n".join(map(str, row.paper)) or "-", gap(row) or "-"] if study.paper else []
-        shown.add_row(Text(row.name), *cells)
-    return shown
+        cells = [row.name, str(row.accuracy), row.accuracy.counted(), points(row.difference)]
+        if study.paper:
+            gaps = [f"{100 * row.accuracy.mean - figure.accuracy:+.2f}" for figure in row.paper]  # points
+            cells += ["\n".join(map(str, row.paper)) or "-", "\n".join(gaps) or "-"]
+        rows.append(cells)
+    return results.make_table(headers, rows, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
 def remarks(final: StudyResults) -> list[str]:
@@ -116,26 +104,4 @@ def remarks(final: StudyResults) -> list[str]:
 
 def to_json(study: Study, final: StudyResults, n_duplicates: int) -> str:
     """The summary; single trials are in eval/results.json."""
-    document = {
-        "schema_version": 1,
-        "library_version": __version__,
-        "study": parse.to_dict(study),
-        "environment": provenance.environment(),
-        "duplicates": n_duplicates,
-        "learned": final.learned,
-        "verdict": final.verdict,
-        "others": list(final.others),
-        "kept": final.kept,
-        "stability": None if final.stability is None else final.stability._asdict(),
-        "rows": [
-            {
-                "name": row.name,
-                "accuracy": as_dict(row.accuracy),
-                "over_evaluations": as_dict(row.over_evaluations),
-                "difference": as_dict(row.difference),
-                "paper": [figure._asdict() for figure in row.paper],
-            }
-            for row in final.rows
-        ],
-    }
-    return json.dumps(document, indent=1)
+    return results.to_json(study=parse.to_dict(study), duplicates=n_duplicates, **final._asdict())
