@@ -181,7 +181,7 @@ def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command,
 @pytest.mark.parametrize(("recipe", "row"), [("paper", " (the row of cifar100)"), ("cifar10-wrn-40-2-unrolled", "")])
 def test_it_says_which_row_of_the_paper_was_chosen_by_name_and_no_other(recipe, row, tiny_npz):
     dataset = load(str(tiny_npz))
-    chosen = study_plan.Study(recipe=recipe, search=STUDIES[recipe]().run_config(dataset))
+    chosen = study_plan.Study(recipe=recipe, search=STUDIES[recipe].run_config(dataset))
     first, *_ = study.search_lines(chosen, dataset)
     assert first.endswith(f"preset paper{row}")
 
@@ -201,8 +201,8 @@ def test_it_says_where_trainings_are_much_longer_than_those_of_the_preset(times,
 
 @pytest.mark.parametrize("is_other", [False, True])
 def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, tmp_path, monkeypatch):
-    recipe = replace(STUDIES["digits"](), model="resnet18" if is_other else None)
-    monkeypatch.setitem(STUDIES, "with-weights", lambda: recipe)
+    recipe = replace(STUDIES["digits"], model="resnet18" if is_other else None)
+    monkeypatch.setitem(STUDIES, "with-weights", recipe)
     path = tmp_path / "w.safetensors"
     save_file(models.build("small", 10, (8, 8), torch.Generator().manual_seed(0)).state_dict(), path)
     more = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "--weights", path]
@@ -271,8 +271,8 @@ def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_pa
     pretend_the_papers(monkeypatch, tiny_npz)
     search = replace(presets.quick(load(str(tiny_npz))), evaluate=FitConfig(epochs=1))
     paper = {"paper": ("cifar10", "wrn-40-2"), "row": "slack"}
-    recipe = replace(STUDIES["digits"](), search=search, baselines=("uniform", "none"), **paper)
-    monkeypatch.setitem(STUDIES, "with-figures", lambda: recipe)
+    recipe = replace(STUDIES["digits"], search=search, baselines=("uniform", "none"), **paper)
+    monkeypatch.setitem(STUDIES, "with-figures", recipe)
     found = command(*words(tiny_npz, tmp_path / "study", recipe="with-figures"))
     assert found.returncode == 0, found.stderr
     rows = {row["name"]: row for row in document(tmp_path / "study")["rows"]}
@@ -368,8 +368,8 @@ def test_no_baseline(tiny_npz, tmp_path):
 def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, monkeypatch):
     pretend_the_papers(monkeypatch, tiny_npz)
     search = replace(presets.quick(load(str(tiny_npz))), evaluate=FitConfig(epochs=1))
-    recipe = replace(STUDIES["cifar10-wrn-40-2-magnitudes"](), search=search, policies=("fast-aa",))
-    monkeypatch.setitem(STUDIES, "with-policies", lambda: recipe)
+    recipe = replace(STUDIES["cifar10-wrn-40-2-magnitudes"], search=search, policies=("fast-aa",))
+    monkeypatch.setitem(STUDIES, "with-policies", recipe)
     found = command(*words(tiny_npz, tmp_path / "study", recipe="with-policies"))
     assert found.returncode == 2
     assert "needs published policies that are not part of slackaug: -p fast-aa=FILE" in found.stderr

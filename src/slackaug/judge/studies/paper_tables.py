@@ -5,6 +5,7 @@ and the variants of `paper.VARIANTS`; what a later table repeats is left out. Wh
 quotes another paper or does not say how many trainings it is of.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 UNIFORM_AGAIN = "uniform (ablation table)"  # the same policy as `uniform`, printed with other figures
@@ -29,11 +30,6 @@ Column = tuple[str, str]  # data set and network
 class Printed(NamedTuple):
     columns: tuple[Column, ...]
     text: str  # a line per row: its name, then a cell per column
-
-
-def published_row(policy: str) -> str:
-    """The row of a published policy that was only evaluated."""
-    return f"published {policy}"
 
 
 WRN_40_2, WRN_28_10 = "wrn-40-2", "wrn-28-10"
@@ -111,24 +107,18 @@ TABLES = {
 }
 
 
-def read(table: Printed) -> dict[Column, dict[str, Figure]]:
-    """The figures of one table; a cell of `-` has none."""
-    found: dict[Column, dict[str, Figure]] = {column: {} for column in table.columns}
-    for line in table.text.strip().splitlines():
-        row, *cells = (cell.strip() for cell in line.split("|"))
-        for column, cell in zip(table.columns, cells, strict=True):
-            accuracy, _, half_width = cell.partition("±")
-            if cell != "-":
-                found[column][row] = Figure(float(accuracy), float(half_width) if half_width else None)
+def read(tables: Iterable[Printed]) -> dict[Column, dict[str, Figure]]:
+    """The figures of tables; a cell of `-` has none."""
+    found: dict[Column, dict[str, Figure]] = {}
+    for columns, text in tables:
+        for line in text.strip().splitlines():
+            row, *cells = (cell.strip() for cell in line.split("|"))
+            for column, cell in zip(columns, cells, strict=True):
+                accuracy, _, half_width = cell.partition("±")
+                if cell != "-":
+                    figure = Figure(float(accuracy), float(half_width) if half_width else None)
+                    found.setdefault(column, {})[row] = figure
     return found
 
 
-def merge() -> dict[Column, dict[str, Figure]]:
-    figures: dict[Column, dict[str, Figure]] = {}
-    for table in TABLES.values():
-        for column, rows in read(table).items():
-            figures.setdefault(column, {}).update(rows)
-    return figures
-
-
-FIGURES = merge()  # by (data set, network), then by row
+FIGURES = read(TABLES.values())  # by (data set, network), then by row

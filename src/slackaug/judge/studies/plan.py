@@ -20,7 +20,7 @@ from .. import candidates, training
 from ..candidates import Candidate
 from ..training import Protocol
 from . import recipes as study_recipes
-from .paper_tables import FIGURES, N_IMAGES, UNIFORM_AGAIN, Figure, published_row
+from .paper_tables import FIGURES, N_IMAGES, UNIFORM_AGAIN, Figure
 
 DECIDED = {
     "data": "the data is given by --data",
@@ -119,19 +119,22 @@ def configure(
 ) -> Study:
     """The recipe, changed by --set (settings of the search and the training) and by the options; `given` are counts and
     lists of the study itself."""
-    config, model = study_recipes.study(recipe), options.get("model")
-    before = DataConfig(size=config.size, margin=config.margin)
-    where = layers.data_config(place or config.data, reading_options, None, before)
+    config = study_recipes.study(recipe)
+    where = layers.data_config(
+        place or config.data, reading_options, None, DataConfig(size=config.size, margin=config.margin)
+    )
     if not where.source:
         raise ValueError(f"the study {recipe} needs --data, the images to search on")
-    check_policies(config, given.get("policies", []))
+    files = [named(text) for text in given.get("policies", ())]
+    if missing := [name for name in config.policies if name not in dict(files)]:
+        wanted = " ".join(f"-p {name}=FILE" for name in missing)
+        raise ValueError(f"this study needs published policies that are not part of slackaug: {wanted}")
     training.load_once.cache_clear()  # files may have changed since an earlier call
     dataset = training.dataset(where, reading)
     where = replace(where, fingerprint=dataset.fingerprint)
-    assigned = layers.read_assignments(assignments, DECIDED)
-    search = layers.changed(config.run_config(dataset, model), [assigned, options])
+    assigned, own = layers.read_assignments(assignments, DECIDED), config.run_config(dataset, options.get("model"))
+    search = replace(layers.changed(own, [assigned, options]), data=where)
     layers.refuse_without_effect(search, assigned)
-    search = replace(search, data=where)
     is_as_in_the_paper = unlike_the_paper(config, dataset, search) is None
     chosen = Study(
         recipe=recipe,
@@ -145,40 +148,30 @@ def configure(
         magnitudes=config.magnitudes,
         paper=(config.paper or ()) if is_as_in_the_paper else (),
         row=config.row if is_as_in_the_paper else None,
-        learned=learned_name(config, config.run_config(dataset, model), search),
+        learned=learned_name(config, own, search),
     )
     chosen.protocol().used_space()  # an unknown transformation in `exclude` is found here, not later
-    chosen = parse.update(chosen, given)
-    chosen = replace(chosen, policies=tuple(map(wherever_given, chosen.policies)))
+    # Whole paths, for a study that is taken up in another folder
+    chosen = parse.update(chosen, given | {"policies": [f"{name}={os.path.abspath(path)}" for name, path in files]})
     if not (chosen.n_search or chosen.baselines or chosen.policies):
         raise ValueError("nothing to do: no searches, no baselines and no policies")
     return chosen
 
 
-def wherever_given(policy: str) -> str:
-    """NAME=FILE with the whole path, for a study that is taken up in another folder."""
+def named(policy: str) -> tuple[str, str]:
+    """The name and the file of NAME=FILE."""
     name, _, path = policy.partition("=")
-    return f"{name}={os.path.abspath(path)}" if path else policy
-
-
-def check_policies(config: study_recipes.Recipe, policies: Sequence[str]) -> None:
-    """Those that the recipe needs are there."""
-    names = [text.partition("=")[0] for text in policies]
-    missing = [name for name in config.policies if name not in names]
-    if missing:
-        wanted = " ".join(f"-p {name}=FILE" for name in missing)
-        raise ValueError(f"this study needs published policies that are not part of slackaug: {wanted}")
+    if not name or not path:
+        raise ValueError(f"-p {policy}: expected NAME=FILE, such as fast-aa=fast_aa.json")
+    return name, path
 
 
 def fixed_candidates(study: Study) -> list[Candidate]:
-    """All that is trained beside the learned policies."""
-    baselines = candidates.find_candidates((), study.baselines) if study.baselines else []
+    """All that is trained beside the learned policies; published ones are called as in the paper's tables."""
     files = []
-    for text in study.policies:
-        name, _, path = text.partition("=")
-        if not name or not path:
-            raise ValueError(f"-p {text}: expected NAME=FILE, such as fast-aa=fast_aa.json")
-        files += [found._replace(name=published_row(name)) for found in candidates.find_candidates([path], ())]
+    for name, path in map(named, study.policies):
+        files += [found._replace(name=f"published {name}") for found in candidates.find_candidates([path], ())]
+    baselines = candidates.find_candidates((), study.baselines) if study.baselines else []
     found = [*baselines, *candidates.with_magnitudes(files, study.magnitudes)]
     candidates.check_names(found)
     return found

@@ -1,8 +1,6 @@
 """Whole studies, one for every row of the paper's tables: what to search, what to train, what to compare with."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ...config import paper, presets
 from ...config.paper import DOMAINNET, VARIANTS
@@ -10,8 +8,7 @@ from ...config.run_config import RunConfig
 from ...data import Dataset
 from ...data.layouts import WITH_MARGIN
 from ...schema import unknown
-from . import paper_tables
-from .paper_tables import FIGURES, TRANSFER, Column
+from .paper_tables import CIFAR, FIGURES, TRANSFER, Column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,18 +34,6 @@ class Recipe:
         return presets.preset(self.search, data, model) if isinstance(self.search, str) else self.search
 
 
-# --- your own data ----------------------------------------------------------------------------------------------------
-
-
-def own(preset: str) -> Recipe:
-    return Recipe(search=preset)
-
-
-def digits() -> Recipe:
-    """For trying a study out: minutes on a laptop, and too few searches to tell much."""
-    return Recipe(data="digits", search="quick", n_search=2, n_eval=2)
-
-
 # --- the main tables --------------------------------------------------------------------------------------------------
 
 CIFAR_SOURCES = {"cifar10": "torchvision:CIFAR10", "cifar100": "torchvision:CIFAR100"}
@@ -65,26 +50,9 @@ def cifar(dataset: str, model: str) -> Recipe:
     )
 
 
-def imagenet100() -> Recipe:
-    return Recipe(
-        size=LARGE,
-        margin=True,
-        search=paper.imagenet100(),
-        baselines=("uniform", *TRIVIALAUGMENT_IMAGENET),
-        paper=("imagenet100", "resnet18"),
-        row="slack",
-    )
-
-
-def domainnet(domain: str) -> Recipe:
-    return Recipe(
-        size=LARGE,
-        margin=domain in WITH_MARGIN,
-        search=paper.domainnet(domain),
-        baselines=("uniform", *TRIVIALAUGMENT_IMAGENET, *TRIVIALAUGMENT_CIFAR, "domainbed"),
-        paper=(f"domainnet-{domain}", "resnet18"),
-        row="slack",
-    )
+def large(name: str, search: RunConfig, *more: str, margin: bool) -> Recipe:
+    baselines = ("uniform", *TRIVIALAUGMENT_IMAGENET, *more)
+    return Recipe(size=LARGE, margin=margin, search=search, baselines=baselines, paper=(name, "resnet18"), row="slack")
 
 
 def cifar_baselines(dataset: str, model: str) -> Recipe:
@@ -112,35 +80,29 @@ def transfer(dataset: str, model: str, searched: str) -> Recipe:
 
 def published_magnitudes(dataset: str, model: str) -> Recipe:
     """Earlier methods' policies with the magnitudes they learned and with uniform ones: evaluations only."""
-    return replace(
-        cifar(dataset, model),
-        row=None,
-        n_search=0,
-        baselines=("uniform",),
-        policies=("fast-aa", "dada", "deepaa"),
-        magnitudes="both",
-    )
+    policies, base = ("fast-aa", "dada", "deepaa"), replace(cifar(dataset, model), row=None, n_search=0)
+    return replace(base, baselines=("uniform",), policies=policies, magnitudes="both")
 
 
-CIFAR = paper_tables.CIFAR  # both data sets with both networks
-
-STUDIES: dict[str, Callable[[], Recipe]] = {
-    **{name: partial(own, name) for name in ("quick", "standard", "fast", "paper")},
-    "digits": digits,
-    **{f"{data}-{model}": partial(cifar, data, model) for data, model in CIFAR},
-    "imagenet100": imagenet100,
-    **{f"domainnet-{domain}": partial(domainnet, domain) for domain in DOMAINNET},
-    **{f"{data}-{model}-baselines": partial(cifar_baselines, data, model) for data, model in CIFAR},
-    **{f"{data}-{model}-{name}": partial(variant, name, data, model) for data, model in CIFAR for name in VARIANTS},
+STUDIES: dict[str, Recipe] = {
+    **{name: Recipe(search=name) for name in ("quick", "standard", "fast", "paper")},  # for your own data
+    # For trying a study out: minutes on a laptop, and too few searches to tell much
+    "digits": Recipe(data="digits", search="quick", n_search=2, n_eval=2),
+    **{f"{data}-{model}": cifar(data, model) for data, model in CIFAR},
+    "imagenet100": large("imagenet100", paper.imagenet100(), margin=True),
     **{
-        f"{data}-wrn-28-10-from-wrn-40-2": partial(transfer, data, model="wrn-28-10", searched="wrn-40-2")
-        for data in CIFAR_SOURCES
+        name: large(name, paper.domainnet(domain), *TRIVIALAUGMENT_CIFAR, "domainbed", margin=domain in WITH_MARGIN)
+        for domain in DOMAINNET
+        for name in [f"domainnet-{domain}"]
     },
-    **{f"{data}-{model}-magnitudes": partial(published_magnitudes, data, model) for data, model in CIFAR},
+    **{f"{data}-{model}-baselines": cifar_baselines(data, model) for data, model in CIFAR},
+    **{f"{data}-{model}-{name}": variant(name, data, model) for data, model in CIFAR for name in VARIANTS},
+    **{f"{data}-wrn-28-10-from-wrn-40-2": transfer(data, "wrn-28-10", "wrn-40-2") for data in CIFAR_SOURCES},
+    **{f"{data}-{model}-magnitudes": published_magnitudes(data, model) for data, model in CIFAR},
 }
 
 
 def study(name: str) -> Recipe:
     if name not in STUDIES:
         raise ValueError(unknown("study", name, list(STUDIES)))
-    return STUDIES[name]()
+    return STUDIES[name]
