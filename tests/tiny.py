@@ -50,6 +50,14 @@ def arrays(n_train: int = 24, n_test: int = 6, seed: int = 0) -> dict[str, Any]:
     }
 
 
+def with_duplicates(path: Path) -> Path:
+    """Two of the six test images are training images, too."""
+    found = arrays()
+    found["test_images"][:2] = found["train_images"][3:5]
+    np.savez(path, **found)
+    return path
+
+
 def dataset(name: str = "own", n: int = 40, size: int = 32) -> Dataset:
     images = torch.randint(0, 256, (n, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(n) % 2
@@ -131,6 +139,14 @@ def study_outcome(out: Path) -> dict[str, Any]:
         result = json.loads(path.read_text())
         found[path.name] = {key: value for key, value in result.items() if key not in TIMES}
     return found
+
+
+def refused(found: Any, *facts: str) -> None:
+    """Of a command: in one message, as wrong input."""
+    text = " ".join(found.stderr.replace("│", " ").split())
+    assert found.returncode == 2, text
+    assert [fact for fact in facts if fact not in text] == []
+    assert "Traceback" not in text
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -36,7 +36,7 @@ from slackaug.judge import baselines, candidates, training
 from slackaug.judge.training import Training
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
-from tiny import EVALUATION, TIMES
+from tiny import EVALUATION, TIMES, refused
 from tiny import evaluate_outcome as outcome
 from tiny import evaluate_words as words
 
@@ -86,19 +86,15 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
     out = Path("run")
     done = command(*words(tiny_npz, out, "-p", policy_file.name, "--baselines", "none,uniform", "--seeds", 3))
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    names = ["none", "uniform", "rotating.json"]
-    assert all(
-        sum(line.startswith(f"{name}, seed {seed}: ") for line in lines) == 1 for name in names for seed in range(3)
-    )
+    lines, names, document = done.stdout.splitlines(), ["none", "uniform", "rotating.json"], results(out)
+    said = [line.split(":")[0] for line in lines if ", seed " in line]
+    assert sorted(said) == sorted(f"{name}, seed {seed}" for name in names for seed in range(3))
     assert "24 training and 6 test images of 8 x 8 pixels, 3 classes; network small, 1 epoch, mirror" in lines[0]
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
-    document = results(out)
-    found = {policy["name"]: policy for policy in document["policies"]}
-    assert list(found) == names == [row[0] for row in rows]
-    for name, accuracy, n, difference, _, _ in rows:
-        mean, half_width = found[name]["accuracy"]["mean"], found[name]["accuracy"]["half_width"]
-        assert (accuracy, n) == (f"{100 * mean:.2f} ± {100 * half_width:.2f} %", "3")
+    assert [policy["name"] for policy in document["policies"]] == names
+    for (name, accuracy, n, difference, _, _), policy in zip(rows, document["policies"], strict=True):
+        mean, half_width = policy["accuracy"]["mean"], policy["accuracy"]["half_width"]
+        assert (name, accuracy, n) == (policy["name"], f"{100 * mean:.2f} ± {100 * half_width:.2f} %", "3")
         assert bool(difference) == (name != "none")
     assert document["verdict"] in lines
     assert document["verdict"].startswith("rotating.json ")
@@ -108,17 +104,15 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
 
 def test_the_files_hold_what_was_measured(done):
     document = results(done)
-    assert document["schema_version"] == 1
     assert document["protocol"]["fit"]["epochs"] == 1
-    assert document["class_names"] == ["0", "1", "2"]
     assert document["environment"]["torch"] == torch.__version__
-    assert document["duplicates"] == 0
-    assert document["reference"] == "none"
+    expected = {"schema_version": 1, "class_names": ["0", "1", "2"], "duplicates": 0, "reference": "none"}
+    assert expected.items() <= document.items()
+    trials = [found for policy in document["policies"] for found in policy["trials"]]
+    for found in trials:
+        assert found.keys() >= {"accuracy", "top5", "per_class", "ece", "loss", *TIMES}
+        assert len(found["per_class"]) == 3
     for policy in document["policies"]:
-        assert [found["seed"] for found in policy["trials"]] == [0, 1]
-        for found in policy["trials"]:
-            assert found.keys() >= {"accuracy", "top5", "per_class", "ece", "loss", *TIMES}
-            assert len(found["per_class"]) == 3
         for key in TIMES:
             assert policy[key] == pytest.approx(statistics.mean(found[key] for found in policy["trials"]))
     with (done / "eval" / "results.csv").open() as file:
@@ -126,21 +120,17 @@ def test_the_files_hold_what_was_measured(done):
     assert list(rows[0]) == [
         "policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy",
     ]  # fmt: skip
-    assert [(row["policy"], row["seed"]) for row in rows] == [
-        ("none", "0"), ("none", "1"), ("uniform", "0"), ("uniform", "1"),
-    ]  # fmt: skip
-    trials = [found for policy in document["policies"] for found in policy["trials"]]
-    assert [float(row["accuracy"]) for row in rows] == [found["accuracy"] for found in trials]
+    expected = [("none", 0), ("none", 1), ("uniform", 0), ("uniform", 1)]
+    assert [(found["name"], found["seed"]) for found in trials] == expected
+    read = [(row["policy"], int(row["seed"]), float(row["accuracy"])) for row in rows]
+    assert read == [(found["name"], found["seed"], found["accuracy"]) for found in trials]
 
 
 def test_intervals_and_paired_differences_by_hand(done):
     none, uniform = results(done)["policies"]
     a, b = ([found["accuracy"] for found in policy["trials"]] for policy in (uniform, none))
-    for values, found in (
-        (a, uniform["accuracy"]),
-        (b, none["accuracy"]),
-        ([x - y for x, y in zip(a, b, strict=True)], uniform["difference"]),
-    ):
+    differences = [x - y for x, y in zip(a, b, strict=True)]
+    for values, found in ((a, uniform["accuracy"]), (b, none["accuracy"]), (differences, uniform["difference"])):
         factor = stats.t.ppf(0.975, 1) / 2**0.5
         assert found["mean"] == pytest.approx(statistics.mean(values))
         assert found["half_width"] == pytest.approx(factor * statistics.stdev(values))
@@ -150,14 +140,11 @@ def test_intervals_and_paired_differences_by_hand(done):
 
 def test_results_go_to_the_run_of_the_policy_with_its_settings(command, tiny_npz, finished, tmp_path):
     run = Path(shutil.copytree(finished, tmp_path / "run"))
-    done = command(
-        "evaluate", tiny_npz, "-p", run, "--baselines", "uniform", "--seeds", 1, "--set", "evaluate.epochs=1"
-    )
+    more = ["--baselines", "uniform", "--seeds", 1, "--set", "evaluate.epochs=1"]
+    done = command("evaluate", tiny_npz, "-p", run, *more)
     assert done.returncode == 0, done.stderr
-    protocol = results(run)["protocol"]
-    stored = presets.quick(training.dataset(DataConfig(source=str(tiny_npz))))
-    assert protocol["fit"]["batch"] == stored.evaluate.batch
-    assert protocol["model"] == "small"
+    stored, protocol = presets.quick(load(str(tiny_npz))), results(run)["protocol"]
+    assert (protocol["fit"]["batch"], protocol["model"]) == (stored.evaluate.batch, "small")
     assert f"{run}, seed 0: " in done.stdout
     assert "learned on other data" not in done.stdout
 
@@ -183,9 +170,7 @@ def test_what_is_set_counts_more_than_the_run_and_options_more_than_that(more, e
 
 
 def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
-    found = slackaug.evaluate(
-        tiny_npz, [Policy.uniform("cifar")], baselines=["none"], seeds=2, out=tmp_path, set=EVALUATION
-    )
+    found = evaluate(tiny_npz, tmp_path, [Policy.uniform("cifar")], baselines=["none"], console=None)
     assert [row.name for row in found.rows] == ["none", "policy 0"]
     assert found.rows[1].accuracies.keys() == {0, 1}
     assert found.verdict.startswith("policy 0 ")
@@ -201,16 +186,12 @@ def test_texts_in_place_of_lists_are_refused(options, tiny_npz):
 # --- the subject and the reference ------------------------------------------------------------------------------------
 
 
-def test_the_verdict_is_on_the_first_policy_and_the_first_baseline(tiny_npz, policy_file, tmp_path):
-    other = Policy.uniform("imagenet")
-    found = evaluate(tiny_npz, tmp_path, [policy_file, other], baselines=["uniform", "none"])
+def test_the_verdict_is_on_the_first_policy_and_the_first_baseline(tiny_npz, policy_file, tmp_path, done):
+    found = evaluate(tiny_npz, tmp_path, [policy_file, Policy.uniform("imagenet")], baselines=["uniform", "none"])
     assert found.reference == "uniform"
     assert found.verdict.startswith(f"{policy_file} ")
     assert " 3 random transformations " in found.verdict
-
-
-def test_without_a_policy_the_verdict_is_on_the_last_baseline(done):
-    assert results(done)["verdict"].startswith("uniform ")
+    assert results(done)["verdict"].startswith("uniform ")  # without a policy, on the last baseline
 
 
 @pytest.mark.parametrize(("n_policies", "baselines"), [(1, []), (0, ["none"]), (2, [])])
@@ -227,8 +208,7 @@ def test_one_seed_has_no_interval_and_says_so(command, tiny_npz, tmp_path):
     assert done.returncode == 0
     assert "1 seed: there will be no intervals, and no verdict; give --seeds 2 or more" in done.stdout
     assert "an interval needs two" in done.stdout
-    policies = results(tmp_path)["policies"]
-    assert [policy["accuracy"]["half_width"] for policy in policies] == [None, None]
+    assert [policy["accuracy"]["half_width"] for policy in results(tmp_path)["policies"]] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -255,17 +235,19 @@ def test_given_again_it_does_nothing_and_says_so(command, tiny_npz, done, again)
     found = command(*words(tiny_npz, again, "--baselines", "none,uniform", "--seeds", 2))
     assert "4 of 4 trainings are there already" in found.stdout
     assert "seed 0:" not in found.stdout
+    moved = shutil.copy(tiny_npz, again / "moved.npz")  # the same data elsewhere is the same protocol
+    assert [row.accuracy.n for row in evaluate(moved, again, seeds=1).rows] == [1, 1]  # fewer throw nothing away
     assert tiny.contents(again / "eval" / "trials") == before
+    evaluate(tiny_npz, again)
     assert outcome(again) == outcome(done)
 
 
 def test_a_policy_by_another_path_is_not_trained_again(command, tiny_npz, tmp_path):
+    said = []
     for name in ("a.json", "b.json"):
         Policy.uniform("cifar", mu=0.5).save(tmp_path / name)
-    first = command(*words(tiny_npz, tmp_path / "run", "-p", tmp_path / "a.json", "--seeds", 2))
-    again = command(*words(tiny_npz, tmp_path / "run", "-p", tmp_path / "b.json", "--seeds", 2))
-    assert "trainings are there already" not in first.stdout
-    assert "2 of 2 trainings are there already" in again.stdout
+        said.append(command(*words(tiny_npz, tmp_path / "run", "-p", tmp_path / name, "--seeds", 2)).stdout)
+    assert ["2 of 2 trainings are there already" in text for text in said] == [False, True]
     policies = results(tmp_path / "run")["policies"]
     assert [[each["name"] for each in policy["trials"]] for policy in policies] == [[str(tmp_path / "b.json")] * 2]
 
@@ -294,31 +276,23 @@ def test_more_seeds_and_policies_only_do_what_is_new(command, tiny_npz, again):
     assert new == ["default, seed 0", "default, seed 1", "none, seed 2", "uniform, seed 2", "default, seed 2"]
 
 
-def test_fewer_seeds_show_fewer_and_throw_nothing_away(tiny_npz, done, again):
-    assert [row.accuracy.n for row in evaluate(tiny_npz, again, seeds=1).rows] == [1, 1]
-    assert tiny.contents(again / "eval" / "trials") == tiny.contents(done / "eval" / "trials")
-
-
 def test_a_policy_that_has_changed_is_trained_with_again(tiny_npz, policy_file, tmp_path, monkeypatch):
-    evaluate(tiny_npz, tmp_path, [policy_file])
-    Policy.uniform("imagenet").save(policy_file)
-    trained = []
-    run = training.run
+    trained, run = [], training.run
     monkeypatch.setattr(training, "run", lambda one, report: (trained.append(one.name), run(one, report)))
     evaluate(tiny_npz, tmp_path, [policy_file])
-    assert trained == [str(policy_file)] * 2
+    Policy.uniform("imagenet").save(policy_file)
+    evaluate(tiny_npz, tmp_path, [policy_file])
+    assert trained.count(str(policy_file)) == 4
+    assert trained.count("none") == 2
 
 
 def test_another_protocol_is_refused_and_may_replace(command, tiny_npz, done, again):
     (again / "eval" / "mine.txt").write_text("not ours")
     before = tiny.contents(again)
-    more = ["--baselines", "none,uniform", "--seeds", 2, "--set", "evaluate.lr=0.01"]
-    found = command(*words(tiny_npz, again, *more))
-    assert found.returncode == 2
-    assert "holds results of another protocol (fit.lr was 0.05, is 0.01)" in found.stderr
-    assert "--overwrite" in found.stderr
+    arguments = words(tiny_npz, again, "--baselines", "none,uniform", "--seeds", 2, "--set", "evaluate.lr=0.01")
+    refused(command(*arguments), "holds results of another protocol (fit.lr was 0.05, is 0.01)", "--overwrite")
     assert tiny.contents(again) == before
-    assert command(*words(tiny_npz, again, *more, "--overwrite")).returncode == 0
+    assert command(*arguments, "--overwrite").returncode == 0
     assert outcome(again) != outcome(done)
     assert (again / "eval" / "mine.txt").exists()
 
@@ -333,20 +307,12 @@ def test_other_test_images_are_another_protocol(tmp_path):
         evaluate(tmp_path / "x.npz", tmp_path / "run")
 
 
-def test_the_same_data_elsewhere_is_the_same_protocol(tiny_npz, done, tmp_path, again):
-    shutil.copy(tiny_npz, tmp_path / "moved.npz")
-    evaluate(tmp_path / "moved.npz", again)
-    assert tiny.contents(again / "eval" / "trials") == tiny.contents(done / "eval" / "trials")
-
-
 @pytest.mark.parametrize("content", ["{", "[]", '{"protocol": 3}', '{"protocol": {"data": 1}}'])
 def test_damaged_results(content, command, tiny_npz, again):
     (again / "eval" / "results.json").write_text(content)
     found = command(*words(tiny_npz, again, "--baselines", "none"))
-    assert found.returncode == 2
+    refused(found, "--overwrite")
     assert "results.json" in found.stderr or "another protocol" in found.stderr
-    assert "--overwrite" in found.stderr
-    assert "Traceback" not in found.stderr
 
 
 # --- interrupted ------------------------------------------------------------------------------------------------------
@@ -370,26 +336,23 @@ def test_interrupted_and_given_again_equals_uninterrupted(number, code, share, c
     assert {path.suffix for path in (out / "eval" / "trials").iterdir()} == {".json"}
 
 
-def test_two_jobs_equal_one_bit_for_bit(tiny_npz, done, tmp_path):
-    evaluate(tiny_npz, tmp_path / "two", jobs=2, threads=1)
-    assert outcome(tmp_path / "two") == outcome(done)
-
-
 def test_a_second_process_is_refused(command, tiny_npz, tmp_path):
     with folders.held(tmp_path / "eval"):
-        found = command(*words(tiny_npz, tmp_path, "--baselines", "none"))
-    assert (found.returncode, "another process is working on this run" in found.stderr) == (2, True)
+        refused(command(*words(tiny_npz, tmp_path, "--baselines", "none")), "another process is working on this run")
 
 
 # --- disks ------------------------------------------------------------------------------------------------------------
 
 
+def failed(found, reason):
+    assert found.returncode == 1
+    assert f"cannot be written ({reason}); what is saved is whole. When that is mended: give the same" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
 def test_a_folder_that_cannot_be_written_is_one_message(command, tiny_npz, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    found = command(*words(tiny_npz, tmp_path / "file", "--baselines", "none"))
-    assert found.returncode == 1
-    assert "cannot be written (Not a directory)" in found.stderr
-    assert "Traceback" not in found.stderr
+    failed(command(*words(tiny_npz, tmp_path / "file", "--baselines", "none")), "Not a directory")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
@@ -404,7 +367,7 @@ def test_a_disk_that_fails_is_one_message_and_the_work_goes_on_later(
     assert outcome(tmp_path) == outcome(done)
 
 
-def test_so_it_is_with_several_processes(command, tiny_npz, done, tmp_path):
+def test_so_it_is_with_several_processes_which_equal_one(command, tiny_npz, done, tmp_path):
     arguments = words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 2, "--jobs", 2, "--threads", 1)
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval" / "trials").write_text("a file where a folder must be")
@@ -412,12 +375,6 @@ def test_so_it_is_with_several_processes(command, tiny_npz, done, tmp_path):
     (tmp_path / "eval" / "trials").unlink()
     assert command(*arguments).returncode == 0
     assert outcome(tmp_path) == outcome(done)
-
-
-def failed(found, reason):
-    assert found.returncode == 1
-    assert f"cannot be written ({reason}); what is saved is whole. When that is mended: give the same" in found.stderr
-    assert "Traceback" not in found.stderr
 
 
 # --- policies ---------------------------------------------------------------------------------------------------------
@@ -432,12 +389,11 @@ def write_published(folder: Path, names) -> list[Path]:
 
 
 def test_published_formats_as_policies_and_as_baselines(tiny_npz, tmp_path):
-    paths = write_published(tmp_path, DOCUMENTS)
-    as_policies = evaluate(tiny_npz, tmp_path / "a", paths, baselines=["none"], seeds=1)
-    as_baselines = evaluate(tiny_npz, tmp_path / "b", baselines=["none", *(f"file:{path}" for path in paths)], seeds=1)
-    assert [row.name for row in as_baselines.rows] == ["none", *(f"file:{path}" for path in paths)]
-    assert [row.name for row in as_policies.rows] == ["none", *map(str, paths)]
-    for one, other in zip(as_policies.rows, as_baselines.rows, strict=True):
+    paths = list(map(str, write_published(tmp_path, DOCUMENTS)))
+    baselines = ["none", *(f"file:{path}" for path in paths)]
+    rows = evaluate(tiny_npz, tmp_path, paths, baselines=baselines, seeds=1).rows
+    assert [row.name for row in rows] == [*baselines, *paths]
+    for one, other in zip(rows[1 : len(baselines)], rows[len(baselines) :], strict=True):
         assert one.accuracies == other.accuracies
         assert one.trials[0]["loss"] == other.trials[0]["loss"]
 
@@ -465,14 +421,6 @@ def test_magnitudes(magnitudes, names, tiny_npz, tmp_path):
     assert len(set(losses)) == len(losses)
 
 
-def test_a_policy_for_other_data_and_another_space_is_said(command, tiny_npz, tmp_path):
-    replace(Policy.uniform("domainnet"), dataset="0123456789abcdef").save(tmp_path / "p.json")
-    found = command(*words(tiny_npz, tmp_path, "-p", tmp_path / "p.json", "--seeds", 1))
-    assert found.returncode == 0
-    assert f"{tmp_path / 'p.json'}: learned on other data; it is used with the mean and std of this" in found.stdout
-    assert "its space is domainnet, that of the uniform baselines cifar" in found.stdout
-
-
 def remarks_on(policy: Policy, source, folder: Path, **options) -> tuple[bool, str]:
     """Whether it is trained with flips, and what is said about it."""
     screen = io.StringIO()
@@ -481,10 +429,18 @@ def remarks_on(policy: Policy, source, folder: Path, **options) -> tuple[bool, s
     return training.method_and_data(one)[0].flip, screen.getvalue()
 
 
-def test_a_policy_with_fewer_transformations_than_uniform_is_said(tiny_npz, tmp_path):
-    policy = Policy.uniform(get_space("cifar").exclude("Invert"))
-    _, text = remarks_on(policy, tiny_npz, tmp_path)
-    assert "policy 0: its space differs from that of the uniform baselines by Invert" in text
+@pytest.mark.parametrize(
+    ("policy", "says"),
+    [
+        (Policy.uniform("domainnet"), "policy 0: its space is domainnet, that of the uniform baselines cifar"),
+        (replace(Policy.uniform("cifar"), dataset="0" * 16), "policy 0: learned on other data; it is used with the "
+         "mean and std of this"),
+        (Policy.uniform(get_space("cifar").exclude("Invert")), "policy 0: its space differs from that of the uniform "
+         "baselines by Invert"),
+    ],
+)  # fmt: skip
+def test_a_policy_for_other_data_and_another_space_is_said(policy, says, tiny_npz, tmp_path):
+    assert says in remarks_on(policy, tiny_npz, tmp_path)[1]
 
 
 @pytest.mark.parametrize(
@@ -510,10 +466,7 @@ def test_flips_that_change_the_label_are_off_and_differences_are_said(
 
 
 def test_duplicates_are_counted_and_reported(command, tmp_path):
-    arrays = tiny.arrays()
-    arrays["test_images"][:2] = arrays["train_images"][3:5]
-    np.savez(tmp_path / "x.npz", **arrays)
-    found = command(*words(tmp_path / "x.npz", tmp_path, "--baselines", "none", "--seeds", 1))
+    found = command(*words(tiny.with_duplicates(tmp_path / "x.npz"), tmp_path, "--baselines", "none", "--seeds", 1))
     assert "2 of 6 test images are exact copies of training images" in found.stdout
     assert results(tmp_path)["duplicates"] == 2
 
@@ -531,22 +484,15 @@ def test_names_with_odd_characters(command, tiny_npz, tmp_path):
 
 
 def test_saved_models_are_kept_and_trained_again_where_they_are_missing(command, tiny_npz, done, tmp_path, again):
-    arguments = words(
-        tiny_npz, again, "--baselines", "none,uniform", "--seeds", 2, "--save-models", tmp_path / "models"
-    )
-    assert "already" not in command(*arguments).stdout
+    more = ["--baselines", "none,uniform", "--seeds", 2, "--save-models", tmp_path / "models"]
+    assert "already" not in command(*words(tiny_npz, again, *more)).stdout
     assert len(list((tmp_path / "models").glob("*.safetensors"))) == 4
     next((tmp_path / "models").iterdir()).unlink()
-    assert "3 of 4 trainings are there already" in command(*arguments).stdout
+    assert "3 of 4 trainings are there already" in command(*words(tiny_npz, again, *more)).stdout
     assert outcome(again) == outcome(done)
-
-
-def test_models_of_another_protocol_are_not_replaced(tiny_npz, tmp_path):
-    for lr in (0.05, 0.06):
-        parse = [*EVALUATION[:-1], f"evaluate.lr={lr}"]
-        options = {"seeds": 1, "save_models": tmp_path / "models", "console": Console(quiet=True)}
-        slackaug.evaluate(str(tiny_npz), baselines=["none"], out=tmp_path / str(lr), set=parse, **options)
-    assert len(list((tmp_path / "models").iterdir())) == 2
+    found = command(*words(tiny_npz, tmp_path / "other", *more, "--set", "evaluate.lr=0.06"))
+    assert found.returncode == 0, found.stderr
+    assert len(list((tmp_path / "models").iterdir())) == 8  # those of another protocol are not replaced
 
 
 def test_randaugments_grid(command, tiny_npz, tmp_path):
@@ -568,26 +514,25 @@ def test_randaugments_grid(command, tiny_npz, tmp_path):
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_without_flips_is_compared_without_flips(tiny_npz, finished, tmp_path):
-    run = Path(shutil.copytree(finished, tmp_path / "run"))
-    config = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(config.replace("flip: null", "flip: false"))
+@pytest.fixture
+def changed_run(finished, tmp_path):
+    """A finished run with other settings in its file."""
+
+    def changed(old: str, new: str) -> Path:
+        run = Path(shutil.copytree(finished, tmp_path / "run"))
+        (run / "config.yaml").write_text((run / "config.yaml").read_text().replace(old, new))
+        return run
+
+    return changed
+
+
+def test_a_run_without_flips_is_compared_without_flips(tiny_npz, changed_run):
+    run = changed_run("flip: null", "flip: false")
     assert evaluate(tiny_npz, None, [run], seeds=1).protocol.flip is False
 
 
-def test_the_size_of_a_run_is_that_of_its_evaluation(tiny_npz, tmp_path):
-    slackaug.search(tiny_npz, tmp_path / "run", size=10, set=tiny.assignments(), console=Console(quiet=True))
-    screen = io.StringIO()
-    found = evaluate(tiny_npz, None, [tmp_path / "run"], seeds=1, console=Console(file=screen, width=300))
-    assert found.protocol.data.size == 10
-    assert "images of 10 x 10 pixels" in screen.getvalue()
-    assert "learned on other data" not in screen.getvalue()
-
-
-def test_a_run_with_a_users_own_network_needs_it_named(tiny_npz, finished, tmp_path):
-    run = Path(shutil.copytree(finished, tmp_path / "run"))
-    config = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(config.replace("model: small", "model: own_code:net"))
+def test_a_run_with_a_users_own_network_needs_it_named(tiny_npz, changed_run):
+    run = changed_run("model: small", "model: own_code:net")
     with pytest.raises(RunError, match="learned with the network own_code:net: give --model own_code:net, or another"):
         evaluate(tiny_npz, None, [run])
     assert evaluate(tiny_npz, None, [run], seeds=1, model="small").protocol.model == "small"
@@ -628,21 +573,14 @@ BAD_INPUT = {
 
 @pytest.mark.parametrize(("more", "says"), BAD_INPUT.values(), ids=BAD_INPUT)
 def test_bad_input_is_one_message_and_nothing_is_written(more, says, command, tiny_npz, tmp_path):
-    found = command(*words(tiny_npz, tmp_path / "run", *more))
-    assert found.returncode == 2
-    assert says in " ".join(found.stderr.split())
-    assert "Traceback" not in found.stderr
+    refused(command(*words(tiny_npz, tmp_path / "run", *more)), says)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_policy_twice_is_refused(tiny_npz, policy_file, tmp_path):
+def test_a_policy_twice_and_no_folder_are_refused(command, tiny_npz, policy_file, tmp_path):
     with pytest.raises(ValueError, match="given more than once"):
         evaluate(tiny_npz, tmp_path, [policy_file, str(policy_file)])
-
-
-def test_without_a_folder_it_asks_for_one(command, tiny_npz, policy_file):
-    found = command(*words(tiny_npz, None, "-p", policy_file))
-    assert (found.returncode, "give a folder for the results: -o runs/x" in found.stderr) == (2, True)
+    refused(command(*words(tiny_npz, None, "-p", policy_file)), "give a folder for the results: -o runs/x")
 
 
 def test_trainings_that_fail_do_not_keep_the_others_from_being_done(command, tiny_npz, tmp_path, monkeypatch):
@@ -699,33 +637,42 @@ def test_a_new_definition_of_a_baseline_is_another_candidate(monkeypatch):
     assert candidates.from_name("uniform").digest != before
 
 
-def filmed(folder):
-    for i in range(32):
-        path = folder / "ab"[i % 2] / f"film{i // 4}_{i}.png"
+# --- how the data of a run is read ------------------------------------------------------------------------------------
+
+GROUPS = r"film\d+"
+
+
+def filmed(folder: Path, n: int = 32, name: str = "film{}_{}.png") -> Path:
+    for i in range(n):
+        path = folder / "ab"[i % 2] / name.format(i // 4, i)
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
     return folder
 
 
-GROUPS = r"film\d+"
+@pytest.fixture(scope="module")
+def places(tiny_npz, tmp_path_factory):
+    """Films, the same elsewhere, and other data with films and without. Not to be changed, as are the runs on them."""
+    folder = tmp_path_factory.mktemp("places")
+    films, moved = filmed(folder / "films"), filmed(folder / "moved")
+    return {"films": films, "moved": moved, "others": filmed(folder / "others", 36), "digits": tiny_npz}
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory):
-    """Not to be changed, as are the runs on them."""
-    return filmed(tmp_path_factory.mktemp("films"))
-
-
-@pytest.fixture(scope="module")
-def run_on(films, tmp_path_factory):
+def run_on(places, tmp_path_factory):
     @cache
     def run(**options) -> Path:
         """Of a search on the films with these options."""
-        options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
         out = tmp_path_factory.mktemp("runs") / "run"
-        return slackaug.search(films, out, set=tiny.assignments(), console=Console(quiet=True), **options).run
+        return search(places["films"], out, **options)
 
     return run
+
+
+def search(source, out: Path, **options) -> Path:
+    options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
+    slackaug.search(source, out, set=tiny.assignments(), console=Console(quiet=True), **options)
+    return out
 
 
 def read_by(policy, source, out, **more):
@@ -734,17 +681,39 @@ def read_by(policy, source, out, **more):
     return slackaug.evaluate(source, [policy], baselines=["none"], **options | more).protocol
 
 
-def protocol_by(command, policy, source, out, *more):
-    """The same of the command, and what it says."""
-    words = ["--baselines", "none", "--seeds", "1", "--set", "evaluate.epochs=1", *more]
-    found = command("evaluate", source, "-p", policy, *words, "-o", out)
-    assert found.returncode == 0, found.stderr
-    return results(out)["protocol"]["data"], " ".join(found.stdout.split())
+@pytest.mark.parametrize(
+    ("of_run", "place", "given", "expected", "lost"),
+    [
+        ({"size": 70}, "films", {"margin": True}, (70, True, GROUPS), None),
+        ({"size": 70, "margin": True}, "films", {}, (70, True, GROUPS), None),
+        ({"size": 70, "margin": True}, "films", {"size": 70}, (70, True, GROUPS), None),
+        ({"size": 70, "margin": True}, "films", {"margin": False}, (70, False, GROUPS), None),
+        # What is given is no sign of other data
+        ({"size": 70, "margin": True}, "films", {"size": 66, "group_by": ""}, (66, True, None), None),
+        ({"size": 70, "margin": True}, "moved", {"size": 66, "group_by": ""}, (66, True, None), None),
+        # The size of a run is not that of other data, nor are its groups, where that has none
+        ({"size": 70, "margin": True}, "moved", {}, (70, True, GROUPS), None),
+        ({"size": 70, "margin": True}, "others", {}, (None, False, GROUPS), "--size 70 --margin"),
+        ({"size": 70, "margin": True}, "digits", {}, (None, False, None), f"--size 70 --margin --group-by {GROUPS}"),
+        ({}, "films", {"size": 6}, (6, False, GROUPS), None),
+        ({}, "digits", {}, (None, False, None), f"--group-by {GROUPS}"),
+        ({}, "digits", {"size": 8}, (8, False, None), f"--group-by {GROUPS}"),
+    ],
+)
+def test_data_is_read_as_the_run_has_read_it(of_run, place, given, expected, lost, places, run_on, tmp_path):
+    screen = io.StringIO()
+    run, console = run_on(group_by=GROUPS, **of_run), Console(file=screen, width=300)
+    found = read_by(run, places[place], tmp_path, console=console, **given).data
+    assert (found.size, found.margin, found.group_by) == expected
+    said, is_same = screen.getvalue(), lost is None and given.items() <= of_run.items()
+    assert (f"the policy's run had {lost}; this is other data" in said) == (lost is not None)
+    assert ("this is other data" in said, "learned on other data" in said) == (lost is not None, not is_same)
+    assert f"images of {expected[0] or 8} x {expected[0] or 8} pixels" in said
 
 
-def test_data_that_has_changed_is_still_read_as_the_run_has_read_it(films, tmp_path):
-    own, run = Path(shutil.copytree(films, tmp_path / "films")), tmp_path / "run"
-    slackaug.search(own, run, set=tiny.assignments(), group_by=GROUPS, size=6, flip=False)
+def test_data_that_has_changed_is_still_read_as_the_run_has_read_it(tmp_path):
+    own = filmed(tmp_path / "films")
+    run = search(own, tmp_path / "run", group_by=GROUPS, size=6, flip=False)
     shutil.copy(own / "a" / "film0_0.png", own / "a" / "film0_99.png")
     found = read_by(run, own, tmp_path / "changed")
     assert (found.data.group_by, found.data.size) == (GROUPS, 6)
@@ -758,18 +727,16 @@ def test_data_that_has_changed_is_still_read_as_the_run_has_read_it(films, tmp_p
     Image.new("RGB", (9, 8)).save(copied / "a" / "no group.png")
     with pytest.raises(DataError, match=re.compile("1 of 34 paths.*different sizes", re.DOTALL)):
         read_by(run, copied, tmp_path / "neither")
+    with pytest.raises(DataError, match="1 of 34 paths"):
+        read_by(run, copied, tmp_path / "neither", size=8, group_by=GROUPS)
 
 
 def test_a_place_is_known_wherever_the_command_is_given(tmp_path, monkeypatch):
-    films, run = filmed(tmp_path / "films"), tmp_path / "run"
+    films, other = filmed(tmp_path / "films"), tmp_path / "other"
+    filmed(other / "films", 24, "{}_{}.png")
     monkeypatch.chdir(tmp_path)
-    slackaug.search("films", "run", set=tiny.assignments(), group_by=GROUPS, size=6, cache="decoded")
+    run = search("films", tmp_path / "run", group_by=GROUPS, size=6, cache="decoded")
     shutil.copy(films / "a" / "film0_0.png", films / "a" / "film0_99.png")
-    other = tmp_path / "other"
-    for i in range(24):
-        path = other / "films" / "ab"[i % 2] / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8), (i, 7 * i, 0)).save(path)
     monkeypatch.chdir(other)
     found = read_by(run, "../films", tmp_path / "own").data
     assert (found.group_by, found.size, found.cache) == (GROUPS, 6, str(tmp_path / "decoded"))
@@ -777,33 +744,25 @@ def test_a_place_is_known_wherever_the_command_is_given(tmp_path, monkeypatch):
     assert (found.group_by, found.size) == (None, None)
 
 
-def test_what_is_given_is_no_sign_of_other_data(films, run_on, tmp_path, command):
-    run, moved = run_on(group_by=GROUPS, size=70, margin=True), Path(shutil.copytree(films, tmp_path / "moved"))
-    for source in (films, moved):
-        data, said = protocol_by(command, run, source, tmp_path / f"of {source.name}", "--size", "66", "--group-by", "")
-        assert "this is other data" not in said
-        assert (data["size"], data["margin"], data["group_by"]) == (66, True, None)
-
-
-def test_another_preset_changes_the_protocol_and_not_how_the_data_is_read(films, run_on, tmp_path):
+def test_another_preset_changes_the_protocol_and_not_how_the_data_is_read(places, run_on, tmp_path):
     run = run_on(group_by=GROUPS, size=6, flip=False, exclude=("Invert",))
     (tmp_path / "given.yaml").write_text("preset: quick\nevaluate: {batch: 9}\n")
-    for more in ({"preset": "quick"}, {"config": tmp_path / "given.yaml"}):
-        found = read_by(run, films, tmp_path / next(iter(more)), **more)
+    for more, batch in (({"preset": "quick"}, 64), ({"config": tmp_path / "given.yaml"}, 9)):
+        found = read_by(run, places["films"], tmp_path / str(batch), **more)
         assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (GROUPS, 6, False, ("Invert",))
-        assert found.fit.batch == (9 if "config" in more else 64)
+        assert found.fit.batch == batch
 
 
-def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(films, tmp_path):
+def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(places, tmp_path):
     options = {"group_by": GROUPS, "size": 6, "flip": False, "exclude": ["Invert"]}
     counts = {"searches": 2, "evaluations": 1, "baselines": ["uniform"]}
     counts |= {"set": tiny.assignments(evaluate__epochs=1), "console": Console(quiet=True)}
-    slackaug.study("quick", tmp_path / "study", data=films, **counts, **options)
-    found = read_by(tmp_path / "study", films, tmp_path / "out")
+    slackaug.study("quick", tmp_path / "study", data=places["films"], **counts, **options)
+    found = read_by(tmp_path / "study", places["films"], tmp_path / "out")
     assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (GROUPS, 6, False, ("Invert",))
     for out, says in ((None, "give a folder"), (tmp_path / "study", "holds a study")):
         with pytest.raises((ValueError, RunError), match=says):  # the results of a study stay its own
-            read_by(tmp_path / "study", films, out)
+            read_by(tmp_path / "study", places["films"], out)
     study = tmp_path / "study" / "study.yaml"
     study.write_text(re.sub("^model: small", "model: wrn-10-1", study.read_text(), flags=re.MULTILINE))
     assert evaluation.stored_config([tmp_path / "study"]).model == "wrn-10-1"  # that of its evaluations
@@ -811,51 +770,17 @@ def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(films, tmp_path
     assert evaluation.stored_config([tmp_path / "study"]) is None  # search.yaml alone is anybody's
 
 
-@pytest.mark.parametrize(
-    ("of_run", "more", "expected"),
-    [
-        ({"size": 70}, {"margin": True}, (70, True)),
-        ({"size": 70, "margin": True}, {}, (70, True)),
-        ({"size": 70, "margin": True}, {"size": 70}, (70, True)),
-        ({"size": 70, "margin": True}, {"margin": False}, (70, False)),
-    ],
-)
-def test_the_margin_of_a_run_is_that_of_its_evaluation(of_run, more, expected, films, run_on, tmp_path):
-    found = read_by(run_on(group_by=GROUPS, **of_run), films, tmp_path, **more)
-    assert (found.data.size, found.data.margin) == expected
-
-
-def test_the_groups_of_a_run_are_not_those_of_other_data(films, run_on, tiny_npz, tmp_path, command):
-    run = run_on(group_by=GROUPS)
-    for source, more, group_by in ((films, [], GROUPS), (films, ["--size", 8], GROUPS), (films, ["--size", 6], GROUPS),
-                                   (tiny_npz, [], None), (tiny_npz, ["--size", 8], None)):  # fmt: skip
-        data, said = protocol_by(command, run, source, tmp_path / f"{source.name} {more}", *more)
-        assert (f"--group-by {GROUPS}; this is other data" in said) == (group_by is None)
-        assert data["group_by"] == group_by
-    other = Path(shutil.copytree(films, tmp_path / "other"))
-    Image.new("RGB", (8, 8)).save(other / "a" / "no group.png")
-    with pytest.raises(DataError, match="1 of 33 paths"):
-        read_by(run, other, tmp_path / "x", group_by=GROUPS)
-
-
-def test_the_data_of_a_run_is_read_as_the_run_has_read_it(films, tmp_path, command):
-    """Damaged files were left out, and what was decoded is kept where the user has room."""
-    source, run, cache = Path(shutil.copytree(films, tmp_path / "data")), tmp_path / "run", tmp_path / "cache"
+def test_damaged_files_were_left_out_and_what_was_decoded_is_kept_where_the_user_has_room(tmp_path, command):
+    source, cache = filmed(tmp_path / "data"), tmp_path / "cache"
     (source / "a" / "bad.png").write_bytes(b"")
-    slackaug.search(source, run, set=tiny.assignments(), skip_bad=True, cache=cache)
-    data, _ = protocol_by(command, run, source, tmp_path / "same")
-    assert (data["skip_bad"], data["cache"]) == (True, str(cache))
+    run = search(source, tmp_path / "run", skip_bad=True, cache=cache)
+    found = read_by(run, source, tmp_path / "same").data
+    assert (found.skip_bad, found.cache) == (True, str(cache))
     (source / "b" / "bad.png").write_bytes(b"")
     Image.new("RGB", (8, 8)).save(source / "b" / "new.png")
-    _, said = protocol_by(command, run, source, tmp_path / "changed")
-    assert "2 of 35 files" in said
+    screen = io.StringIO()
+    read_by(run, source, tmp_path / "changed", console=Console(file=screen, width=300))
+    assert "2 of 35 files" in screen.getvalue()
     other = shutil.copytree(source, tmp_path / "other")
     found = command("evaluate", other, "-p", run, "--baselines", "none", "-o", tmp_path / "x")
-    assert (found.returncode, "2 of 35 files" in found.stderr) == (2, True)  # nobody has said to leave them out
-
-
-def test_the_size_of_a_run_is_not_that_of_other_data(tiny_npz, tmp_path):
-    run, other = tmp_path / "run", tmp_path / "other.npz"
-    slackaug.search(str(tiny_npz), run, set=tiny.assignments(), size=12)
-    np.savez(other, **tiny.arrays(seed=1))
-    assert [read_by(run, source, tmp_path / source.stem).data.size for source in (tiny_npz, other)] == [12, None]
+    refused(found, "2 of 35 files")  # nobody has said to leave them out

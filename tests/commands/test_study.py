@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 
 import numpy as np
@@ -43,13 +43,14 @@ from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig
 from slackaug.exits import Stopped
 from slackaug.judge import queue, training
-from slackaug.judge.backends import get_backend
+from slackaug.judge.backends.local import InTurn
 from slackaug.judge.studies import paper_tables, search_jobs
-from slackaug.judge.studies import plan as study_plan
 from slackaug.judge.studies import results as study_results
+from slackaug.judge.studies.plan import Study
 from slackaug.judge.studies.recipes import STUDIES
 from slackaug.judge.studies.search_jobs import SearchJob, search_ensemble
 from slackaug.runs import folders
+from tiny import refused
 from tiny import study_outcome as outcome
 from tiny import study_resume as resume
 from tiny import study_words as words
@@ -99,56 +100,47 @@ def accuracies(out: Path) -> dict[str, dict[int, float]]:
     }
 
 
+def learned_by(out: Path) -> list[Policy]:
+    return [Policy.load(out / "searches" / str(s) / "policy.json") for s in range(2)]
+
+
 def test_baselines_have_all_seeds_and_each_policy_its_own(done):
     found = {name: list(seeds) for name, seeds in accuracies(done).items()}
     every = [0, 1, 2, 3]
     assert found == {"uniform": every, "none": every, "auto, search 0": [0, 1], "auto, search 1": [2, 3]}
-
-
-def test_the_searches_differ_by_their_split(done):
-    policies = [Policy.load(done / "searches" / str(s) / "policy.json") for s in range(2)]
-    assert [policy.learned["seed"] for policy in policies] == [0, 1]
+    policies = learned_by(done)
+    assert [policy.learned["seed"] for policy in policies] == [0, 1]  # which split the data
     assert not torch.equal(policies[0].pi, policies[1].pi)
 
 
 def test_intervals_and_differences_by_hand(done):
-    rows = {row["name"]: row for row in document(done)["rows"]}
-    found = accuracies(done)
+    rows, found = {row["name"]: row for row in document(done)["rows"]}, accuracies(done)
     learned = [list(found[f"auto, search {s}"].values()) for s in range(2)]
     base = [[found["uniform"][seed] for seed in seeds] for seeds in ([0, 1], [2, 3])]
-
-    def check(interval, values, unit):
-        n = len(values)
+    means, means_of_base = ([statistics.mean(row) for row in matrix] for matrix in (learned, base))
+    expected = {
+        ("auto", "accuracy"): (means, "search"),
+        ("auto", "over_evaluations"): ([value for row in learned for value in row], "evaluation"),
+        ("auto", "difference"): ([a - b for a, b in zip(means, means_of_base, strict=True)], "search"),
+        ("uniform", "accuracy"): (list(found["uniform"].values()), "seed"),
+        ("none", "difference"): ([found["none"][seed] - found["uniform"][seed] for seed in range(4)], "seed"),
+    }
+    for (name, key), (values, unit) in expected.items():
+        interval, n = rows[name][key], len(values)
         assert (interval["n"], interval["unit"]) == (n, unit)
         assert interval["mean"] == pytest.approx(statistics.mean(values))
         width = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5
         assert interval["half_width"] == pytest.approx(width, abs=1e-12)
-
-    check(rows["auto"]["accuracy"], [statistics.mean(row) for row in learned], "search")
-    check(rows["auto"]["over_evaluations"], [value for row in learned for value in row], "evaluation")
-    differences = [statistics.mean(a) - statistics.mean(b) for a, b in zip(learned, base, strict=True)]
-    check(rows["auto"]["difference"], differences, "search")
-    check(rows["uniform"]["accuracy"], list(found["uniform"].values()), "seed")
-    paired = [found["none"][seed] - found["uniform"][seed] for seed in range(4)]
-    check(rows["none"]["difference"], paired, "seed")
     assert rows["uniform"]["difference"] is None
 
 
 def test_stability_is_that_of_the_policies(done):
-    found = document(done)["stability"]
-    a, b = (Policy.load(done / "searches" / str(s) / "policy.json") for s in range(2))
-    pi = [policy.probabilities.mean(0).numpy() for policy in (a, b)]
-    assert found["n_policies"] == 2
-    assert found["pi"] == pytest.approx(np.corrcoef(*pi)[0, 1])
-    rest = [name not in ("Invert", "Solarize") for name in a.space.names]
-    assert found["pi_rest"] == pytest.approx(np.corrcoef(pi[0][rest], pi[1][rest])[0, 1])
-    assert found["entropy"] == pytest.approx((a.entropy().mean() + b.entropy().mean()).item() / 2)
+    assert document(done)["stability"] == pytest.approx(stability(learned_by(done))._asdict())
 
 
 def test_one_policy_stands_for_all_searches(command, done):
-    each = [Policy.load(done / "searches" / str(s) / "policy.json") for s in range(2)]
     found = slackaug.load(done / "policy.json")
-    log_pi = np.mean([policy.probabilities.log().numpy() for policy in each], 0)
+    log_pi = np.mean([policy.probabilities.log().numpy() for policy in learned_by(done)], 0)
     expected = np.exp(log_pi) / np.exp(log_pi).sum(-1, keepdims=True)
     np.testing.assert_allclose(found.probabilities.numpy(), expected, rtol=1e-6)
     shown = command("show", done)
@@ -181,9 +173,8 @@ def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command,
 @pytest.mark.parametrize(("recipe", "row"), [("paper", " (the row of cifar100)"), ("cifar10-wrn-40-2-unrolled", "")])
 def test_it_says_which_row_of_the_paper_was_chosen_by_name_and_no_other(recipe, row, tiny_npz):
     dataset = load(str(tiny_npz))
-    chosen = study_plan.Study(recipe=recipe, search=STUDIES[recipe].run_config(dataset))
-    first, *_ = study.search_lines(chosen, dataset)
-    assert first.endswith(f"preset paper{row}")
+    chosen = Study(recipe=recipe, search=STUDIES[recipe].run_config(dataset))
+    assert next(iter(study.search_lines(chosen, dataset))).endswith(f"preset paper{row}")
 
 
 @pytest.mark.parametrize("times", [2, 3])
@@ -191,9 +182,8 @@ def test_it_says_where_trainings_are_much_longer_than_those_of_the_preset(times,
     dataset = load(str(tiny_npz))
     search = presets.quick(dataset)
     longer = replace(search, evaluate=replace(search.evaluate, epochs=times * search.evaluate.epochs))
-    chosen, said = study_plan.Study(recipe="quick", search=longer), Console(file=io.StringIO(), width=300)
-    here = get_backend("local", address=None, n_jobs=1, device="cpu", threads=1)
-    work = queue.Comparison(chosen.protocol(), tmp_path, None, "cpu", 1, here, said)
+    chosen, said = Study(recipe="quick", search=longer), Console(file=io.StringIO(), width=300)
+    work = queue.Comparison(chosen.protocol(), tmp_path, None, "cpu", 1, InTurn(), said)
     study.announce(work, dataset, chosen, is_new=False)
     expected = "a policy of these searches was learned by the preset quick, whose trainings would have"
     assert (expected in said.file.getvalue()) is (times == 3)
@@ -287,27 +277,28 @@ def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_pa
 
 
 def test_the_table_fits_80_columns():
-    study = study_plan.Study(paper=("cifar10", "wrn-40-2"), row="slack", learned="slack (paper)")
+    study = Study(paper=("cifar10", "wrn-40-2"), row="slack", learned="slack (paper)")
     interval = study_results.Interval(0.9612, 0.0008, 16, "search")
-    names = ["uniform", "trivialaugment-wide-imagenet", "slack (paper)"]
     rows = [
-        study_results.StudyRow(name, interval, interval, interval, [*study.figures(name).values()]) for name in names
+        study_results.StudyRow(name, interval, interval, interval, [*study.figures(name).values()])
+        for name in ("uniform", "trivialaugment-wide-imagenet", "slack (paper)")
     ]
-    console = Console(width=80, file=open(os.devnull, "w"), record=True)  # noqa: SIM115
+    console = Console(width=80, file=io.StringIO())
     console.print(study_results.table(study, study_results.StudyResults(rows, "")))
-    text = console.export_text()
+    text = console.file.getvalue()
     assert "…" not in text
     assert text.count("96.12 ± 0.08 %") == 4  # of each row, and the paper's
-    console.file.close()
 
 
-def test_nothing_searched(command, tiny_npz, tmp_path):
-    found = command(*words(tiny_npz, tmp_path / "study", "--searches", 0, "--baselines", "uniform,none"))
+def test_nothing_searched(command, tmp_path):
+    data = tiny.with_duplicates(tmp_path / "x.npz")
+    found = command(*words(data, tmp_path / "study", "--searches", 0, "--baselines", "uniform,none"))
     assert found.returncode == 0, found.stderr
     assert "Nothing was searched, so there is no verdict." in found.stdout
     assert "stability" not in found.stdout
+    assert "2 of 6 test images are exact copies of training images" in found.stdout
     stored = document(tmp_path / "study")
-    assert stored["stability"] is None
+    assert (stored["stability"], stored["duplicates"]) == (None, 2)
     assert [row["accuracy"]["n"] for row in stored["rows"]] == [2, 2]
 
 
@@ -318,6 +309,12 @@ def test_one_search_has_no_interval(tiny_npz, tmp_path):
     assert study_results.remarks(found)[0].startswith("one search says nothing about stability; entropy 2.")
 
 
+def test_no_baseline(tiny_npz, tmp_path):
+    found = studied(tiny_npz, tmp_path / "study", baselines=[])
+    assert [row.name for row in found.rows] == ["auto"]
+    assert found.verdict == messages.NO_BASELINE
+
+
 def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_path, monkeypatch):
     monkeypatch.setattr(confirm, "MARGIN", 2.0)  # no loss is that much lower
     out = tmp_path / "study"
@@ -325,9 +322,8 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
     expected = messages.kept(0, 2, {"uniform-3": 2})
     assert found.kept == document(out)["kept"] == expected
     assert study_results.remarks(found)[-1] == expected
-    results = [Policy.load(out / "searches" / str(s) / "policy.json") for s in range(2)]
     learned = [folders.read_policies(out / "searches" / str(s))[-1] for s in range(2)]
-    assert stability(results).pi is None
+    assert stability(learned_by(out)).pi is None
     assert found.stability == stability(learned)
     assert found.stability.pi is not None
     assert expected in (out / "report.html").read_text()
@@ -359,20 +355,13 @@ def test_remarks_of_a_search_are_repeated_but_not_that_a_policy_was_kept(is_kept
     assert search_jobs.remarks(tmp_path) == expected
 
 
-def test_no_baseline(tiny_npz, tmp_path):
-    found = studied(tiny_npz, tmp_path / "study", baselines=[])
-    assert [row.name for row in found.rows] == ["auto"]
-    assert found.verdict == messages.NO_BASELINE
-
-
 def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, monkeypatch):
     pretend_the_papers(monkeypatch, tiny_npz)
     search = replace(presets.quick(load(str(tiny_npz))), evaluate=FitConfig(epochs=1))
     recipe = replace(STUDIES["cifar10-wrn-40-2-magnitudes"], search=search, policies=("fast-aa",))
     monkeypatch.setitem(STUDIES, "with-policies", recipe)
-    found = command(*words(tiny_npz, tmp_path / "study", recipe="with-policies"))
-    assert found.returncode == 2
-    assert "needs published policies that are not part of slackaug: -p fast-aa=FILE" in found.stderr
+    needed = "needs published policies that are not part of slackaug: -p fast-aa=FILE"
+    refused(command(*words(tiny_npz, tmp_path / "study", recipe="with-policies")), needed)
     path = tmp_path / "fast.json"
     path.write_text(json.dumps(subpolicies()))
     found = command(*words(tiny_npz, tmp_path / "study", "-p", f"fast-aa={path}", recipe="with-policies"))
@@ -418,39 +407,27 @@ BAD_INPUT = {
 
 @pytest.mark.parametrize(("arguments", "says"), BAD_INPUT.values(), ids=BAD_INPUT)
 def test_bad_input_is_one_message_and_nothing_is_written(arguments, says, command, tmp_path):
-    found = command(*(tmp_path / "study" if word == "OUT" else word for word in arguments))
-    assert found.returncode == 2
-    assert says in " ".join(found.stderr.replace("│", " ").split())
-    assert "Traceback" not in found.stderr
+    refused(command(*(tmp_path / "study" if word == "OUT" else word for word in arguments)), says)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_with_a_study_is_refused_and_may_be_replaced(command, tiny_npz, again):
-    before = tiny.contents(again)
-    found = command(*words(tiny_npz, again, "--searches", 0, "--baselines", "none"))
-    assert (found.returncode, "is not empty; go on with --resume" in found.stderr) == (2, True)
-    found = command(*words(tiny_npz, again, "--overwrite", "--baselines", "unifrm"))  # found before anything is lost
-    assert found.returncode == 2
+    before, other = tiny.contents(again), words(tiny_npz, again, "--searches", 0, "--baselines", "none")
+    refused(command(*other), "is not empty; go on with --resume")
+    refused(command(*words(tiny_npz, again, "--overwrite", "--baselines", "unifrm")))  # found before anything is lost
+    with folders.held(again):
+        refused(command(*resume(again)), "another process is working on this run")
     assert tiny.contents(again) == before
-    found = command(*words(tiny_npz, again, "--searches", 0, "--baselines", "none", "--overwrite"))
-    assert found.returncode == 0
+    assert command(*other, "--overwrite").returncode == 0
     assert not (again / "searches").exists()
     assert list(accuracies(again)) == ["none"]
 
 
 def test_a_folder_with_anything_else_is_refused(command, tiny_npz, tmp_path):
     (tmp_path / "mine.txt").write_text("not ours")
-    found = command(*words(tiny_npz, tmp_path, "--overwrite"))
-    assert (found.returncode, "holds no study, so --overwrite does not touch it" in found.stderr) == (2, True)
-    found = command(*words(tiny_npz, tmp_path / "mine.txt"))
-    assert (found.returncode, "is a file, expected a folder" in found.stderr) == (2, True)
+    refused(command(*words(tiny_npz, tmp_path, "--overwrite")), "holds no study, so --overwrite does not touch it")
+    refused(command(*words(tiny_npz, tmp_path / "mine.txt")), "is a file, expected a folder")
     assert (tmp_path / "mine.txt").read_text() == "not ours"
-
-
-def test_a_second_process_is_refused(command, done):
-    with folders.held(done):
-        found = command(*resume(done))
-    assert (found.returncode, "another process is working on this run" in found.stderr) == (2, True)
 
 
 def test_a_finished_study_resumed_does_nothing_new(command, done, again):
@@ -464,26 +441,19 @@ def test_a_finished_study_resumed_does_nothing_new(command, done, again):
 
 def test_other_data_is_refused(command, tmp_path, again):
     np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
-    source = document(again)["study"]["data"]["source"]
+    source, config = document(again)["study"]["data"]["source"], again / "study.yaml"
     refusal = f"is not the data of this run (another fingerprint than that of {source})"
-    found = command(*resume(again, "--data", tmp_path / "other.npz"))
-    assert (found.returncode, refusal in " ".join(found.stderr.split())) == (2, True)
-    config = again / "study.yaml"
+    refused(command(*resume(again, "--data", tmp_path / "other.npz")), refusal)
     config.write_text(config.read_text().replace(source, str(tmp_path / "other.npz")))
-    found = command(*resume(again))
-    said = "has changed since this run began (another fingerprint); begin another"
-    assert (found.returncode, said in " ".join(found.stderr.split())) == (2, True)
+    refused(command(*resume(again)), "has changed since this run began (another fingerprint); begin another")
 
 
 def test_data_that_was_moved_is_named_with_resume(command, tiny_npz, done, tmp_path):
     out, place = tmp_path / "study", shutil.copy(tiny_npz, tmp_path / "moved.npz")
     out.mkdir()
     (out / "study.yaml").write_text((done / "study.yaml").read_text().replace(str(tiny_npz), "gone/tiny.npz"))
-    found = command(*resume(out))
-    assert found.returncode == 2
-    assert "gone/tiny.npz: no such file or folder; if the images have moved, --data names their new place" in (
-        " ".join(found.stderr.split())
-    )
+    gone = "gone/tiny.npz: no such file or folder; if the images have moved, --data names their new place"
+    refused(command(*resume(out)), gone)
     found = command(*resume(out, "--data", tmp_path / "nowhere.npz"))
     assert (found.returncode, "--data" in found.stderr) == (2, False)
     assert [path.name for path in out.iterdir()] == ["study.yaml"]
@@ -512,18 +482,7 @@ def test_what_is_stored_of_a_study_is_found_from_another_folder(command, tiny_np
 def test_a_users_own_network_is_named_on_the_command_line_only(command, again):
     text = (again / "study.yaml").read_text()
     (again / "study.yaml").write_text(text.replace("model: small", "model: tiny:arrays"))
-    found = command(*resume(again))
-    assert (found.returncode, "give --model tiny:arrays with --resume" in found.stderr) == (2, True)
-
-
-def test_duplicates_are_reported(command, tmp_path):
-    arrays = tiny.arrays()
-    arrays["test_images"][:2] = arrays["train_images"][3:5]
-    np.savez(tmp_path / "x.npz", **arrays)
-    more = ["--searches", 0, "--evaluations", 1, "--baselines", "none"]
-    found = command(*words(tmp_path / "x.npz", tmp_path / "study", *more))
-    assert "2 of 6 test images are exact copies of training images" in found.stdout
-    assert document(tmp_path / "study")["duplicates"] == 2
+    refused(command(*resume(again)), "give --model tiny:arrays with --resume")
 
 
 # --- interrupted ------------------------------------------------------------------------------------------------------
@@ -574,81 +533,69 @@ def test_two_jobs_equal_one(tiny_npz, done, tmp_path):
 # --- ensembles --------------------------------------------------------------------------------------------------------
 
 
-class Process:
-    """In place of torchrun."""
+@pytest.fixture
+def torchrun(monkeypatch):
+    """In place of torchrun: what was started, how it ends, and whether it waits to be told."""
 
-    started: list[list[str]] = []  # noqa: RUF012
+    class Process:
+        started: list[list[str]] = []  # noqa: RUF012
+        returncode, waits, n_terminated = 0, False, 0
 
-    def __init__(self, words, returncode=0, **_):
-        self.started.append(words)
-        self.returncode = returncode
-
-    def poll(self):
-        return self.returncode
-
-
-def ensemble(tmp_path, model="small") -> SearchJob:
-    data = DataConfig(source="my data", size=9, margin=True, skip_bad=True)
-    config = RunConfig(preset="quick", model=model, space="cifar", n_ranks=4)
-    one = SearchJob(study_plan.Study(data=data, search=config), 3, tmp_path, "cuda", 2, is_measured=False)
-    one.folder.parent.mkdir()
-    return one
-
-
-def test_an_ensemble_is_started_by_torchrun_and_resumed(monkeypatch, tmp_path):
-    monkeypatch.setattr(Process, "started", [])
-    monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
-    one = ensemble(tmp_path, model="own:net")
-    torchrun = "-m torch.distributed.run --standalone --nproc-per-node 4 -m slackaug"
-    begun = [sys.executable, *torchrun.split(), "search", "my data", "-o", str(one.folder), "--device", "cuda"]
-    begun += ["--threads", "2", "--model", "own:net"]
-    search_jobs.search(api.search, one, lambda share: None)
-    more = ["--config", str(tmp_path / "search.yaml"), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
-    assert Process.started == [[*begun, *more]]
-    one.folder.mkdir()
-    (one.folder / "config.yaml").write_text("")
-    search_jobs.search(api.search, one, lambda share: None)
-    assert Process.started[1] == [*begun, "--resume"]
-
-
-def test_the_options_of_an_ensemble_are_those_of_the_command(monkeypatch, tmp_path):
-    monkeypatch.setattr(Process, "started", [])
-    monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
-    search_ensemble(ensemble(tmp_path, model="own:net"))
-    (started,) = Process.started
-    found = {}
-    monkeypatch.setattr(api, "search", wraps(api.search)(lambda **options: found.update(options)))
-    cli.app(started[started.index("slackaug") + 1 :], standalone_mode=False)
-    expected = ("my data", str(tmp_path / "searches/3"), 3, 9)
-    assert (found["data"], found["out"], found["seed"], found["size"]) == expected
-    assert (found["margin"], found["skip_bad"], found["model"], found["threads"]) == (True, True, "own:net", 2)
-
-
-def test_an_ensemble_that_fails_says_where_to_look(monkeypatch, tmp_path):
-    monkeypatch.setattr(search_jobs.subprocess, "Popen", partial(Process, returncode=1))
-    one = ensemble(tmp_path)
-    with pytest.raises(RuntimeError, match=rf"ended with exit code 1; see {one.log}"):
-        search_ensemble(one)
-
-
-def test_an_ensemble_is_stopped_with_the_study(monkeypatch, tmp_path):
-    class Waiting(Process):
-        n_terminated = 0
+        def __init__(self, words, **_):
+            self.started.append(words)
 
         def poll(self):
-            if not self.n_terminated:
+            if self.waits and not Process.n_terminated:
                 signal.raise_signal(signal.SIGTERM)
                 return None
             return self.returncode
 
         def terminate(self):
-            Waiting.n_terminated += 1
+            Process.n_terminated += 1
 
     monkeypatch.setattr(search_jobs, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(search_jobs.subprocess, "Popen", Waiting)
+    monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
+    return Process
+
+
+@pytest.fixture
+def ensemble(tmp_path) -> SearchJob:
+    data = DataConfig(source="my data", size=9, margin=True, skip_bad=True)
+    config = RunConfig(preset="quick", model="own:net", space="cifar", n_ranks=4)
+    one = SearchJob(Study(data=data, search=config), 3, tmp_path, "cuda", 2, is_measured=False)
+    one.folder.parent.mkdir()
+    return one
+
+
+def test_an_ensemble_is_started_by_torchrun_and_resumed(torchrun, ensemble, tmp_path, monkeypatch):
+    start = "-m torch.distributed.run --standalone --nproc-per-node 4 -m slackaug"
+    begun = [sys.executable, *start.split(), "search", "my data", "-o", str(ensemble.folder), "--device", "cuda"]
+    begun += ["--threads", "2", "--model", "own:net"]
+    search_jobs.search(api.search, ensemble, lambda share: None)
+    more = ["--config", str(tmp_path / "search.yaml"), "--seed", "3", "--size", "9", "--margin", "--skip-bad"]
+    assert torchrun.started == [[*begun, *more]]
+    found = {}  # these are options of the command
+    monkeypatch.setattr(api, "search", wraps(api.search)(lambda **options: found.update(options)))
+    cli.app(torchrun.started[0][torchrun.started[0].index("slackaug") + 1 :], standalone_mode=False)
+    expected = {"data": "my data", "out": str(ensemble.folder), "seed": 3, "size": 9, "margin": True, "skip_bad": True}
+    assert found.items() >= (expected | {"model": "own:net", "threads": 2}).items()
+    ensemble.folder.mkdir()
+    (ensemble.folder / "config.yaml").write_text("")
+    search_jobs.search(api.search, ensemble, lambda share: None)
+    assert torchrun.started[1] == [*begun, "--resume"]
+
+
+def test_an_ensemble_that_fails_says_where_to_look(torchrun, ensemble):
+    torchrun.returncode = 1
+    with pytest.raises(RuntimeError, match=rf"ended with exit code 1; see {ensemble.log}"):
+        search_ensemble(ensemble)
+
+
+def test_an_ensemble_is_stopped_with_the_study(torchrun, ensemble):
+    torchrun.waits = True
     with pytest.raises(Stopped) as stopped:
-        search_ensemble(ensemble(tmp_path))
-    assert (stopped.value.signal_number, Waiting.n_terminated) == (signal.SIGTERM, 1)
+        search_ensemble(ensemble)
+    assert (stopped.value.signal_number, torchrun.n_terminated) == (signal.SIGTERM, 1)
 
 
 # --- the digits, here and on Ray --------------------------------------------------------------------------------------

@@ -36,24 +36,22 @@ class Seen:
 
 
 def write(path: Path, report) -> None:
+    """The process and the folder that it works in."""
     report(0.5)
-    path.write_text(str(os.getpid()))
+    path.write_text(f"{os.getpid()} {os.getcwd()}")
 
 
-def fail(error: type[Exception], report) -> None:
-    raise error("it was too large")
+def fail(error: Exception, report) -> None:
+    raise error
 
 
-def die_at_first(path: Path, report) -> None:
-    """Killed as by the system, the first time."""
-    if not path.exists():
-        path.write_text("")
+def die(path: Path, n: int, report) -> None:
+    """Killed as by the system, the first n times."""
+    attempt = len(list(path.parent.glob("attempt*")))
+    (path.parent / f"attempt{attempt}").write_text("")
+    if attempt < n:
         os.kill(os.getpid(), signal.SIGKILL)
-    path.write_text("second")
-
-
-def always_die(report) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+    path.write_text("done")
 
 
 def wait_for_signal(path: Path, report) -> None:
@@ -65,52 +63,54 @@ def wait_for_signal(path: Path, report) -> None:
     raise Stopped("stopped", caught[0])
 
 
-@pytest.fixture(params=["in turn", "processes"])
+@pytest.fixture(scope="module")
+def ray():
+    """Of one CPU, whose workers know this file."""
+    import ray
+
+    known = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, known)))
+        ray.init("local", num_cpus=1, include_dashboard=False, logging_level="error", log_to_driver=False)
+        yield
+        ray.shutdown()
+
+
+RAY = pytest.mark.ray, pytest.mark.filterwarnings("ignore")  # Ray's own
+
+
+@pytest.fixture(params=["in turn", "processes", pytest.param("ray", marks=RAY)])
 def backend(request):
+    if request.param == "ray":
+        request.getfixturevalue("ray")
+        return Ray(None, 0, 64)
     return InTurn() if request.param == "in turn" else Processes(2)
 
 
-def test_all_jobs_are_done_and_seen(backend, tmp_path):
+def test_all_jobs_are_done_and_seen(backend, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     seen = Seen()
-    paths = [tmp_path / str(i) for i in range(3)]
-    backend.run([partial(write, path) for path in paths], ["a", "b", "c"], seen)
-    assert all(path.exists() for path in paths)
+    backend.run([partial(write, Path(name)) for name in "abc"], ["a", "b", "c"], seen)
+    found = [(tmp_path / name).read_text().split() for name in "abc"]
+    assert {folder for _, folder in found} == {str(tmp_path)}  # a job works in the folder of the command
+    assert ({process for process, _ in found} == {str(os.getpid())}) == isinstance(backend, InTurn)
     assert sorted(seen.finished) == [0, 1, 2]
     assert seen.shares[-1] == [1, 1, 1]
-    is_elsewhere = {path.read_text() for path in paths} != {str(os.getpid())}
-    assert is_elsewhere == isinstance(backend, Processes)
 
 
 def test_one_that_fails_does_not_keep_the_others_from_being_done(backend, tmp_path):
-    jobs = [partial(fail, RuntimeError), partial(write, tmp_path / "x")]
+    jobs = [partial(fail, RuntimeError("it was too large")), partial(write, tmp_path / "x")]
     with pytest.raises(BackendError, match=r"1 of 2 failed, the others are saved:\n  bad: it was too large"):
         backend.run(jobs, ["bad", "good"], Seen())
     assert (tmp_path / "x").exists()
 
 
-def test_wrong_input_ends_it_at_once(backend):
+def test_wrong_input_and_a_disk_that_fails_end_it_at_once(backend):
     with pytest.raises(ValueError, match="it was too large"):
-        backend.run([partial(fail, ValueError)], ["bad"], Seen())
-
-
-def fail_to_write(report) -> None:
-    raise OSError(28, "No space left on device", "/x/y")
-
-
-def test_a_disk_that_fails_is_the_same_error_everywhere(backend):
+        backend.run([partial(fail, ValueError("it was too large"))], ["bad"], Seen())
     with pytest.raises(OSError, match="No space left on device: '/x/y'") as failed:
-        backend.run([fail_to_write], ["job"], Seen())
+        backend.run([partial(fail, OSError(28, "No space left on device", "/x/y"))], ["job"], Seen())
     assert (failed.value.errno, failed.value.filename) == (28, "/x/y")
-
-
-def where(path: Path, report) -> None:
-    path.write_text(os.getcwd())
-
-
-def test_a_process_works_in_the_folder_of_the_command(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Processes(1).run([partial(where, Path("x"))], ["job"], Seen())
-    assert (tmp_path / "x").read_text() == str(tmp_path)
 
 
 def stopped_after_its_last_step(path: Path, report) -> None:
@@ -178,15 +178,16 @@ def is_running(pid: int) -> bool:
 
 def test_a_process_that_dies_is_started_again(tmp_path):
     seen = Seen()
-    Processes(1).run([partial(die_at_first, tmp_path / "x")], ["job"], seen)
-    assert (tmp_path / "x").read_text() == "second"
+    Processes(1).run([partial(die, tmp_path / "x", 1)], ["job"], seen)
+    assert (tmp_path / "x").read_text() == "done"
     assert seen.remarks == ["job: its process died (exit code -9); it is taken up again"]
     assert seen.finished == [0]
 
 
-def test_one_that_always_dies_is_given_up():
+def test_one_that_always_dies_is_given_up(tmp_path):
     with pytest.raises(BackendError, match=rf"job: its process died {MAX_ATTEMPTS} times \(exit code -9\)"):
-        Processes(1).run([always_die], ["job"], Seen())
+        Processes(1).run([partial(die, tmp_path / "x", 99)], ["job"], Seen())
+    assert len(list(tmp_path.iterdir())) == MAX_ATTEMPTS
 
 
 def test_a_signal_lets_the_jobs_save_themselves(tmp_path):
@@ -228,53 +229,17 @@ def test_without_ray_it_says_how_to_install_it(monkeypatch):
 def test_a_cluster_that_cannot_be_reached_is_found_out_at_once():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]  # nobody listens
-        with pytest.raises(BackendError, match=f"--address 127.0.0.1:{port}: no Ray cluster can be reached there"):
-            on_ray.check_reachable(f"127.0.0.1:{port}")
-
-
-def test_an_address_without_a_port_is_refused():
+        address = f"127.0.0.1:{unused.getsockname()[1]}"  # nobody listens
+        with pytest.raises(BackendError, match=f"--address {address}: no Ray cluster can be reached there"):
+            on_ray.check_reachable(address)
     with pytest.raises(ValueError, match=r"expected HOST:PORT of a Ray cluster, such as 10\.0\.0\.5:6379, or auto"):
         on_ray.check_reachable("cluster")
 
 
-@pytest.fixture(scope="module")
-def ray():
-    """Of one CPU, whose workers know this file."""
-    import ray
-
-    known = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, known)))
-        ray.init("local", num_cpus=1, include_dashboard=False, logging_level="error", log_to_driver=False)
-        yield
-        ray.shutdown()
-
-
-@pytest.mark.ray
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_on_ray_nothing_is_asked_for_that_is_not_there(ray, tmp_path, monkeypatch):
-    """Ray would wait for it for ever."""
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(BackendError, match="no machine of the Ray cluster has a GPU"):
-        Ray(None, 1, 1)
-    found = Ray(None, 0, 64)
-    assert found.n_cpus == 1
-    seen = Seen()
-    found.run([partial(write, tmp_path / "x"), partial(where, Path("y"))], ["a", "b"], seen)
-    assert (tmp_path / "y").read_text() == str(tmp_path)  # a job works in the folder of the command
-    assert sorted(seen.finished) == [0, 1]
-    assert seen.shares[-1] == [1, 1]
-
-
 @pytest.mark.ray
 @pytest.mark.filterwarnings("ignore")
-def test_on_ray_errors_are_as_everywhere(ray, tmp_path):
-    found = Ray(None, 0, 1)
-    with pytest.raises(BackendError, match=r"1 of 2 failed, the others are saved:\n  bad: it was too large"):
-        found.run([partial(fail, RuntimeError), partial(write, tmp_path / "x")], ["bad", "good"], Seen())
-    assert (tmp_path / "x").exists()
-    with pytest.raises(ValueError, match="it was too large"):
-        found.run([partial(fail, ValueError)], ["bad"], Seen())
-    with pytest.raises(OSError, match="No space left on device"):
-        found.run([fail_to_write], ["bad"], Seen())
+def test_on_ray_nothing_is_asked_for_that_is_not_there(ray):
+    """Ray would wait for it for ever."""
+    with pytest.raises(BackendError, match="no machine of the Ray cluster has a GPU"):
+        Ray(None, 1, 1)
+    assert Ray(None, 0, 64).n_cpus == 1

@@ -64,32 +64,23 @@ def test_every_learned_row_has_one_study():
 @every
 def test_names_what_exists(name):
     config = study(name)
+    run = config.run_config(DIGITS)
     assert set(config.baselines) <= BASELINES
     assert config.baselines[0] == "uniform"
-    run = config.run_config(DIGITS)
-    assert run.preset in presets.PRESETS
-    assert run.space in SPACES
+    assert (run.preset in presets.PRESETS, run.space in SPACES) == (True, True)
     assert {run.model, config.model or run.model} <= models.MODELS.keys()
     assert not config.data or data.sources.find(config.data)
-    assert config.n_search or config.baselines or config.policies
-    assert config.n_eval > 0
     assert config.paper is None or config.paper in FIGURES
-    if config.row:
-        assert config.row in figures(config)
-        assert config.n_search > 0
+    assert config.row is None or (config.row in figures(config) and config.n_search > 0)
+    assert parse.update(config, yaml.safe_load(parse.dump(config))) == config
+    assert parse.update(config, {"n_search": 1, "baselines": ["none"]}).baselines == ("none",)
 
 
-@every
-def test_is_the_papers_number_of_searches_and_evaluations(name):
-    config = study(name)
-    if name == "digits":
-        assert (config.n_search, config.n_eval) == (2, 2)
-    elif name.endswith("-baselines"):
-        assert (config.n_search, config.n_eval) == (0, 8)
-    elif name.endswith("-magnitudes"):
-        assert (config.n_search, config.n_eval) == (0, 4)
-    else:
-        assert (config.n_search, config.n_eval) == (4, 4)
+def test_counts_are_the_papers():
+    others = {"digits": (2, 2), "-baselines": (0, 8), "-magnitudes": (0, 4)}
+    for name, config in STUDIES.items():
+        expected = next((counts for end, counts in others.items() if name.endswith(end)), (4, 4))
+        assert (config.n_search, config.n_eval) == expected, name
 
 
 @pytest.mark.parametrize(("dataset", "model"), paper_tables.CIFAR)
@@ -121,9 +112,6 @@ def test_figures():
         "trivialaugment-wide": "96.32 ± 0.05 %",
     }  # fmt: skip
     assert figures(study("digits")) == {}
-
-
-def test_studies_of_magnitudes_need_files():
     config = study("cifar100-wrn-40-2-magnitudes")
     assert (config.policies, config.magnitudes) == (("fast-aa", "dada", "deepaa"), "both")
     assert figures(config)["published deepaa, uniform magnitudes"].accuracy == 78.89
@@ -145,14 +133,6 @@ def test_a_row_is_named_after_what_was_run(recipe, changes, name):
     config = study(recipe)
     own = config.run_config(DIGITS)
     assert learned_name(config, own, replace(own, **changes)) == name
-
-
-@every
-def test_can_be_written_and_read_back(name):
-    config = study(name)
-    document = yaml.safe_load(parse.dump(config))
-    assert parse.update(config, document) == config
-    assert parse.update(config, {"n_search": 1, "baselines": ["none"]}).baselines == ("none",)
 
 
 def test_a_preset_is_chosen_for_the_data():
