@@ -33,6 +33,7 @@ from slackaug.config import parse, presets
 from slackaug.data import DataError, load
 from slackaug.data.options import DataConfig
 from slackaug.judge import baselines, candidates, training
+from slackaug.judge.candidates import Candidate
 from slackaug.judge.training import Training
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
@@ -425,7 +426,7 @@ def remarks_on(policy: Policy, source, folder: Path, **options) -> tuple[bool, s
     """Whether it is trained with flips, and what is said about it."""
     screen = io.StringIO()
     found = evaluate(source, folder, [policy], seeds=1, console=Console(file=screen, width=300), **options)
-    one = Training(protocol=found.protocol, name="x", augmentation=policy, digest="", seed=0, folder=folder)
+    one = Training(protocol=found.protocol, candidate=Candidate("x", policy, ""), seed=0, folder=folder)
     return training.method_and_data(one)[0].flip, screen.getvalue()
 
 
@@ -625,7 +626,7 @@ def test_uniform_leaves_out_what_the_search_left_out(tiny_npz, tmp_path):
     names = ["uniform", "uniform-no-invert-solarize"]
     found = slackaug.evaluate(str(tiny_npz), [run], baselines=names, seeds=1, set=["evaluate.epochs=1"])
     assert found.protocol.exclude == ("Invert", "Solarize")
-    one = Training(protocol=found.protocol, name="u", augmentation="uniform", digest="", seed=0, folder=tmp_path)
+    one = Training(protocol=found.protocol, candidate=candidates.from_name("uniform"), seed=0, folder=tmp_path)
     assert not {"Invert", "Solarize"} & {*training.method_and_data(one)[0].space.names}
     uniform, without, _ = found.rows
     assert uniform.accuracies == without.accuracies  # the same thing by two names

@@ -19,6 +19,7 @@ from slackaug.data import Batches, Split
 from slackaug.engine.fit import Fit, FitConfig, decaying, predict
 from slackaug.engine.passes import Normalise
 from slackaug.judge import baselines
+from slackaug.judge.candidates import from_name
 from slackaug.judge.scoring import score
 from tiny import network as net
 
@@ -217,7 +218,7 @@ def test_images_are_prepared_before_they_are_augmented():
 @pytest.mark.parametrize("name", baselines.BASELINES)
 def test_every_baseline_trains(name):
     source = data.build("made up", TRAIN, TRAIN, ["a", "b", "c", "d"])
-    method = baselines.make(name, name, source, space=get_space("cifar"), flip=True)
+    method = from_name(name).method(source, get_space("cifar"))
     streams = {stream: rng.generator(0, stream) for stream in STREAMS}
     ours = Fit(net(), method, source.train, FitConfig(epochs=1, batch=8), streams, method.preparation)
     while ours.done < ours.n_steps:

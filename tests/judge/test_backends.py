@@ -22,8 +22,8 @@ from slackaug.judge.backends.ray import Ray
 class Seen:
     """A watcher that remembers."""
 
-    def __init__(self):
-        self.shares, self.finished, self.remarks = [], [], []
+    def __init__(self, *names):
+        self.names, self.shares, self.finished, self.remarks = names, [], [], []
 
     def progress(self, shares):
         self.shares.append(list(shares))
@@ -89,8 +89,8 @@ def backend(request):
 
 def test_all_jobs_are_done_and_seen(backend, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    seen = Seen()
-    backend.run([partial(write, Path(name)) for name in "abc"], ["a", "b", "c"], seen)
+    seen = Seen("a", "b", "c")
+    backend.run([partial(write, Path(name)) for name in "abc"], seen)
     found = [(tmp_path / name).read_text().split() for name in "abc"]
     assert {folder for _, folder in found} == {str(tmp_path)}  # a job works in the folder of the command
     assert ({process for process, _ in found} == {str(os.getpid())}) == isinstance(backend, InTurn)
@@ -101,15 +101,15 @@ def test_all_jobs_are_done_and_seen(backend, tmp_path, monkeypatch):
 def test_one_that_fails_does_not_keep_the_others_from_being_done(backend, tmp_path):
     jobs = [partial(fail, RuntimeError("it was too large")), partial(write, tmp_path / "x")]
     with pytest.raises(BackendError, match=r"1 of 2 failed, the others are saved:\n  bad: it was too large"):
-        backend.run(jobs, ["bad", "good"], Seen())
+        backend.run(jobs, Seen("bad", "good"))
     assert (tmp_path / "x").exists()
 
 
 def test_wrong_input_and_a_disk_that_fails_end_it_at_once(backend):
     with pytest.raises(ValueError, match="it was too large"):
-        backend.run([partial(fail, ValueError("it was too large"))], ["bad"], Seen())
+        backend.run([partial(fail, ValueError("it was too large"))], Seen("bad"))
     with pytest.raises(OSError, match="No space left on device: '/x/y'") as failed:
-        backend.run([partial(fail, OSError(28, "No space left on device", "/x/y"))], ["job"], Seen())
+        backend.run([partial(fail, OSError(28, "No space left on device", "/x/y"))], Seen("job"))
     assert (failed.value.errno, failed.value.filename) == (28, "/x/y")
 
 
@@ -127,9 +127,9 @@ def stopped_while_it_reads_the_data(path: Path, report) -> None:
 
 @pytest.mark.parametrize(("job", "done"), [(stopped_after_its_last_step, [0]), (stopped_while_it_reads_the_data, [])])
 def test_a_signal_ends_the_work_whether_a_job_saw_it_or_not(job, done, tmp_path):
-    seen = Seen()
+    seen = Seen("a", "b")
     with pytest.raises(Stopped) as stopped:
-        InTurn().run([partial(job, tmp_path / "x"), partial(write, tmp_path / "y")], ["a", "b"], seen)
+        InTurn().run([partial(job, tmp_path / "x"), partial(write, tmp_path / "y")], seen)
     assert stopped.value.signal_number == signal.SIGTERM
     assert seen.finished == done
     assert not list(tmp_path.iterdir())
@@ -138,7 +138,7 @@ def test_a_signal_ends_the_work_whether_a_job_saw_it_or_not(job, done, tmp_path)
 def orphaned(folder: Path, job) -> None:
     """A parent that is killed while its job works."""
     path = folder / "job"
-    team = Team([partial(job, path)], Tally(["job"], Seen()))
+    team = Team([partial(job, path)], Tally(Seen("job")))
     team.start_waiting(1)
     while not path.exists():
         time.sleep(0.01)
@@ -177,8 +177,8 @@ def is_running(pid: int) -> bool:
 
 
 def test_a_process_that_dies_is_started_again(tmp_path):
-    seen = Seen()
-    Processes(1).run([partial(die, tmp_path / "x", 1)], ["job"], seen)
+    seen = Seen("job")
+    Processes(1).run([partial(die, tmp_path / "x", 1)], seen)
     assert (tmp_path / "x").read_text() == "done"
     assert seen.remarks == ["job: its process died (exit code -9); it is taken up again"]
     assert seen.finished == [0]
@@ -186,7 +186,7 @@ def test_a_process_that_dies_is_started_again(tmp_path):
 
 def test_one_that_always_dies_is_given_up(tmp_path):
     with pytest.raises(BackendError, match=rf"job: its process died {MAX_ATTEMPTS} times \(exit code -9\)"):
-        Processes(1).run([partial(die, tmp_path / "x", 99)], ["job"], Seen())
+        Processes(1).run([partial(die, tmp_path / "x", 99)], Seen("job"))
     assert len(list(tmp_path.iterdir())) == MAX_ATTEMPTS
 
 
@@ -201,7 +201,7 @@ def test_a_signal_lets_the_jobs_save_themselves(tmp_path):
     thread = threading.Thread(target=stop_when_ready)
     thread.start()
     with pytest.raises(Stopped) as stopped:
-        Processes(1).run([partial(wait_for_signal, path)], ["job"], Seen())
+        Processes(1).run([partial(wait_for_signal, path)], Seen("job"))
     thread.join()
     assert stopped.value.signal_number == signal.SIGTERM
     assert path.read_text() == "saved"

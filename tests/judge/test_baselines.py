@@ -25,7 +25,8 @@ from slackaug.augment.policy import Policy
 from slackaug.augment.samplers import Method, Sampler
 from slackaug.augment.transforms import SPACES, get_space
 from slackaug.data import Dataset, Split, build
-from slackaug.judge.baselines import BASELINES, make
+from slackaug.judge.baselines import BASELINES
+from slackaug.judge.candidates import Candidate
 from slackaug.schema import PolicyError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "peer_policies"
@@ -47,9 +48,9 @@ SMALL, LARGE = data(32), data(96)
 sizes = pytest.mark.parametrize("dataset", [SMALL, LARGE], ids=["32", "96"])
 
 
-def method(augmentation, dataset: Dataset = SMALL, space: str = "cifar", **options) -> Method:
+def method(augmentation, dataset=SMALL, space="cifar", flip=None, uniform_magnitudes=False) -> Method:
     name = augmentation if isinstance(augmentation, str) else "x"
-    return make(augmentation, name, dataset, space=get_space(space), **options)
+    return Candidate(name, augmentation, "", uniform_magnitudes).method(dataset, get_space(space), flip)
 
 
 def drawn(made: Sampler, n: int = N_DRAWS, seed: int = 0, progress: float = 0.0) -> Composites:

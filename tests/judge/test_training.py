@@ -20,7 +20,8 @@ from slackaug.engine.fit import Diverged, FitConfig, predict
 from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped
 from slackaug.judge import scoring, training
-from slackaug.judge.training import Protocol, Training, digest, run
+from slackaug.judge.candidates import Candidate, digest
+from slackaug.judge.training import Protocol, Training, run
 from slackaug.runs import provenance
 from slackaug.runs.checkpoints import Checkpoints
 from slackaug.runs.folders import RunError
@@ -43,12 +44,16 @@ def make(data: Path, folder: Path, **changes) -> Training:
         space="cifar",
         fit=FitConfig(epochs=2, batch=4, lr=0.05),
     )
-    given = {"name": "uniform", "augmentation": "uniform", "digest": digest("uniform"), "seed": 0} | changes
-    return Training(protocol=protocol, folder=folder, **given)
+    candidate = Candidate("uniform", "uniform", digest("uniform"))
+    return Training(protocol=protocol, folder=folder, **{"candidate": candidate, "seed": 0} | changes)
 
 
 def read_result(one: Training) -> dict | None:
     return training.read_results([one])[0]
+
+
+def changed(one: Training, **candidate) -> Training:
+    return replace(one, candidate=one.candidate._replace(**candidate))
 
 
 def result(one: Training) -> dict:
@@ -272,8 +277,9 @@ def test_what_decides_the_result_is_in_the_key(tiny_npz, tmp_path):
         *(replace(protocol, fit=replace(protocol.fit, **{name: value})) for name, value in FIT.items()),
         replace(protocol, data=replace(protocol.data, size=DATA["size"], margin=True)),
     ]
-    own = {"seed": 1, "digest": digest("none"), "uniform_magnitudes": True, "by_validation": True}
-    others = [replace(one, protocol=other) for other in protocols]
+    candidates = [changed(one, digest=digest("none")), changed(one, uniform_magnitudes=True)]
+    own = {"seed": 1, "by_validation": True}
+    others = [*candidates, *(replace(one, protocol=other) for other in protocols)]
     others += [replace(one, **{name: value}) for name, value in own.items()]
     assert len({one.key, *(other.key for other in others)}) == len(others) + 1
 
@@ -306,7 +312,7 @@ def test_flips_and_statistics_of_the_source_are_part_of_the_data(tiny_npz):
 def test_names_of_files_are_readable_and_differ(tiny_npz, tmp_path):
     one = make(tiny_npz, tmp_path)
     names = ["a b", "a/b", "../a b", "日本" * 100, "x" * 300, "x" * 301, ""]
-    stems = [replace(one, name=name).stem for name in names]
+    stems = [changed(one, name=name).stem for name in names]
     assert len(set(stems)) == len(names)
     assert stems[0].startswith("a_b-seed0-")
     assert all(stem.isascii() and len(stem) < 200 and stem[0] != "." and "/" not in stem for stem in stems)
@@ -320,9 +326,10 @@ def test_a_result_is_that_of_this_very_trial_whatever_its_policy_was_called(whol
     os.mkfifo(tmp_path / "trials" / "pipe.json")  # whose reader would wait
     found = read_result(one)
     assert found == read_result(replace(whole, models=None))
-    assert read_result(replace(one, name=other_name)) == found | {"name": other_name}
-    for other in ({"digest": "another"}, {"seed": 1}, {"models": tmp_path / "models"}):  # whose weights were not kept
-        assert read_result(replace(one, **other)) is None
+    assert read_result(changed(one, name=other_name)) == found | {"name": other_name}
+    without_weights = replace(one, models=tmp_path / "models")
+    for other in (changed(one, digest="another"), replace(one, seed=1), without_weights):
+        assert read_result(other) is None
     one.result_file.write_text("[1, 2")
     assert read_result(one) is None
 

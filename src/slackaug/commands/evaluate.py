@@ -76,7 +76,9 @@ def evaluate(
     stored = stored_config(policies)
     training.load_once.cache_clear()  # files may have changed since an earlier call
     source, dataset, lost = load_as(stored, os.fspath(data), reading, config, Reading(console))
-    protocol = make_protocol(source, dataset, configure(dataset, chosen, stored, config, set))
+    settings = configure(dataset, chosen, stored, config, set)
+    source = replace(source, fingerprint=dataset.fingerprint)
+    protocol = Protocol.of(settings, source, training.data_digest(dataset), settings.model)
     models = None if save_models is None else FilePath(save_models)
     work = Comparison(protocol, folder, models, device, threads, backend, console)
     if lost:
@@ -116,20 +118,6 @@ def evaluate(
         if live.attempt(folder.parent, dataset if is_its_own else None, work.say):
             work.say(f"the report is {folder.parent / 'report.html'}")
     return final
-
-
-def make_protocol(source: DataConfig, dataset: Dataset, config: RunConfig) -> Protocol:
-    return Protocol(
-        data=replace(source, fingerprint=dataset.fingerprint),
-        data_digest=training.data_digest(dataset),
-        model=config.model,
-        space=config.space,
-        exclude=config.exclude,
-        flip=config.flip,
-        weights=config.weights,
-        weights_digest=config.weights_digest,
-        fit=config.evaluate,
-    )
 
 
 def results_folder(policies: Sequence[PolicyLike], out: Path | None) -> FilePath:

@@ -22,7 +22,7 @@ from ..data.sources import refuse_inside
 from ..files import write_atomically
 from ..judge import queue, results, training
 from ..judge.backends import get_backend
-from ..judge.candidates import Candidate, from_name
+from ..judge.candidates import Candidate, digest, from_name
 from ..judge.queue import Comparison
 from ..judge.results import Results
 from ..judge.studies import recipes as study_recipes
@@ -195,7 +195,7 @@ def evaluate_all(
     """Baselines and files with all seeds, each learned policy with its own."""
     wanted = [work.training(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
     for s, policy in enumerate(policies):
-        candidate = Candidate(study.search_name(s), policy, training.digest(policy))
+        candidate = Candidate(study.search_name(s), policy, digest(policy))
         wanted += [work.training(candidate, seed) for seed in study.seeds(s)]
 
     def on_result(found: queue.Found) -> None:

@@ -13,17 +13,15 @@ from typing import NamedTuple
 
 import torch
 
-from ..augment import prepare, samplers
-from ..augment.formats import autoaugment, forms, published
-from ..augment.formats.forms import ENHANCERS, FAST_AA, WARPS, DeepAA
-from ..augment.formats.published import AnyPolicy
+from ..augment import prepare
+from ..augment.formats import autoaugment, forms
+from ..augment.formats.forms import ENHANCERS, FAST_AA, WARPS
 from ..augment.policy import Policy
 from ..augment.policy_file import MAX_COMPOSED
 from ..augment.prepare import SMALL_IMAGE, Preparation, Size
-from ..augment.samplers import All, Method, Sampler, Some, Variant, without_flips
+from ..augment.samplers import All, Sampler, Some
 from ..augment.space import Space
 from ..augment.transforms import TRANSFORMS
-from ..data import Dataset
 from ..schema import unknown
 
 TOP_LEVEL = 30  # of TrivialAugment and RandAugment: 31 levels, from 0
@@ -162,52 +160,6 @@ BASELINES: dict[str, Baseline] = {
     "autoaugment": Baseline(learned_by_autoaugment, usual),
 }
 FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
-
-
-# --- from a name to a method ------------------------------------------------------------------------------------------
-
-
-def make(
-    augmentation: str | AnyPolicy,
-    name: str,
-    data: Dataset,
-    *,
-    space: Space,
-    flip: bool | None = None,
-    uniform_magnitudes: bool = False,
-) -> Method:
-    """What a network is trained with, by a baseline, or by a policy with the defaults of its method.
-
-    Baselines are those of BASELINES, uniform-K, randaugment-N-M, or file:PATH with a policy in any known format.
-    `space` is SLACK's, for the uniform ones. `flip` overrides whether the data may be flipped, and what a policy of
-    SLACK says about that; but not that one that is a baseline wants no flips.
-    """
-    size, flips, may_choose = data.image_size, data.flip if flip is None else flip, flip is None
-    if isinstance(augmentation, str) and augmentation.startswith(FILE):
-        augmentation, may_choose = published.load(augmentation.removeprefix(FILE)), True
-    parts: Parts
-    if isinstance(augmentation, str):
-        definition = define(augmentation)
-        parts, defaults = definition.parts(size, space), definition.defaults(size)
-    elif isinstance(augmentation, Policy):
-        parts, defaults = (augmentation,), nothing(size)
-        flips = flips and (augmentation.flip or not may_choose)
-    elif isinstance(augmentation, DeepAA):  # which flips where it drew a flip
-        parts, defaults = (augmentation if flips else Variant(augmentation, without_flips),), nothing(size)
-        flips = False
-    else:
-        parts, defaults = (augmentation,), usual(size)
-    if uniform_magnitudes:
-        parts = tuple(Variant(part, samplers.uniform_magnitudes) for part in parts)
-    return Method(
-        name=name,
-        parts=parts + defaults.parts,
-        flip=flips,
-        fill=tuple(round(255 * channel) for channel in data.mean),
-        mean=data.mean,
-        std=data.std,
-        preparation=defaults.preparation,
-    )
 
 
 def define(name: str) -> Baseline:

@@ -1,19 +1,25 @@
 """What an evaluation compares: baselines by name, policies from files, and the grid of RandAugment."""
 
+import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 from ..augment.formats import published
-from ..augment.formats.forms import PBASchedule
+from ..augment.formats.forms import DeepAA, PBASchedule
 from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
-from . import baselines, training
+from ..augment.samplers import Method, Variant, uniform_magnitudes, without_flips
+from ..augment.space import Space
+from ..data import Dataset
+from . import baselines
+from .baselines import FILE, Parts
 
 MAGNITUDES = ("own", "uniform", "both")
-CHOSEN_MAGNITUDES = ("file:", "autoaugment", "randaugment")  # baselines whose magnitudes somebody has chosen
+CHOSEN_MAGNITUDES = (FILE, "autoaugment", "randaugment")  # baselines whose magnitudes somebody has chosen
 RANDAUGMENT = "randaugment"
 
 PolicyLike = str | os.PathLike[str] | Policy  # a file of any known format, the folder of a run, or a policy
@@ -22,14 +28,55 @@ PolicyLike = str | os.PathLike[str] | Policy  # a file of any known format, the 
 class Candidate(NamedTuple):
     """A policy or baseline to be compared."""
 
-    name: str
-    augmentation: str | AnyPolicy
-    digest: str
+    name: str  # in tables and files
+    augmentation: str | AnyPolicy  # a baseline: one of BASELINES, uniform-K, randaugment-N-M or file:PATH; or a policy
+    digest: str  # of its definition
     uniform_magnitudes: bool = False  # instead of its own
 
     @property
     def is_baseline(self) -> bool:
         return isinstance(self.augmentation, str)
+
+    def method(self, data: Dataset, space: Space, flip: bool | None = None) -> Method:
+        """What a network is trained with: what it draws, and the defaults of its method.
+
+        `space` is SLACK's, for the uniform baselines. `flip` overrides whether the data may be flipped, and what a
+        policy of SLACK says about that; but not that one that is a baseline wants no flips.
+        """
+        size, flips, may_choose = data.image_size, data.flip if flip is None else flip, flip is None
+        policy: str | AnyPolicy = self.augmentation
+        parts: Parts
+        if isinstance(policy, str) and policy.startswith(FILE):
+            policy, may_choose = published.load(policy.removeprefix(FILE)), True
+        if isinstance(policy, str):
+            baseline = baselines.define(policy)
+            parts, defaults = baseline.parts(size, space), baseline.defaults(size)
+        elif isinstance(policy, Policy):
+            parts, defaults = (policy,), baselines.nothing(size)
+            flips = flips and (policy.flip or not may_choose)
+        elif isinstance(policy, DeepAA):  # which flips where it drew a flip
+            parts, defaults = (policy if flips else Variant(policy, without_flips),), baselines.nothing(size)
+            flips = False
+        else:
+            parts, defaults = (policy,), baselines.usual(size)
+        if self.uniform_magnitudes:
+            parts = tuple(Variant(part, uniform_magnitudes) for part in parts)
+        return Method(
+            name=self.name,
+            parts=parts + defaults.parts,
+            flip=flips,
+            fill=tuple(round(255 * channel) for channel in data.mean),
+            mean=data.mean,
+            std=data.std,
+            preparation=defaults.preparation,
+        )
+
+
+def digest(policy: Policy | bytes | str) -> str:
+    """Of a policy, a policy file or the name of a baseline."""
+    if isinstance(policy, Policy):
+        policy = replace(policy, learned={}).dumps()
+    return hashlib.sha256(policy.encode() if isinstance(policy, str) else policy).hexdigest()[:16]
 
 
 def find_candidates(policies: Sequence[PolicyLike], baselines: Sequence[str]) -> list[Candidate]:
@@ -41,35 +88,30 @@ def find_candidates(policies: Sequence[PolicyLike], baselines: Sequence[str]) ->
     candidates = [from_name(name) for name in baselines]
     for i, policy in enumerate(policies):
         if isinstance(policy, Policy):
-            candidates.append(Candidate(f"policy {i}", policy, training.digest(policy)))
+            candidates.append(Candidate(f"policy {i}", policy, digest(policy)))
             continue
         path = published.policy_file(policy)
         found = published.load(path)
-        candidates.append(Candidate(label(path), found, file_digest(path, found)))
+        # What else decides what it does: the length of PBA's schedules may be in the file's name
+        length = f"{found.n_epochs} epochs" if isinstance(found, PBASchedule) else ""
+        candidates.append(Candidate(label(path), found, digest(path.read_bytes() + length.encode())))
     check_names(candidates)
     return candidates
 
 
 def check_names(candidates: Sequence[Candidate]) -> None:
     names = [candidate.name for candidate in candidates]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"given more than once: {', '.join(twice)}")
-
-
-def file_digest(path: Path, policy: AnyPolicy) -> str:
-    """Of the file, and of what else decides what it does: the length of PBA's schedules may be in the file's name."""
-    length = f"{policy.n_epochs} epochs" if isinstance(policy, PBASchedule) else ""
-    return training.digest(path.read_bytes() + length.encode())
 
 
 def from_name(name: str) -> Candidate:
     """A baseline; what defines it is its name, or the file that it names. With -p that file would be another policy:
     its flips are its own there."""
-    path = Path(name.removeprefix("file:"))
-    if name.startswith("file:") and path.is_file():
-        return Candidate(name, name, training.digest(f"file:{path.name}".encode() + path.read_bytes()))
-    return Candidate(name, name, training.digest(f"{name}, {baselines.VERSION}"))
+    path = Path(name.removeprefix(FILE))
+    if name.startswith(FILE) and path.is_file():
+        return Candidate(name, name, digest(f"{FILE}{path.name}".encode() + path.read_bytes()))
+    return Candidate(name, name, digest(f"{name}, {baselines.VERSION}"))
 
 
 def label(path: Path) -> str:

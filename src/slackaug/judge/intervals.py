@@ -7,8 +7,8 @@ research/notebook.md). The S means of the searches are independent, and verdicts
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from .. import messages
 
@@ -16,7 +16,6 @@ CONFIDENCE = 0.95
 NO_SPREAD = 1e-12  # below this, the values are equal but for rounding
 
 Matrix = Sequence[Sequence[float]]  # (S, E): one row per search
-Seed = TypeVar("Seed", bound=Hashable)
 
 
 class Interval(NamedTuple):
@@ -61,7 +60,7 @@ def interval(values: Sequence[float], unit: str = "seed") -> Interval:
     return Interval(mean, t_factor(n) * deviation / math.sqrt(n), n, unit)
 
 
-def paired(a: Mapping[Seed, float], b: Mapping[Seed, float]) -> Interval | None:
+def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Interval | None:
     """Of a - b, over the seeds they share; None where they share none."""
     differences = [a[seed] - b[seed] for seed in a if seed in b]
     return interval(differences) if differences else None

@@ -47,7 +47,7 @@ class Comparison(NamedTuple):
     def training(self, candidate: Candidate, seed: int, *, by_validation: bool = False) -> Training:
         return Training(
             protocol=self.protocol,
-            **candidate._asdict(),
+            candidate=candidate,
             seed=seed,
             by_validation=by_validation,
             folder=self.folder,
@@ -158,6 +158,6 @@ def run_jobs(work: Comparison, jobs: Sequence[Job], names: Sequence[str], descri
     """On the backend; what ends the work early says how to go on."""
     with Jobs(work.console, names, describe_done, work.follow) as shown:
         try:
-            work.backend.run(jobs, names, shown)
+            work.backend.run(jobs, shown)
         except Stopped as error:
             raise Stopped(f"{error}. To go on: {work.again}", error.signal_number) from None

@@ -4,7 +4,6 @@ A training is described by plain values, so that any process of any machine can 
 while it works checkpoints from which it is taken up again.
 """
 
-import hashlib
 import json
 import logging
 import math
@@ -14,19 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors.torch import save as to_safetensors
 from torch import nn
 
 from .. import __version__, models, rng
-from ..augment.formats.forms import DeepAA, PBASchedule, SubPolicies
-from ..augment.policy import Policy
 from ..augment.samplers import Method
 from ..augment.space import Space
 from ..augment.transforms import get_space
 from ..config import parse
+from ..config.run_config import RunConfig
 from ..data import Dataset, Split, read
 from ..data.dataset import fingerprint
 from ..data.options import DataConfig
@@ -41,8 +39,9 @@ from ..runs import provenance
 from ..runs.checkpoints import Checkpoints
 from ..runs.folders import RunError
 from ..runs.progress import Reading
-from . import baselines, scoring
+from . import scoring
 from .backends.jobs import STOPPED, Tell
+from .candidates import Candidate, digest
 
 CHECKPOINT_SECONDS = 120.0
 REPORT_EVERY = 20  # steps
@@ -68,6 +67,22 @@ class Protocol:
     weights_digest: str | None = None
     fit: FitConfig
 
+    @classmethod
+    def of(cls, config: RunConfig, data: DataConfig, dataset_digest: str, model: str) -> Self:
+        """As a run's configuration has it; weights are for its own network alone."""
+        is_own = config.weights is not None and model == config.model
+        return cls(
+            data=data,
+            data_digest=dataset_digest,
+            model=model,
+            space=config.space,
+            exclude=config.exclude,
+            flip=config.flip,
+            weights=config.weights if is_own else None,
+            weights_digest=config.weights_digest if is_own else None,
+            fit=config.evaluate,
+        )
+
     def flips(self, data: Dataset) -> bool:
         """Whether networks are trained with mirror flips, where a policy does not say otherwise."""
         return data.flip if self.flip is None else self.flip
@@ -80,10 +95,7 @@ class Protocol:
 @dataclass(frozen=True, kw_only=True)
 class Training:
     protocol: Protocol
-    name: str  # of the policy, in tables and files
-    augmentation: str | Policy | SubPolicies | DeepAA | PBASchedule  # the name of a baseline, or a policy
-    digest: str  # of the augmentation's definition
-    uniform_magnitudes: bool = False  # instead of its own
+    candidate: Candidate
     seed: int
     by_validation: bool = False  # train on one half of the training images, and test on the other
     folder: Path  # of the results
@@ -92,21 +104,26 @@ class Training:
     threads: int | None = None
 
     @property
+    def name(self) -> str:
+        return self.candidate.name
+
+    @property
     def key(self) -> str:
         """A digest of all that decides the result."""
         protocol = parse.to_dict(self.protocol)
         for where in ("source", "cache"):
             del protocol["data"][where]  # the same images may lie elsewhere; their fingerprint stays
         del protocol["weights"]  # likewise
-        parts = (protocol, self.digest, self.uniform_magnitudes, self.seed, self.by_validation)
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+        candidate = self.candidate
+        parts = (protocol, candidate.digest, candidate.uniform_magnitudes, self.seed, self.by_validation)
+        return digest(json.dumps(parts, sort_keys=True))
 
     @property
     def stem(self) -> str:
         """Of its files: readable, and unlike that of every other training."""
         readable = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in self.name)
         readable = readable.lstrip("._-")[:80]  # no hidden file, and no name too long for a disk
-        return f"{readable}-seed{self.seed}-{hashlib.sha256(self.name.encode()).hexdigest()[:6]}"
+        return f"{readable}-seed{self.seed}-{digest(self.name)[:6]}"
 
     @property
     def result_file(self) -> Path:
@@ -145,14 +162,7 @@ def method_and_data(training: Training) -> tuple[Method, Dataset]:
     data, found = protocol.data, dataset(protocol.data)
     if data_digest(found) != protocol.data_digest:
         raise ValueError(f"{data.source}: is not the data of this evaluation (other test images or statistics)")
-    make = partial(
-        baselines.make,
-        training.augmentation,
-        training.name,
-        space=protocol.used_space(),
-        flip=protocol.flip,
-        uniform_magnitudes=training.uniform_magnitudes,
-    )
+    make = partial(training.candidate.method, space=protocol.used_space(), flip=protocol.flip)
     margin = make(found).preparation.margin
     if data.size is not None and margin not in (None, data.margin):
         found = load_once(replace(data, margin=margin, fingerprint=""), SILENT)
@@ -299,10 +309,3 @@ def is_result(document: dict[str, Any]) -> bool:
     return isinstance(document.get("key"), str) and all(
         isinstance(number, int | float) and abs(number) < 1e300 for number in numbers
     )
-
-
-def digest(policy: Policy | bytes | str) -> str:
-    """Of a policy, a policy file or the name of a baseline."""
-    if isinstance(policy, Policy):
-        policy = replace(policy, learned={}).dumps()
-    return hashlib.sha256(policy.encode() if isinstance(policy, str) else policy).hexdigest()[:16]

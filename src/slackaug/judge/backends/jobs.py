@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from ...exits import Stopped, signals
+from ...runs.progress import Jobs
 
 MAX_ATTEMPTS = 3  # of a job whose process died; one that raised an error is not tried again
 POLL_SECONDS = 0.2
@@ -22,35 +23,24 @@ class BackendError(RuntimeError):
     """The backend cannot be used, or jobs failed on it."""
 
 
-class Watcher(Protocol):
-    """Sees the jobs' progress."""
-
-    def progress(self, shares: Sequence[float]) -> None:
-        """The share of each job that is done."""
-
-    def done(self, index: int) -> None: ...
-
-    def remark(self, text: str) -> None: ...
-
-
 class Backend(Protocol):
     is_elsewhere: bool  # on machines other than this one, about which nothing is known here
 
-    def run(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
+    def run(self, jobs: Sequence[Job], shown: Jobs) -> None:
         """Do all jobs. One that fails does not keep the others from being done; the error comes at the end."""
 
 
 class Tally:
     """How far jobs are, and which have failed."""
 
-    def __init__(self, names: Sequence[str], watcher: Watcher):
-        self.names, self.watcher = names, watcher
-        self.shares = [0.0] * len(names)
+    def __init__(self, shown: Jobs):
+        self.shown, self.names = shown, shown.names
+        self.shares = [0.0] * len(self.names)
         self.failures: dict[str, str] = {}
 
     def share(self, index: int, share: float) -> None:
         self.shares[index] = share
-        self.watcher.progress(self.shares)
+        self.shown.progress(self.shares)
 
     def end(self, index: int, error: Exception | None) -> None:
         """A job is done, or has failed; what would be wrong with all others, too, the input or the disk, is raised."""
@@ -58,10 +48,10 @@ class Tally:
             raise error
         self.shares[index] = 1.0
         if error is None:
-            self.watcher.done(index)
+            self.shown.done(index)
         else:
             self.failures[self.names[index]] = str(error)
-        self.watcher.progress(self.shares)
+        self.shown.progress(self.shares)
 
     @contextmanager
     def until_stopped(self) -> Iterator[list[int]]:

@@ -14,7 +14,8 @@ from typing import Any
 
 from ... import messages
 from ...exits import Stopped
-from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, Watcher, attempt
+from ...runs.progress import Jobs
+from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, attempt
 
 
 class InTurn:
@@ -22,8 +23,8 @@ class InTurn:
 
     is_elsewhere = False
 
-    def run(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
-        tally = Tally(names, watcher)
+    def run(self, jobs: Sequence[Job], shown: Jobs) -> None:
+        tally = Tally(shown)
         with tally.until_stopped() as caught:  # a job sees the signals, too, and acts where it can be left
             for index, job in enumerate(jobs):
                 failed: RuntimeError | None = None
@@ -48,15 +49,15 @@ class Processes:
             raise ValueError(f"--jobs {n}: expected at least 1")
         self.n = n
 
-    def run(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
-        tally = Tally(names, watcher)
+    def run(self, jobs: Sequence[Job], shown: Jobs) -> None:
+        tally = Tally(shown)
         team = Team(jobs, tally)
         with tally.until_stopped() as caught:
             try:
                 while (team.waiting or team.running) and not caught:
                     team.start_waiting(self.n)
                     team.look()
-                    watcher.progress(tally.shares)
+                    shown.progress(tally.shares)
                     time.sleep(POLL_SECONDS)
             finally:
                 team.stop()
@@ -105,7 +106,7 @@ class Team:
         """A process that died without a word is started again, a few times."""
         code = self.end(index)
         if self.attempts[index] < MAX_ATTEMPTS:
-            self.tally.watcher.remark(messages.died(self.tally.names[index], code))
+            self.tally.shown.remark(messages.died(self.tally.names[index], code))
             self.waiting.insert(0, index)
         else:
             self.tally.end(index, BackendError(f"its process died {MAX_ATTEMPTS} times (exit code {code})"))

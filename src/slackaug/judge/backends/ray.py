@@ -8,7 +8,8 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
-from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, Watcher, attempt
+from ...runs.progress import Jobs
+from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, attempt
 
 CONNECT_SECONDS = 5.0
 SAVE_SECONDS = 20.0  # that tasks of Ray get to save themselves
@@ -47,21 +48,20 @@ class Ray:
         most = int(max(node.get("CPU", 0) for node in machines))
         self.n_gpus, self.n_cpus = n_gpus, max(1, min(n_cpus, most))  # Ray would wait for ever for what is not there
 
-    def run(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
+    def run(self, jobs: Sequence[Job], shown: Jobs) -> None:
         try:
-            self.run_tasks(jobs, names, watcher)
+            self.run_tasks(jobs, shown)
         except self.ray.exceptions.RayError as error:
-            raise BackendError(
-                f"the Ray cluster was lost ({str(error).splitlines()[0]}); what is saved stays"
-            ) from None
+            lost = f"the Ray cluster was lost ({str(error).splitlines()[0]}); what is saved stays"
+            raise BackendError(lost) from None
 
-    def run_tasks(self, jobs: Sequence[Job], names: Sequence[str], watcher: Watcher) -> None:
+    def run_tasks(self, jobs: Sequence[Job], shown: Jobs) -> None:
         ray = self.ray
         board = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Board).remote()
         task = ray.remote(num_cpus=self.n_cpus, num_gpus=self.n_gpus, max_retries=MAX_ATTEMPTS - 1)(do_on_ray)
         pending = {task.options(name=name).remote(job, index, board, os.getcwd()): index
-                   for index, (job, name) in enumerate(zip(jobs, names, strict=True))}  # fmt: skip
-        tally = Tally(names, watcher)
+                   for index, (job, name) in enumerate(zip(jobs, shown.names, strict=True))}  # fmt: skip
+        tally = Tally(shown)
         with tally.until_stopped() as caught:
             try:
                 while pending and not caught:
@@ -70,7 +70,7 @@ class Ray:
                         tally.end(pending.pop(reference), self.outcome(reference))
                     for index, share in ray.get(board.get.remote()).items():
                         tally.shares[index] = max(tally.shares[index], share)
-                    watcher.progress(tally.shares)
+                    shown.progress(tally.shares)
             finally:
                 self.stop(list(pending))
 
@@ -122,7 +122,5 @@ def check_reachable(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except OSError as error:
-        raise BackendError(
-            f"--address {address}: no Ray cluster can be reached there ({error.strerror or error}); "
-            "start one with: ray start --head"
-        ) from None
+        reason = f"no Ray cluster can be reached there ({error.strerror or error})"
+        raise BackendError(f"--address {address}: {reason}; start one with: ray start --head") from None

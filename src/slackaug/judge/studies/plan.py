@@ -71,18 +71,7 @@ class Study:
         return {row: known[row] for row in rows if row in known}
 
     def protocol(self) -> Protocol:
-        weights = self.search.weights if self.model == self.search.model else None
-        return Protocol(
-            data=self.data,
-            data_digest=self.data_digest,
-            model=self.model,
-            space=self.search.space,
-            exclude=self.search.exclude,
-            flip=self.search.flip,
-            weights=weights,
-            weights_digest=self.search.weights_digest if weights else None,
-            fit=self.search.evaluate,
-        )
+        return Protocol.of(self.search, self.data, self.data_digest, self.model)
 
     def foreign_model(self) -> str | None:
         """The network, where it is a user's own code, which a file alone may not name."""

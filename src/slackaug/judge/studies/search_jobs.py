@@ -50,9 +50,7 @@ class SearchJob(NamedTuple):
         found: dict[str, Any] = {"device": self.device, "threads": self.threads, "model": model}
         if (self.folder / "config.yaml").is_file():
             return found | {"resume": True}
-        found |= {"config": self.study_folder / folders.SEARCHES, "seed": self.seed, "size": data.size}
-        found |= {"margin": data.margin, "skip_bad": data.skip_bad, "group_by": data.group_by, "cache": data.cache}
-        return found
+        return found | {"config": self.study_folder / folders.SEARCHES, "seed": self.seed} | data.given()
 
 
 def searches(study: Study, folder: Path, work: Comparison) -> list[SearchJob]:
