@@ -141,6 +141,12 @@ def study_outcome(out: Path) -> dict[str, Any]:
     return found
 
 
+def succeeded(found: Any) -> Any:
+    """Of a command."""
+    assert found.returncode == 0, found.stderr
+    return found
+
+
 def refused(found: Any, *facts: str) -> None:
     """Of a command: in one message, as wrong input."""
     text = " ".join(found.stderr.replace("│", " ").split())

@@ -20,7 +20,6 @@ import pytest
 import torch
 from PIL import Image
 from rich.console import Console
-from scipy import stats
 
 import crash
 import slackaug
@@ -37,7 +36,7 @@ from slackaug.judge.candidates import Candidate
 from slackaug.judge.training import Training
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
-from tiny import EVALUATION, TIMES, refused
+from tiny import EVALUATION, TIMES, refused, succeeded
 from tiny import evaluate_outcome as outcome
 from tiny import evaluate_words as words
 
@@ -85,8 +84,9 @@ def policy_file(tmp_path):
 def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = Path("run")
-    done = command(*words(tiny_npz, out, "-p", policy_file.name, "--baselines", "none,uniform", "--seeds", 3))
-    assert done.returncode == 0, done.stderr
+    done = succeeded(
+        command(*words(tiny_npz, out, "-p", policy_file.name, "--baselines", "none,uniform", "--seeds", 3))
+    )
     lines, names, document = done.stdout.splitlines(), ["none", "uniform", "rotating.json"], results(out)
     said = [line.split(":")[0] for line in lines if ", seed " in line]
     assert sorted(said) == sorted(f"{name}, seed {seed}" for name in names for seed in range(3))
@@ -105,45 +105,33 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
 
 def test_the_files_hold_what_was_measured(done):
     document = results(done)
-    assert document["protocol"]["fit"]["epochs"] == 1
-    assert document["environment"]["torch"] == torch.__version__
     expected = {"schema_version": 1, "class_names": ["0", "1", "2"], "duplicates": 0, "reference": "none"}
     assert expected.items() <= document.items()
-    trials = [found for policy in document["policies"] for found in policy["trials"]]
-    for found in trials:
-        assert found.keys() >= {"accuracy", "top5", "per_class", "ece", "loss", *TIMES}
-        assert len(found["per_class"]) == 3
+    assert (document["protocol"]["fit"]["epochs"], document["environment"]["torch"]) == (1, torch.__version__)
     for policy in document["policies"]:
+        for found in policy["trials"]:
+            assert found.keys() >= {"accuracy", "top5", "per_class", "ece", "loss"}
         for key in TIMES:
             assert policy[key] == pytest.approx(statistics.mean(found[key] for found in policy["trials"]))
     with (done / "eval" / "results.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert list(rows[0]) == [
-        "policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy",
-    ]  # fmt: skip
-    expected = [("none", 0), ("none", 1), ("uniform", 0), ("uniform", 1)]
-    assert [(found["name"], found["seed"]) for found in trials] == expected
-    read = [(row["policy"], int(row["seed"]), float(row["accuracy"])) for row in rows]
-    assert read == [(found["name"], found["seed"], found["accuracy"]) for found in trials]
-
-
-def test_intervals_and_paired_differences_by_hand(done):
-    none, uniform = results(done)["policies"]
-    a, b = ([found["accuracy"] for found in policy["trials"]] for policy in (uniform, none))
-    differences = [x - y for x, y in zip(a, b, strict=True)]
-    for values, found in ((a, uniform["accuracy"]), (b, none["accuracy"]), (differences, uniform["difference"])):
-        factor = stats.t.ppf(0.975, 1) / 2**0.5
-        assert found["mean"] == pytest.approx(statistics.mean(values))
-        assert found["half_width"] == pytest.approx(factor * statistics.stdev(values))
-        assert (found["n"], found["unit"]) == (2, "seed")
-    assert none["difference"] is None
+        header, *rows = csv.reader(file)
+    names = "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy"
+    assert header == ["policy", *names]
+    trials = [(policy["name"], found) for policy in document["policies"] for found in policy["trials"]]
+    assert [(name, found["seed"]) for name, found in trials] == [
+        ("none", 0),
+        ("none", 1),
+        ("uniform", 0),
+        ("uniform", 1),
+    ]
+    cells = [[name, *(found[key] for key in names)] for name, found in trials]
+    assert rows == [["" if cell is None else str(cell) for cell in row] for row in cells]
 
 
 def test_results_go_to_the_run_of_the_policy_with_its_settings(command, tiny_npz, finished, tmp_path):
     run = Path(shutil.copytree(finished, tmp_path / "run"))
     more = ["--baselines", "uniform", "--seeds", 1, "--set", "evaluate.epochs=1"]
-    done = command("evaluate", tiny_npz, "-p", run, *more)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("evaluate", tiny_npz, "-p", run, *more))
     stored, protocol = presets.quick(load(str(tiny_npz))), results(run)["protocol"]
     assert (protocol["fit"]["batch"], protocol["model"]) == (stored.evaluate.batch, "small")
     assert f"{run}, seed 0: " in done.stdout
@@ -204,12 +192,25 @@ def test_one_alone_and_policies_alone_are_compared_with_nothing(n_policies, base
     assert {row.difference for row in found.rows} == {None}
 
 
-def test_one_seed_has_no_interval_and_says_so(command, tiny_npz, tmp_path):
-    done = command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 1))
-    assert done.returncode == 0
-    assert "1 seed: there will be no intervals, and no verdict; give --seeds 2 or more" in done.stdout
-    assert "an interval needs two" in done.stdout
-    assert [policy["accuracy"]["half_width"] for policy in results(tmp_path)["policies"]] == [None, None]
+def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
+    measured = []
+    monkeypatch.setattr(training, "seconds_of", lambda one: measured.append(one.name) or 30.0)
+    data = tiny.with_duplicates(tmp_path / "x.npz")
+    done = succeeded(command(*words(data, tmp_path, "--baselines", "none,uniform", "--seeds", 1)))
+    facts = [
+        "2 of 6 test images are exact copies of training images",
+        "1 seed: there will be no intervals, and no verdict; give --seeds 2 or more",
+        "2 trainings of about 30 s each, measured over a few steps: 1 min 00 s one after the other",
+        "none, seed 0:",
+        "an interval needs two",
+    ]
+    places = [done.stdout.find(fact) for fact in facts]
+    assert places == sorted(places)
+    assert places[0] >= 0
+    assert measured == ["uniform"]
+    document = results(tmp_path)
+    assert document["duplicates"] == 2
+    assert [policy["accuracy"]["half_width"] for policy in document["policies"]] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -253,23 +254,6 @@ def test_a_policy_by_another_path_is_not_trained_again(command, tiny_npz, tmp_pa
     assert [[each["name"] for each in policy["trials"]] for policy in policies] == [[str(tmp_path / "b.json")] * 2]
 
 
-def test_a_policy_and_a_baseline_of_one_file_are_not_the_same(tmp_path):
-    """With --flip, the policy has its own flips and the baseline those of all."""
-    path = tmp_path / "x.json"
-    Policy.uniform("cifar", flip=False).save(path)
-    assert candidates.from_name(f"file:{path}").digest != candidates.find_candidates([path], ())[0].digest
-
-
-def test_the_length_of_pbas_schedule_counts_even_if_a_name_says_it(tmp_path):
-    paths = [tmp_path / name for name in ("rsvhn.json", "mine.json", "also_mine.json")]
-    for path in paths:
-        path.write_text(json.dumps(DOCUMENTS["pba"]))
-    of_svhn, mine, also_mine = candidates.find_candidates(paths, ())
-    assert (of_svhn.augmentation.n_epochs, mine.augmentation.n_epochs) == (160, 200)
-    assert of_svhn.digest != mine.digest
-    assert mine.digest == also_mine.digest
-
-
 def test_more_seeds_and_policies_only_do_what_is_new(command, tiny_npz, again):
     found = command(*words(tiny_npz, again, "--baselines", "none,uniform,default", "--seeds", 3))
     assert "4 of 9 trainings are there already" in found.stdout
@@ -293,7 +277,7 @@ def test_another_protocol_is_refused_and_may_replace(command, tiny_npz, done, ag
     arguments = words(tiny_npz, again, "--baselines", "none,uniform", "--seeds", 2, "--set", "evaluate.lr=0.01")
     refused(command(*arguments), "holds results of another protocol (fit.lr was 0.05, is 0.01)", "--overwrite")
     assert tiny.contents(again) == before
-    assert command(*arguments, "--overwrite").returncode == 0
+    succeeded(command(*arguments, "--overwrite"))
     assert outcome(again) != outcome(done)
     assert (again / "eval" / "mine.txt").exists()
 
@@ -330,8 +314,7 @@ def test_interrupted_and_given_again_equals_uninterrupted(number, code, share, c
     if number != signal.SIGKILL:
         last = log.read_text().splitlines()[-1]
         assert last == "slackaug: stopped; everything is saved. To go on: give the same command again"
-    found = command(*arguments)
-    assert found.returncode == 0
+    found = succeeded(command(*arguments))
     assert "of 4 trainings are there already" in found.stdout
     assert outcome(out) == outcome(done)
     assert {path.suffix for path in (out / "eval" / "trials").iterdir()} == {".json"}
@@ -364,7 +347,7 @@ def test_a_disk_that_fails_is_one_message_and_the_work_goes_on_later(
     with monkeypatch.context() as patch:
         patch.setattr(folders.os, "replace", Mock(side_effect=OSError(number, os.strerror(number))))
         failed(command(*arguments), os.strerror(number))
-    assert command(*arguments).returncode == 0
+    succeeded(command(*arguments))
     assert outcome(tmp_path) == outcome(done)
 
 
@@ -374,7 +357,7 @@ def test_so_it_is_with_several_processes_which_equal_one(command, tiny_npz, done
     (tmp_path / "eval" / "trials").write_text("a file where a folder must be")
     failed(command(*arguments), "File exists")
     (tmp_path / "eval" / "trials").unlink()
-    assert command(*arguments).returncode == 0
+    succeeded(command(*arguments))
     assert outcome(tmp_path) == outcome(done)
 
 
@@ -466,19 +449,12 @@ def test_flips_that_change_the_label_are_off_and_differences_are_said(
     assert bool(says) == ("trained with" in text)
 
 
-def test_duplicates_are_counted_and_reported(command, tmp_path):
-    found = command(*words(tiny.with_duplicates(tmp_path / "x.npz"), tmp_path, "--baselines", "none", "--seeds", 1))
-    assert "2 of 6 test images are exact copies of training images" in found.stdout
-    assert results(tmp_path)["duplicates"] == 2
-
-
 def test_names_with_odd_characters(command, tiny_npz, tmp_path):
     paths = [tmp_path / name for name in ("[red]p.json", "a, b.json", "päper ☃.json", "p" * 200 + ".json")]
     for path in paths:
         Policy.uniform("cifar").save(path)
     options = [word for path in paths for word in ("-p", path)]
-    found = command(*words(tiny_npz, tmp_path, *options, "--baselines", "none", "--seeds", 1))
-    assert found.returncode == 0, found.stderr
+    found = succeeded(command(*words(tiny_npz, tmp_path, *options, "--baselines", "none", "--seeds", 1)))
     assert "[red]p.json" in "".join(line.split("│")[1].strip() for line in found.stdout.splitlines() if "│" in line)
     with (tmp_path / "eval" / "results.csv").open() as file:
         assert [row["policy"] for row in csv.DictReader(file)] == ["none", *map(str, paths)]
@@ -491,16 +467,14 @@ def test_saved_models_are_kept_and_trained_again_where_they_are_missing(command,
     next((tmp_path / "models").iterdir()).unlink()
     assert "3 of 4 trainings are there already" in command(*words(tiny_npz, again, *more)).stdout
     assert outcome(again) == outcome(done)
-    found = command(*words(tiny_npz, tmp_path / "other", *more, "--set", "evaluate.lr=0.06"))
-    assert found.returncode == 0, found.stderr
+    succeeded(command(*words(tiny_npz, tmp_path / "other", *more, "--set", "evaluate.lr=0.06")))
     assert len(list((tmp_path / "models").iterdir())) == 8  # those of another protocol are not replaced
 
 
 def test_randaugments_grid(command, tiny_npz, tmp_path):
     arguments = words(tiny_npz, tmp_path, "--baselines", "none,randaugment", "--randaugment-grid", "1,2x3,20",
                       "--seeds", 1, "--magnitudes", "both")  # fmt: skip
-    found = command(*arguments)
-    assert found.returncode == 0, found.stderr
+    found = succeeded(command(*arguments))
     document = results(tmp_path)
     grid = document["randaugment_grid"]
     assert list(grid["accuracy"]) == [f"randaugment-{n}-{m}" for n in (1, 2) for m in (3, 20)]
@@ -515,37 +489,14 @@ def test_randaugments_grid(command, tiny_npz, tmp_path):
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def changed_run(finished, tmp_path):
-    """A finished run with other settings in its file."""
-
-    def changed(old: str, new: str) -> Path:
-        run = Path(shutil.copytree(finished, tmp_path / "run"))
-        (run / "config.yaml").write_text((run / "config.yaml").read_text().replace(old, new))
-        return run
-
-    return changed
-
-
-def test_a_run_without_flips_is_compared_without_flips(tiny_npz, changed_run):
-    run = changed_run("flip: null", "flip: false")
-    assert evaluate(tiny_npz, None, [run], seeds=1).protocol.flip is False
-
-
-def test_a_run_with_a_users_own_network_needs_it_named(tiny_npz, changed_run):
-    run = changed_run("model: small", "model: own_code:net")
+def test_a_run_without_flips_is_compared_without_and_a_users_own_network_must_be_named(tiny_npz, finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    text = (run / "config.yaml").read_text().replace("flip: null", "flip: false")
+    (run / "config.yaml").write_text(text.replace("model: small", "model: own_code:net"))
     with pytest.raises(RunError, match="learned with the network own_code:net: give --model own_code:net, or another"):
         evaluate(tiny_npz, None, [run])
-    assert evaluate(tiny_npz, None, [run], seeds=1, model="small").protocol.model == "small"
-
-
-def test_the_cost_is_said_first(monkeypatch, command, tiny_npz, tmp_path):
-    measured = []
-    monkeypatch.setattr(training, "seconds_of", lambda one: measured.append(one.name) or 30.0)
-    found = command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 2))
-    assert "4 trainings of about 30 s each, measured over a few steps: 2 min 00 s one after the other" in found.stdout
-    assert measured == ["uniform"]
-    assert found.stdout.index("one after the other") < found.stdout.index("none, seed 0:")
+    protocol = evaluate(tiny_npz, None, [run], seeds=1, model="small").protocol
+    assert (protocol.flip, protocol.model) == (False, "small")
 
 
 BAD_INPUT = {
@@ -611,13 +562,22 @@ def test_policies_are_called_by_their_run(path, name):
     assert candidates.label(Path(path)) == name
 
 
-def test_the_content_of_a_file_defines_it(tmp_path):
-    path = tmp_path / "p.json"
-    found = []
-    for space in ("cifar", "cifar", "imagenet"):
-        Policy.uniform(space).save(path)
-        found.append((candidates.from_name(f"file:{path}").digest, candidates.find_candidates([path], ())[0].digest))
-    assert found[0] == found[1] != found[2]
+def test_what_defines_a_candidate(tmp_path, monkeypatch):
+    def digests(document: dict, name: str = "p.json") -> tuple[str, str]:
+        """As a baseline, which has the flips of all, and as a policy, which has its own."""
+        path = tmp_path / name
+        path.write_text(json.dumps(document))
+        return candidates.from_name(f"file:{path}").digest, candidates.find_candidates([path], ())[0].digest
+
+    cifar, imagenet = (Policy.uniform(space).to_dict() for space in ("cifar", "imagenet"))
+    first, again, other = digests(cifar), digests(cifar), digests(imagenet)
+    assert first == again
+    assert len({*first, *other}) == 4
+    of_svhn, mine, also_mine = (digests(DOCUMENTS["pba"], f"{name}.json")[1] for name in ("rsvhn", "my", "also_my"))
+    assert of_svhn != mine == also_mine  # the length of PBA's schedule counts even if a name says it
+    before = candidates.from_name("uniform").digest
+    monkeypatch.setattr(baselines, "VERSION", baselines.VERSION + 1)  # a new definition is another candidate
+    assert candidates.from_name("uniform").digest != before
 
 
 def test_uniform_leaves_out_what_the_search_left_out(tiny_npz, tmp_path):
@@ -630,12 +590,6 @@ def test_uniform_leaves_out_what_the_search_left_out(tiny_npz, tmp_path):
     assert not {"Invert", "Solarize"} & {*training.method_and_data(one)[0].space.names}
     uniform, without, _ = found.rows
     assert uniform.accuracies == without.accuracies  # the same thing by two names
-
-
-def test_a_new_definition_of_a_baseline_is_another_candidate(monkeypatch):
-    before = candidates.from_name("uniform").digest
-    monkeypatch.setattr(baselines, "VERSION", baselines.VERSION + 1)
-    assert candidates.from_name("uniform").digest != before
 
 
 # --- how the data of a run is read ------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from slackaug.judge.studies.plan import Study
 from slackaug.judge.studies.recipes import STUDIES
 from slackaug.judge.studies.search_jobs import SearchJob, search_ensemble
 from slackaug.runs import folders
-from tiny import refused
+from tiny import refused, succeeded
 from tiny import study_outcome as outcome
 from tiny import study_resume as resume
 from tiny import study_words as words
@@ -153,8 +153,7 @@ def test_one_policy_stands_for_all_searches(command, done):
 def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command, tiny_npz, tmp_path):
     out = tmp_path / "study"
     options = ["--no-flip", "--exclude", "Invert,Cutout", "--balanced", "--searches", "1", "--baselines", "uniform"]
-    found = command(*words(tiny_npz, out, *options))
-    assert found.returncode == 0, found.stderr
+    found = succeeded(command(*words(tiny_npz, out, *options)))
     policy = Policy.load(out / "searches" / "0" / "policy.json")
     assert not policy.flip
     assert not {"Invert", "Cutout"} & {*policy.space.names}
@@ -196,8 +195,7 @@ def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, t
     path = tmp_path / "w.safetensors"
     save_file(models.build("small", 10, (8, 8), torch.Generator().manual_seed(0)).state_dict(), path)
     more = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "--weights", path]
-    found = command(*words(tiny_npz, tmp_path / "study", *more, recipe="with-weights"))
-    assert found.returncode == 0, found.stderr
+    found = succeeded(command(*words(tiny_npz, tmp_path / "study", *more, recipe="with-weights")))
     said = f"the network starts from {path}, but for its last layer, which is new: 3 classes, of which the file has 10"
     lines = [line for line in found.stdout.splitlines() if str(path) in line]
     assert lines == [f"each search: {said}" if is_other else said]
@@ -205,8 +203,7 @@ def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, t
 
 def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     out = tmp_path / "study"
-    found = command(*words(tiny_npz, out, "--baselines", "uniform,none"))
-    assert found.returncode == 0, found.stderr
+    found = succeeded(command(*words(tiny_npz, out, "--baselines", "uniform,none")))
     stored = document(out)
     lines = found.stdout.splitlines()
     assert "study digits: 2 searches with small, then 12 trainings" in lines
@@ -229,8 +226,7 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
 
 def test_a_network_that_has_learned_nothing_is_remarked_upon(command, tiny_npz, tmp_path):
     parse = ["--set", "search.calibrate=true", "--set", "pretrain.lr=1e-6"]
-    done = command(*words(tiny_npz, tmp_path / "study", "--searches", 1, "--evaluations", 1, *parse))
-    assert done.returncode == 0
+    done = succeeded(command(*words(tiny_npz, tmp_path / "study", "--searches", 1, "--evaluations", 1, *parse)))
     assert "the network has hardly learned these classes" in " ".join(done.stdout.split())
 
 
@@ -246,8 +242,7 @@ def test_the_papers_numbers_are_not_for_other_data_or_other_trainings(
     if not is_other_data:
         pretend_the_papers(monkeypatch, tiny_npz)
     more = ["--model", "small", "--searches", 0, "--evaluations", 1, "--baselines", "uniform"]
-    found = command(*words(tiny_npz, tmp_path / "study", *more, recipe="cifar10-wrn-40-2"))
-    assert found.returncode == 0, found.stderr
+    found = succeeded(command(*words(tiny_npz, tmp_path / "study", *more, recipe="cifar10-wrn-40-2")))
     n_images = len(load(str(tiny_npz)).train.labels)
     reason = f"{n_images} training images, where it has 50,000"
     reason = reason if is_other_data else "trainings of 1 epochs, where it has 200"
@@ -263,8 +258,7 @@ def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_pa
     paper = {"paper": ("cifar10", "wrn-40-2"), "row": "slack"}
     recipe = replace(STUDIES["digits"], search=search, baselines=("uniform", "none"), **paper)
     monkeypatch.setitem(STUDIES, "with-figures", recipe)
-    found = command(*words(tiny_npz, tmp_path / "study", recipe="with-figures"))
-    assert found.returncode == 0, found.stderr
+    found = succeeded(command(*words(tiny_npz, tmp_path / "study", recipe="with-figures")))
     rows = {row["name"]: row for row in document(tmp_path / "study")["rows"]}
     assert [figure["accuracy"] for figure in rows["uniform"]["paper"]] == [96.12, 96.22]
     assert rows["auto"]["paper"] == [{"accuracy": 96.29, "half_width": 0.08}]
@@ -292,8 +286,7 @@ def test_the_table_fits_80_columns():
 
 def test_nothing_searched(command, tmp_path):
     data = tiny.with_duplicates(tmp_path / "x.npz")
-    found = command(*words(data, tmp_path / "study", "--searches", 0, "--baselines", "uniform,none"))
-    assert found.returncode == 0, found.stderr
+    found = succeeded(command(*words(data, tmp_path / "study", "--searches", 0, "--baselines", "uniform,none")))
     assert "Nothing was searched, so there is no verdict." in found.stdout
     assert "stability" not in found.stdout
     assert "2 of 6 test images are exact copies of training images" in found.stdout
@@ -364,8 +357,7 @@ def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, mo
     refused(command(*words(tiny_npz, tmp_path / "study", recipe="with-policies")), needed)
     path = tmp_path / "fast.json"
     path.write_text(json.dumps(subpolicies()))
-    found = command(*words(tiny_npz, tmp_path / "study", "-p", f"fast-aa={path}", recipe="with-policies"))
-    assert found.returncode == 0, found.stderr
+    succeeded(command(*words(tiny_npz, tmp_path / "study", "-p", f"fast-aa={path}", recipe="with-policies")))
     rows = document(tmp_path / "study")["rows"]
     names = ["uniform", "published fast-aa", "published fast-aa, uniform magnitudes"]
     assert [row["name"] for row in rows] == names
@@ -418,7 +410,7 @@ def test_a_folder_with_a_study_is_refused_and_may_be_replaced(command, tiny_npz,
     with folders.held(again):
         refused(command(*resume(again)), "another process is working on this run")
     assert tiny.contents(again) == before
-    assert command(*other, "--overwrite").returncode == 0
+    succeeded(command(*other, "--overwrite"))
     assert not (again / "searches").exists()
     assert list(accuracies(again)) == ["none"]
 
@@ -432,8 +424,7 @@ def test_a_folder_with_anything_else_is_refused(command, tiny_npz, tmp_path):
 
 def test_a_finished_study_resumed_does_nothing_new(command, done, again):
     before = tiny.contents(again / "eval" / "trials")
-    found = command(*resume(again))
-    assert found.returncode == 0
+    found = succeeded(command(*resume(again)))
     assert "12 of 12 trainings are there already" in found.stdout
     assert tiny.contents(again / "eval" / "trials") == before
     assert outcome(again) == outcome(done)
@@ -457,7 +448,7 @@ def test_data_that_was_moved_is_named_with_resume(command, tiny_npz, done, tmp_p
     found = command(*resume(out, "--data", tmp_path / "nowhere.npz"))
     assert (found.returncode, "--data" in found.stderr) == (2, False)
     assert [path.name for path in out.iterdir()] == ["study.yaml"]
-    assert command(*resume(out, "--data", place)).returncode == 0
+    succeeded(command(*resume(out, "--data", place)))
     assert outcome(out) == outcome(done)
 
 
@@ -468,7 +459,7 @@ def test_what_is_stored_of_a_study_is_found_from_another_folder(command, tiny_np
     shutil.copy(tiny_npz, "tiny.npz")
     Path("fast.json").write_text(json.dumps(subpolicies()))
     options = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "-p", "mine=fast.json", "--cache", "cache"]
-    assert command(*words("tiny.npz", tmp_path / "study", *options)).returncode == 0
+    succeeded(command(*words("tiny.npz", tmp_path / "study", *options)))
     study = parse.read_yaml(tmp_path / "study" / "study.yaml")
     run = parse.read_yaml(tmp_path / "study" / "searches" / "0" / "config.yaml")
     assert [part["data"]["cache"] for part in (study, run)] == [str(tmp_path / "a" / "cache")] * 2
@@ -505,7 +496,7 @@ def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command,
         last = log.read_text().splitlines()[-1]
         assert last == f"slackaug: stopped; everything is saved. To go on: {shlex.join(['slackaug', *again])}"
     assert not (out / "study.json").exists()
-    assert command(*again).returncode == 0
+    succeeded(command(*again))
     assert outcome(out) == outcome(done)
 
 
@@ -521,7 +512,7 @@ def test_died_before_anything_but_the_settings_was_written(command, tiny_npz, do
     out = tmp_path / "study"
     out.mkdir()
     shutil.copy(done / "study.yaml", out)
-    assert command(*resume(out)).returncode == 0
+    succeeded(command(*resume(out)))
     assert outcome(out) == outcome(done)
 
 

@@ -15,6 +15,7 @@ from safetensors import safe_open
 import tiny
 from slackaug import models
 from slackaug.augment.policy import Policy
+from slackaug.config import parse
 from slackaug.data.options import DataConfig
 from slackaug.engine.fit import Diverged, FitConfig, predict
 from slackaug.engine.passes import Normalise
@@ -122,11 +123,8 @@ def test_the_result_has_all_that_was_measured(whole):
 
 
 def test_progress_goes_from_begun_to_done(every_step, tiny_npz, tmp_path):
-    assert shares_of(make(tiny_npz, tmp_path)) == [
-        training.BEGUN,
-        *(step / N_STEPS for step in range(1, N_STEPS + 1)),
-        1.0,
-    ]
+    steps = [step / N_STEPS for step in range(1, N_STEPS + 1)]
+    assert shares_of(make(tiny_npz, tmp_path)) == [training.BEGUN, *steps, 1.0]
 
 
 def test_saved_weights_load_back_and_are_as_good(whole, generator):
@@ -253,7 +251,7 @@ def test_a_whole_checkpoint_that_is_no_training_s_is_one_message(change, left):
 
 
 def test_a_checkpoint_of_other_settings_is_not_used(left):
-    other = replace(left, protocol=replace(left.protocol, fit=replace(left.protocol.fit, lr=0.01)))
+    other = replace(left, protocol=parse.update(left.protocol, {"fit": {"lr": 0.01}}))
     assert other.checkpoint_folder == left.checkpoint_folder
     assert shares_of(other)[0] == training.BEGUN
 
@@ -261,26 +259,23 @@ def test_a_checkpoint_of_other_settings_is_not_used(left):
 # --- the same trial ---------------------------------------------------------------------------------------------------
 
 
-FIT = {"epochs": 3, "batch": 5, "lr": 0.3, "warmup_epochs": 1, "momentum": 0.5, "nesterov": False, "weight_decay": 0.0,
-       "clip": None}  # fmt: skip
-DATA = {"fingerprint": "other images", "size": 9, "skip_bad": True, "group_by": "patient"}
-PROTOCOL = {"model": "resnet18", "space": "imagenet", "flip": False, "exclude": ("Invert",), "weights_digest": "other",
-            "data_digest": "other test images"}  # fmt: skip
+CHANGES = {
+    "model": "resnet18", "space": "imagenet", "flip": False, "exclude": ["Invert"], "weights_digest": "other",
+    "data_digest": "other test images",
+    "data": {"fingerprint": "other images", "size": 9, "skip_bad": True, "group_by": "patient"},
+    "fit": {"epochs": 3, "batch": 5, "lr": 0.3, "warmup_epochs": 1, "momentum": 0.5, "nesterov": False,
+            "weight_decay": 0.0, "clip": None},
+}  # fmt: skip
 
 
 def test_what_decides_the_result_is_in_the_key(tiny_npz, tmp_path):
     one = make(tiny_npz, tmp_path)
-    protocol = one.protocol
-    protocols = [
-        *(replace(protocol, **{name: value}) for name, value in PROTOCOL.items()),
-        *(replace(protocol, data=replace(protocol.data, **{name: value})) for name, value in DATA.items()),
-        *(replace(protocol, fit=replace(protocol.fit, **{name: value})) for name, value in FIT.items()),
-        replace(protocol, data=replace(protocol.data, size=DATA["size"], margin=True)),
-    ]
-    candidates = [changed(one, digest=digest("none")), changed(one, uniform_magnitudes=True)]
-    own = {"seed": 1, "by_validation": True}
-    others = [*candidates, *(replace(one, protocol=other) for other in protocols)]
-    others += [replace(one, **{name: value}) for name, value in own.items()]
+    changes = [{name: value} for name, value in CHANGES.items() if not isinstance(value, dict)]
+    changes += [{part: {name: value}} for part in ("data", "fit") for name, value in CHANGES[part].items()]
+    changes += [{"data": {"size": 9, "margin": True}}]
+    others = [replace(one, protocol=parse.update(one.protocol, change)) for change in changes]
+    others += [changed(one, digest=digest("none")), changed(one, uniform_magnitudes=True)]
+    others += [replace(one, seed=1), replace(one, by_validation=True)]
     assert len({one.key, *(other.key for other in others)}) == len(others) + 1
 
 
@@ -348,7 +343,7 @@ def test_digest_is_of_what_a_policy_does():
 def test_a_model_that_is_no_longer_a_number_ends_it_with_advice(check_every, ends, monkeypatch, tiny_npz, tmp_path):
     monkeypatch.setattr(training, "CHECK_EVERY", check_every)
     one = make(tiny_npz, tmp_path)
-    one = replace(one, protocol=replace(one.protocol, fit=replace(one.protocol.fit, lr=1e38, clip=None)))
+    one = replace(one, protocol=parse.update(one.protocol, {"fit": {"lr": 1e38, "clip": None}}))
     with pytest.raises(Diverged, match=rf"after {ends} of 12 steps; .* --overwrite --set evaluate.lr=2.5e\+37"):
         run(one, nothing)
     assert not one.result_file.exists()

@@ -27,14 +27,14 @@ class InTurn:
         tally = Tally(shown)
         with tally.until_stopped() as caught:  # a job sees the signals, too, and acts where it can be left
             for index, job in enumerate(jobs):
-                failed: RuntimeError | None = None
                 try:
                     job(partial(tally.share, index))
                 except Stopped:
                     raise
                 except RuntimeError as error:
-                    failed = error
-                tally.end(index, failed)
+                    tally.end(index, error)
+                else:
+                    tally.end(index, None)
                 if caught:
                     break
 
