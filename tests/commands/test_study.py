@@ -230,40 +230,43 @@ def test_a_network_that_has_learned_nothing_is_remarked_upon(command, tiny_npz, 
     assert "the network has hardly learned these classes" in " ".join(done.stdout.split())
 
 
-def pretend_the_papers(monkeypatch, path: Path) -> None:
-    """This data has as many training images as the paper's CIFAR-10."""
-    monkeypatch.setitem(paper_tables.N_IMAGES, "cifar10", len(load(str(path)).train.labels))
+@pytest.fixture
+def like_the_papers(monkeypatch, tiny_npz):
+    """A study of a recipe with changes, in data that has as many training images as the paper's CIFAR-10."""
+    dataset = load(str(tiny_npz))
+    monkeypatch.setitem(paper_tables.N_IMAGES, "cifar10", len(dataset.train.labels))
+
+    def changed(recipe: str, **changes) -> str:
+        search = replace(presets.quick(dataset), evaluate=FitConfig(epochs=1))
+        monkeypatch.setitem(STUDIES, "changed", replace(STUDIES[recipe], search=search, **changes))
+        return "changed"
+
+    return changed
 
 
 @pytest.mark.parametrize("is_other_data", [False, True])
 def test_the_papers_numbers_are_not_for_other_data_or_other_trainings(
-    is_other_data, command, tiny_npz, tmp_path, monkeypatch
+    is_other_data, command, tiny_npz, tmp_path, request
 ):
     if not is_other_data:
-        pretend_the_papers(monkeypatch, tiny_npz)
+        request.getfixturevalue("like_the_papers")
     more = ["--model", "small", "--searches", 0, "--evaluations", 1, "--baselines", "uniform"]
     found = succeeded(command(*words(tiny_npz, tmp_path / "study", *more, recipe="cifar10-wrn-40-2")))
-    n_images = len(load(str(tiny_npz)).train.labels)
-    reason = f"{n_images} training images, where it has 50,000"
-    reason = reason if is_other_data else "trainings of 1 epochs, where it has 200"
+    of_data, of_trainings = "24 training images, where it has 50,000", "trainings of 1 epochs, where it has 200"
+    reason = of_data if is_other_data else of_trainings
     assert f"the paper's figures are left out: {reason}" in found.stdout.splitlines()
     assert "gap" not in found.stdout
-    (row,) = document(tmp_path / "study")["rows"]
-    assert row["paper"] == []
+    assert [row["paper"] for row in document(tmp_path / "study")["rows"]] == [[]]
 
 
-def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_path, monkeypatch):
-    pretend_the_papers(monkeypatch, tiny_npz)
-    search = replace(presets.quick(load(str(tiny_npz))), evaluate=FitConfig(epochs=1))
+def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_path, like_the_papers):
     paper = {"paper": ("cifar10", "wrn-40-2"), "row": "slack"}
-    recipe = replace(STUDIES["digits"], search=search, baselines=("uniform", "none"), **paper)
-    monkeypatch.setitem(STUDIES, "with-figures", recipe)
-    found = succeeded(command(*words(tiny_npz, tmp_path / "study", recipe="with-figures")))
+    recipe = like_the_papers("digits", baselines=("uniform", "none"), **paper)
+    text = succeeded(command(*words(tiny_npz, tmp_path / "study", recipe=recipe))).stdout
     rows = {row["name"]: row for row in document(tmp_path / "study")["rows"]}
     assert [figure["accuracy"] for figure in rows["uniform"]["paper"]] == [96.12, 96.22]
     assert rows["auto"]["paper"] == [{"accuracy": 96.29, "half_width": 0.08}]
     assert rows["none"]["paper"] == []
-    text = found.stdout
     assert "96.12 ± 0.08 %" in text
     assert "96.29 ± 0.08 %" in text
     for name, figure in (("uniform", 96.12), ("uniform", 96.22), ("auto", 96.29)):
@@ -348,20 +351,15 @@ def test_remarks_of_a_search_are_repeated_but_not_that_a_policy_was_kept(is_kept
     assert search_jobs.remarks(tmp_path) == expected
 
 
-def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, monkeypatch):
-    pretend_the_papers(monkeypatch, tiny_npz)
-    search = replace(presets.quick(load(str(tiny_npz))), evaluate=FitConfig(epochs=1))
-    recipe = replace(STUDIES["cifar10-wrn-40-2-magnitudes"], search=search, policies=("fast-aa",))
-    monkeypatch.setitem(STUDIES, "with-policies", recipe)
+def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, like_the_papers):
+    recipe = like_the_papers("cifar10-wrn-40-2-magnitudes", policies=("fast-aa",))
     needed = "needs published policies that are not part of slackaug: -p fast-aa=FILE"
-    refused(command(*words(tiny_npz, tmp_path / "study", recipe="with-policies")), needed)
+    refused(command(*words(tiny_npz, tmp_path / "study", recipe=recipe)), needed)
     path = tmp_path / "fast.json"
     path.write_text(json.dumps(subpolicies()))
-    succeeded(command(*words(tiny_npz, tmp_path / "study", "-p", f"fast-aa={path}", recipe="with-policies")))
-    rows = document(tmp_path / "study")["rows"]
-    names = ["uniform", "published fast-aa", "published fast-aa, uniform magnitudes"]
-    assert [row["name"] for row in rows] == names
-    assert [len(row["paper"]) for row in rows] == [2, 1, 1]
+    succeeded(command(*words(tiny_npz, tmp_path / "study", "-p", f"fast-aa={path}", recipe=recipe)))
+    rows = [(row["name"], len(row["paper"])) for row in document(tmp_path / "study")["rows"]]
+    assert rows == [("uniform", 2), ("published fast-aa", 1), ("published fast-aa, uniform magnitudes", 1)]
 
 
 # --- folders and options ----------------------------------------------------------------------------------------------
@@ -430,16 +428,20 @@ def test_a_finished_study_resumed_does_nothing_new(command, done, again):
     assert outcome(again) == outcome(done)
 
 
-def test_other_data_is_refused(command, tmp_path, again):
+def test_other_data_and_a_users_own_network_are_refused(command, tmp_path, again):
     np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
     source, config = document(again)["study"]["data"]["source"], again / "study.yaml"
     refusal = f"is not the data of this run (another fingerprint than that of {source})"
     refused(command(*resume(again, "--data", tmp_path / "other.npz")), refusal)
-    config.write_text(config.read_text().replace(source, str(tmp_path / "other.npz")))
+    text = config.read_text()
+    config.write_text(text.replace(source, str(tmp_path / "other.npz")))
     refused(command(*resume(again)), "has changed since this run began (another fingerprint); begin another")
+    config.write_text(text.replace("model: small", "model: tiny:arrays"))  # is named on the command line only
+    refused(command(*resume(again)), "give --model tiny:arrays with --resume")
 
 
 def test_data_that_was_moved_is_named_with_resume(command, tiny_npz, done, tmp_path):
+    """The study died before anything but its settings was written."""
     out, place = tmp_path / "study", shutil.copy(tiny_npz, tmp_path / "moved.npz")
     out.mkdir()
     (out / "study.yaml").write_text((done / "study.yaml").read_text().replace(str(tiny_npz), "gone/tiny.npz"))
@@ -468,12 +470,6 @@ def test_what_is_stored_of_a_study_is_found_from_another_folder(command, tiny_np
     found = command(*resume(tmp_path / "study", "--data", "../a/tiny.npz"))
     assert (found.returncode, "3 of 3 trainings are there already" in found.stdout) == (0, True), found.stderr
     assert not any((tmp_path / "b").iterdir())
-
-
-def test_a_users_own_network_is_named_on_the_command_line_only(command, again):
-    text = (again / "study.yaml").read_text()
-    (again / "study.yaml").write_text(text.replace("model: small", "model: tiny:arrays"))
-    refused(command(*resume(again)), "give --model tiny:arrays with --resume")
 
 
 # --- interrupted ------------------------------------------------------------------------------------------------------
@@ -508,14 +504,6 @@ def test_how_to_go_on_names_the_new_place_of_the_data(tiny_npz, done, tmp_path):
     assert log.read_text().endswith(f"To go on: {shlex.join(['slackaug', *arguments])}\n")
 
 
-def test_died_before_anything_but_the_settings_was_written(command, tiny_npz, done, tmp_path):
-    out = tmp_path / "study"
-    out.mkdir()
-    shutil.copy(done / "study.yaml", out)
-    succeeded(command(*resume(out)))
-    assert outcome(out) == outcome(done)
-
-
 def test_two_jobs_equal_one(tiny_npz, done, tmp_path):
     studied(tiny_npz, tmp_path / "study", baselines=["uniform", "none"], jobs=2, threads=1)
     assert outcome(tmp_path / "study") == outcome(done)
@@ -530,19 +518,22 @@ def torchrun(monkeypatch):
 
     class Process:
         started: list[list[str]] = []  # noqa: RUF012
-        returncode, waits, n_terminated = 0, False, 0
+        told: list[str] = []  # noqa: RUF012
+        returncode, waits = 0, False
 
         def __init__(self, words, **_):
             self.started.append(words)
 
         def poll(self):
-            if self.waits and not Process.n_terminated:
+            if self.waits:
                 signal.raise_signal(signal.SIGTERM)
-                return None
-            return self.returncode
+            return None if self.waits else self.returncode
 
         def terminate(self):
-            Process.n_terminated += 1
+            self.told.append("to end")
+
+        def wait(self):
+            self.told.append("that it is waited for")
 
     monkeypatch.setattr(search_jobs, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(search_jobs.subprocess, "Popen", Process)
@@ -586,7 +577,8 @@ def test_an_ensemble_is_stopped_with_the_study(torchrun, ensemble):
     torchrun.waits = True
     with pytest.raises(Stopped) as stopped:
         search_ensemble(ensemble)
-    assert (stopped.value.signal_number, torchrun.n_terminated) == (signal.SIGTERM, 1)
+    assert stopped.value.signal_number == signal.SIGTERM
+    assert torchrun.told == ["to end", "that it is waited for"]
 
 
 # --- the digits, here and on Ray --------------------------------------------------------------------------------------

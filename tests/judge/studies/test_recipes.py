@@ -10,16 +10,13 @@ from slackaug.augment.transforms import SPACES
 from slackaug.config import paper, parse, presets
 from slackaug.config.run_config import RunConfig
 from slackaug.engine.fit import FitConfig
+from slackaug.judge.baselines import BASELINES
 from slackaug.judge.studies import paper_tables
 from slackaug.judge.studies.paper_tables import FIGURES, Column, Figure
 from slackaug.judge.studies.plan import Study, learned_name
 from slackaug.judge.studies.recipes import STUDIES, Recipe, study
 from slackaug.methods.budget import SearchConfig
 
-# Every baseline that has a name of its own
-BASELINES = {"none", "default", "uniform", "uniform-no-invert-solarize", "randaugment", "uniformaugment", "domainbed",
-             "autoaugment"} | {f"trivialaugment-{ranges}{defaults}" for ranges in ("ra", "wide")
-                               for defaults in ("", "-cifar", "-imagenet")}  # fmt: skip
 # Rows of the paper without a study, and why.
 NOT_OURS = {
     "fast-aa": "quoted from its paper; the policy it published is in the study of magnitudes",
@@ -65,7 +62,7 @@ def test_every_learned_row_has_one_study():
 def test_names_what_exists(name):
     config = study(name)
     run = config.run_config(DIGITS)
-    assert set(config.baselines) <= BASELINES
+    assert set(config.baselines) <= BASELINES.keys()
     assert config.baselines[0] == "uniform"
     assert (run.preset in presets.PRESETS, run.space in SPACES) == (True, True)
     assert {run.model, config.model or run.model} <= models.MODELS.keys()

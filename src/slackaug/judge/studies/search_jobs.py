@@ -83,14 +83,12 @@ def search_ensemble(one: SearchJob) -> None:
             words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     with one.log.open("a", encoding="utf-8") as log, signals() as caught:
         process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
-        is_told = False
-        while process.poll() is None:
-            if caught and not is_told:
-                process.terminate()
-                is_told = True
+        while process.poll() is None and not caught:
             time.sleep(POLL_SECONDS)
-    if caught:
-        raise Stopped(STOPPED, caught[0])
+        if caught:
+            process.terminate()
+            process.wait()
+            raise Stopped(STOPPED, caught[0])
     if process.returncode:
         raise RuntimeError(f"the ensemble ended with exit code {process.returncode}; see {one.log}")
 
