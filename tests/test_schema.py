@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from slackaug import schema
-from slackaug.augment.apply import augment
 from slackaug.augment.policy import Policy, PolicyError
 from slackaug.augment.space import Space
 from slackaug.augment.transforms import SPACES, custom
@@ -43,36 +40,27 @@ def assert_same(a: Policy, b: Policy) -> None:
 # --- round trips ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("space", SPACES)
+RERANGED = SPACES["cifar"].exclude("Invert").rerange(Rotate=(0, 30), Solarize=(256, 128))
+
+
+@pytest.mark.parametrize("space", [*SPACES.values(), RERANGED], ids=lambda space: space.name)
 def test_save_and_load(tmp_path, space):
+    """Saved again it is the same, within rounding of the probabilities; names, bounds and the rest to the letter."""
     policy = learned_policy(space)
-    policy.save(tmp_path / "policy.json")
-    assert_same(Policy.load(tmp_path / "policy.json"), policy)
-
-
-def test_a_known_space_comes_back_as_itself_and_a_changed_one_does_not():
-    """So that what was compiled for it is not compiled again."""
-    assert Policy.from_dict(DOCUMENT).space is SPACES["cifar"]
-    changed = Policy.from_dict(DOCUMENT | {"ranges": DOCUMENT["ranges"] | {"Rotate": [0.0, 10.0]}})
-    assert changed.space["Rotate"].span == (0.0, 10.0)
-    assert SPACES["cifar"]["Rotate"].span != (0.0, 10.0)
-
-
-def test_saving_again_changes_nothing(tmp_path):
-    """Within rounding of the probabilities; names, bounds and the rest to the letter."""
-    policy = learned_policy()
     policy.save(tmp_path / "a.json")
-    Policy.load(tmp_path / "a.json").save(tmp_path / "b.json")
-    a, b = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
+    loaded = Policy.load(tmp_path / "a.json")
+    assert_same(loaded, policy)
+    assert (loaded.space is space) == (space is not RERANGED)  # what was compiled for it is not compiled again
+    a, b = (json.loads(text) for text in ((tmp_path / "a.json").read_text(), loaded.dumps()))
     assert torch.allclose(torch.tensor(a.pop("pi")), torch.tensor(b.pop("pi")), rtol=0, atol=1e-15)
     assert a == b
 
 
-def test_the_file_has_a_line_per_entry_and_position(tmp_path):
-    learned_policy().save(tmp_path / "policy.json")
-    lines = (tmp_path / "policy.json").read_text().splitlines()
-    assert len(lines) == 2 + len(DOCUMENT) + 3 + 1  # braces, entries, and pi on three lines of its own
-    assert json.loads((tmp_path / "policy.json").read_text()).keys() == DOCUMENT.keys()
+def test_the_file_has_a_line_per_entry_and_position():
+    text = learned_policy().dumps()
+    assert len(text.splitlines()) == 2 + len(DOCUMENT) + 3 + 1  # braces, entries, and pi on three lines of its own
+    assert json.loads(text).keys() == DOCUMENT.keys()
+    assert text.isascii()
 
 
 def test_parameter_free_bounds_are_null():
@@ -81,12 +69,6 @@ def test_parameter_free_bounds_are_null():
     assert [name for name, span in DOCUMENT["ranges"].items() if span is None] == [
         "AutoContrast", "Invert", "Equalize", "Identity"]  # fmt: skip
     assert DOCUMENT["ranges"]["Rotate"] == [0, 90]
-
-
-def test_changed_ranges_come_back(tmp_path):
-    policy = Policy.uniform(SPACES["cifar"].exclude("Invert").rerange(Rotate=(0, 30), Solarize=(256, 128)))
-    policy.save(tmp_path / "policy.json")
-    assert_same(Policy.load(tmp_path / "policy.json"), policy)
 
 
 def darken(images, value):
@@ -98,32 +80,22 @@ def grey_out(image, value):
 
 
 OWN = {
-    "record": custom("Darken", darken, span=(0, 5), signed=True),
-    "callable": darken,
-    "free": custom("Darken", darken, span=None),
-    "pil": custom("Darken", pil_function=grey_out, span=(0, 1)),
+    "callable": lambda span: darken,
+    "record": lambda span: custom("Other", darken, span=span and (0, 1)),
+    "pil": lambda span: custom("Darken", pil_function=grey_out, span=span),
 }
 
 
-@pytest.mark.parametrize("own", OWN)
-def test_own_transformations_are_supplied_by_the_caller(tmp_path, own):
-    added = OWN[own] if own != "callable" else custom("Darken", darken, span=(2, 5), signed=True)
-    policy = Policy.uniform(SPACES["cifar"].add(added))
-    policy.save(tmp_path / "policy.json")
-    loaded = Policy.load(tmp_path / "policy.json", transforms={"Darken": OWN[own]})
-    assert loaded.space["Darken"].kernel is added.kernel
-    assert (loaded.space["Darken"].span, loaded.space["Darken"].signed) == (added.span, added.signed)
-
-
 @pytest.mark.parametrize("span", [None, (2.0, 5.0)])
-@pytest.mark.parametrize("own", [lambda span: darken, lambda span: custom("Other", darken, span=span and (0, 1))])
-def test_own_transformations_take_name_and_range_from_the_file(own, span):
-    document = Policy.uniform(SPACES["cifar"].add(custom("Darken", darken, span=span))).to_dict()
-    assert Policy.from_dict(document, {"Darken": own(span)}).space["Darken"].span == span
-
-
-def test_own_transformations_that_nobody_supplies(tmp_path):
-    Policy.uniform(SPACES["cifar"].add(OWN["record"])).save(tmp_path / "policy.json")
+@pytest.mark.parametrize("own", OWN)
+def test_own_transformations_are_supplied_by_the_caller(tmp_path, own, span):
+    """And take name, range and direction from the file."""
+    supplied = OWN[own](span)
+    added = custom("Darken", darken, span=span, signed=own == "callable") if own != "pil" else supplied
+    Policy.uniform(SPACES["cifar"].add(added)).save(tmp_path / "policy.json")
+    loaded = Policy.load(tmp_path / "policy.json", transforms={"Darken": supplied}).space["Darken"]
+    assert (loaded.kernel, loaded.pil) == (added.kernel, loaded.pil if own != "pil" else grey_out)
+    assert (loaded.span, loaded.signed) == (added.span, added.signed)
     with pytest.raises(
         PolicyError, match=r"transformations\[17\]: unknown transformation 'Darken'.*transforms=\{\.\.\.\}"
     ):
@@ -205,13 +177,10 @@ def test_files_that_are_no_policy(tmp_path, make, fact):
     assert "\n" not in str(error.value)
 
 
-def test_a_run_folder_is_answered_with_its_policy(tmp_path):
+def test_a_run_folder_is_answered_with_its_policy_and_a_name_that_no_file_can_have(tmp_path):
     Policy.uniform("cifar").save(tmp_path / "policy.json")
     with pytest.raises(PolicyError, match=re.escape(str(tmp_path / "policy.json"))):
         Policy.load(tmp_path)
-
-
-def test_a_name_that_no_file_can_have():
     with pytest.raises(PolicyError, match="cannot be read"):
         Policy.load("a\0b")
 
@@ -314,7 +283,8 @@ def test_documents_with_one_thing_wrong(document, where, facts):
     with pytest.raises(PolicyError) as error:
         Policy.from_dict(document() if callable(document) else document)
     text = str(error.value)
-    assert [fact for fact in (where, *facts) if fact not in text] == []
+    assert text.startswith(where)
+    assert [fact for fact in facts if fact not in text] == []
     assert len(text) < 250
 
 
@@ -337,72 +307,6 @@ def test_what_could_not_be_loaded_again_is_not_saved(tmp_path, value):
     with pytest.raises(ValueError, match=r"learned|JSON"):
         replace(Policy.uniform("cifar"), learned={"loss": value}).save(tmp_path / "policy.json")
     assert not (tmp_path / "policy.json").exists()
-
-
-# --- fuzzing ----------------------------------------------------------------------------------------------------------
-
-JSON_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.sampled_from([0, 1, -1, 10**400, 1e308, -1e-320, 0.5, 1.5, "", "Rotate", "x" * 500, "\x00", "\ud800"])
-    | st.floats()
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=8,
-)
-
-
-def policy_or_error(load: Callable[[], Policy]) -> Policy | PolicyError:
-    try:
-        return load()
-    except PolicyError as error:
-        return error
-
-
-def places(value: Any, path: tuple = ()) -> list[tuple]:
-    """Every place in a document, as a path of keys and indices."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, entry in inside for place in places(entry, (*path, key)))]
-
-
-@given(
-    place=st.sampled_from(places(DOCUMENT)[1:]), value=JSON_VALUES, how=st.sampled_from(["replace", "remove", "add"])
-)
-@settings(max_examples=400)
-def test_a_damaged_document_is_a_policy_or_a_policy_error(place, value, how):
-    """And a policy is one that can be drawn from and applied."""
-    document = copy.deepcopy(DOCUMENT)
-    target = document
-    for step in place[:-1]:
-        target = target[step]
-    if how == "remove":
-        del target[place[-1]]
-    elif how == "add" and isinstance(target, list):
-        target.insert(place[-1], value)
-    else:
-        target[place[-1] if how == "replace" else f"{place[-1]}x"] = value
-    policy = policy_or_error(lambda: Policy.from_dict(document))
-    if isinstance(policy, Policy):
-        tau = policy.sample(3, generator(0, "test"))
-        assert policy.log_prob(tau).isfinite().all()
-        images = torch.zeros(3, 3, 4, 5, dtype=torch.uint8)
-        assert augment(images, tau, generator(0, "test"), fill=policy.fill).shape == images.shape
-
-
-@given(value=JSON_VALUES)
-def test_any_document_is_a_policy_error(value):
-    with pytest.raises(PolicyError):
-        Policy.from_dict(value if isinstance(value, dict) else {"schema_version": value})
-
-
-@given(cut=st.integers(0, len(TEXT) - 1), junk=st.binary(max_size=6))
-@settings(max_examples=100)
-def test_damaged_bytes_are_a_policy_or_a_policy_error(tmp_path_factory, cut, junk):
-    path = tmp_path_factory.getbasetemp() / "damaged.json"
-    path.write_bytes(TEXT[:cut] + junk + TEXT[cut + len(junk) :])
-    result = policy_or_error(lambda: Policy.load(path))
-    assert isinstance(result, Policy) or str(result).startswith(f"{path}: ")
 
 
 # --- the readers ------------------------------------------------------------------------------------------------------

@@ -17,6 +17,11 @@ from .branch_free import act_at
 from .space import STAGES, Space, Stage
 
 
+def beside(there: Tensor, value: Tensor) -> Tensor:
+    """The value on the device of another tensor, copied there while the host goes on."""
+    return value.to(there.device, non_blocking=True)
+
+
 class Composites(NamedTuple):
     """n draws of tau from one space: up to L transformations and their magnitudes each."""
 
@@ -47,8 +52,7 @@ def draw(composites: Composites, generator: Generator | None, *, flip: bool) -> 
     """Draw, on the CPU, what is left to chance once the composites are known."""
     n, length = composites.op.shape
     u, flipped = chance(n, length, generator, flip=flip)
-    device = composites.op.device
-    return Parameters(composites, u.to(device, non_blocking=True), flipped.to(device, non_blocking=True))
+    return Parameters(composites, beside(composites.op, u), beside(composites.op, flipped))
 
 
 def chance(n: int, length: int, generator: Generator | None, *, flip: bool) -> tuple[Tensor, Tensor]:

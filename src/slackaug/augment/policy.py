@@ -16,8 +16,8 @@ from torch import Generator, Tensor
 from .. import rng, schema
 from ..schema import PolicyError
 from . import policy_file
-from .apply import Composites
-from .policy_file import MAX_COMPOSED, MU_FILE_MIN, MU_START, RGB, read_rgb
+from .apply import Composites, beside
+from .policy_file import MAX_COMPOSED, MU_FILE_MIN, MU_START, RGB, placed, read_rgb
 from .space import Space
 from .transforms import get_space
 
@@ -99,7 +99,11 @@ class Policy:
 
     @property
     def probabilities(self) -> Tensor:
-        return self.pi.softmax(-1)  # (K, N)
+        return self.pi.softmax(1)  # (K, N)
+
+    @property
+    def log_probabilities(self) -> Tensor:
+        return self.pi.log_softmax(1)  # (K, N)
 
     def to(self, device: torch.device | str) -> Self:
         return replace(self, pi=self.pi.to(device), mu=self.mu.to(device))
@@ -111,14 +115,13 @@ class Policy:
     def sample(self, n: int, generator: Generator | None, progress: float = 0.0) -> Composites:
         """Draw n composites. The noise comes from the CPU, so that a seed means the same wherever phi lives."""
         k = len(self.pi)
-        uniform = rng.uniform((2, n, k), generator).to(self.pi.device, non_blocking=True)
-        normal = rng.normal((n, k), generator).to(self.pi.device, non_blocking=True)
-        return self.transport(uniform, normal)
+        uniform, normal = rng.uniform((2, n, k), generator), rng.normal((n, k), generator)
+        return self.transport(beside(self.pi, uniform), beside(self.pi, normal))
 
     def transport(self, uniform: Tensor, normal: Tensor) -> Composites:
         """The composites that standard noise (2, n, K) and (n, K) becomes under this policy."""
         u_op, u_magnitude = uniform
-        cumulative = self.probabilities.detach().cumsum(-1)  # (K, N)
+        cumulative = self.probabilities.detach().cumsum(1)  # (K, N)
         op = torch.searchsorted(cumulative, u_op.T.contiguous(), right=True).T  # (K, n) -> (n, K)
         op = op.clamp(max=len(self.space) - 1)
         magnitude = SmoothedUniform(self.mu.detach()[op], self.sigma).sample(u_magnitude, normal)
@@ -126,20 +129,20 @@ class Policy:
 
     def log_prob(self, tau: Composites) -> Tensor:
         """log p_phi(tau), (n,): the sum over positions of log Cat(t_k) + log p(m_k | t_k)  (Eq. 1)."""
-        log_pi = self.pi.log_softmax(-1).T.gather(0, tau.op)  # (N, K), (n, K) -> (n, K)
+        log_pi = self.log_probabilities.T.gather(0, tau.op)  # (N, K), (n, K) -> (n, K)
         log_m = SmoothedUniform(self.mu[tau.op], self.sigma).log_prob(tau.magnitude)
         has_magnitude = magnitude_mask(self.space, tau.op.device)[tau.op]
-        return (log_pi + torch.where(has_magnitude, log_m, 0.0)).sum(-1)
+        return (log_pi + torch.where(has_magnitude, log_m, 0.0)).sum(1)
 
     def kl(self, anchor: "Policy") -> Tensor:
         """KL(p_pi || p_anchor), summed over positions; magnitudes are not anchored (Sec. 3.3)."""
         if self.space.names != anchor.space.names:
             raise ValueError(f"the KL divergence needs one space, got {self.space} and {anchor.space}")
-        return (self.probabilities * (self.pi.log_softmax(-1) - anchor.pi.log_softmax(-1))).sum()
+        return (self.probabilities * (self.log_probabilities - anchor.log_probabilities)).sum()
 
     def entropy(self) -> Tensor:
         """Of each position's distribution, in nats: (K,)."""
-        return -(self.probabilities * self.pi.log_softmax(-1)).sum(-1)
+        return -(self.probabilities * self.log_probabilities).sum(1)
 
     def strengthened(self, strength: float) -> Self:
         """The same policy with every mu multiplied, up to the full range."""
@@ -178,14 +181,16 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], transforms: Mapping[str, Any] | None = None) -> Self:
-        return cls(**policy_file.load(path, transforms or {}))
+        document = schema.read_json(path)
+        with placed(path):
+            return cls.from_dict(document, transforms)
 
     def dumps(self) -> str:
-        """The text of its file."""
+        """The text of its file, in ASCII."""
         return policy_file.dumps(self.to_dict())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        Path(path).write_text(self.dumps(), encoding="utf-8")
+        Path(path).write_text(self.dumps())
 
 
 @lru_cache(maxsize=64)

@@ -5,8 +5,8 @@ A policy stands here as its fields, by name. Reading checks everything.
 
 import json
 import math
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ def to_document(fields: Mapping[str, Any]) -> dict[str, Any]:
         "library_version": __version__,
         "space": space.name,
         "transformations": space.names,
-        "pi": fields["pi"].softmax(-1).tolist(),
+        "pi": fields["pi"].softmax(1).tolist(),
         "mu": [m if t.span else None for m, t in zip(fields["mu"].tolist(), space, strict=True)],
         "ranges": {t.name: list(t.span) if t.span else None for t in space},
         "signed": [t.name for t in space if t.signed],
@@ -70,12 +70,13 @@ def to_fields(document: Mapping[str, Any], transforms: Mapping[str, Any]) -> dic
     }
 
 
-def load(path: str | os.PathLike[str], transforms: Mapping[str, Any]) -> dict[str, Any]:
-    document = schema.read_json(path)
+@contextmanager
+def placed(where: object) -> Iterator[None]:
+    """What is refused inside is refused as a policy, with the place where it stands."""
     try:
-        return to_fields(document, transforms)
-    except PolicyError as error:
-        raise PolicyError(f"{path}: {error}") from None
+        yield
+    except ValueError as error:
+        raise PolicyError(f"{where}: {error}") from None
 
 
 def check_keys(document: Mapping[str, Any]) -> None:
@@ -95,43 +96,43 @@ def check_keys(document: Mapping[str, Any]) -> None:
 
 def read_space(document: Mapping[str, Any], transforms: Mapping[str, Any]) -> Space:
     names = schema.sequence(document["transformations"], "transformations", schema.string)
-    if len(names) != len(set(names)):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise PolicyError(f"transformations: lists {', '.join(twice)} more than once")
     ranges = document["ranges"]
     expect(isinstance(ranges, dict) and ranges.keys() == set(names), "ranges", "one entry per transformation", ranges)
     signed = schema.sequence(document["signed"], "signed", schema.string, 0) if "signed" in document else None
-    candidates = []
-    for i, name in enumerate(names):
-        where = f"transformations[{i}]"
-        base = transforms.get(name) or TRANSFORMS.get(name)
-        if base is None:
-            known = [*TRANSFORMS, *transforms]
-            raise PolicyError(
-                f"{where}: {unknown('transformation', name, known)} (your own go into transforms={{...}})"
-            )
-        if not isinstance(base, Transform):
-            base = custom(name, base, span=(0, 1) if ranges[name] else None)
-        span = ranges[name]
-        if base.span is None:
-            expect(span is None, f"ranges[{name!r}]", "null, for it has no magnitude", span)
-        else:
-            start, end = schema.sequence(span, f"ranges[{name!r}]", schema.number, 2, 2)
-            span = (start, end)
-        try:
-            candidates.append(
-                replace(base, name=name, span=span, signed=base.signed if signed is None else name in signed)
-            )
-        except ValueError as error:
-            raise PolicyError(f"ranges[{name!r}]: {error}") from None
     for name in signed or ():
         expect(name in names, "signed", "names of transformations", name)
-    try:
-        space = Space(schema.string(document["space"], "space"), tuple(candidates))
-    except ValueError as error:
-        raise PolicyError(f"transformations: {error}") from None
-    ours = SPACES.get(space.name)
+    candidates = []
+    for i, name in enumerate(names):
+        base = transforms.get(name) or TRANSFORMS.get(name)
+        if base is None:
+            wrong = unknown("transformation", name, [*TRANSFORMS, *transforms])
+            raise PolicyError(f"transformations[{i}]: {wrong} (your own go into transforms={{...}})")
+        candidates.append(read_transform(base, name, ranges[name], signed))
+    name = schema.string(document["space"], "space")
+    with placed("transformations"):
+        space = Space(name, tuple(candidates))
+    ours = SPACES.get(name)
     return ours if ours == space else space  # one object: what was compiled for it serves this policy, too
+
+
+def read_transform(base: Any, name: str, span: object, signed: list[str] | None) -> Transform:
+    """A transformation of ours or a user's, or a user's kernel, with name, range and direction out of the file."""
+    if isinstance(base, Transform):
+        own: Transform = base
+    else:  # a kernel, which has a magnitude where the file gives it a range
+        own = custom(name, base) if span else custom(name, base, span=None)
+    where = f"ranges[{name!r}]"
+    found = read_span(span, where, own)
+    with placed(where):
+        return replace(own, name=name, span=found, signed=own.signed if signed is None else name in signed)
+
+
+def read_span(value: object, where: str, transform: Transform) -> tuple[float, float] | None:
+    if transform.span is None:
+        expect(value is None, where, "null, for it has no magnitude", value)
+        return None
+    start, end = schema.sequence(value, where, schema.number, 2, 2)
+    return start, end
 
 
 def read_pi(value: object, n: int) -> Tensor:
@@ -140,7 +141,7 @@ def read_pi(value: object, n: int) -> Tensor:
     def row(value: object, where: str) -> list[float]:
         probabilities = schema.sequence(value, where, partial(schema.number, low=0, high=1), n, n)
         total = math.fsum(probabilities)
-        if abs(total - 1) > 1e-6:
+        if not math.isclose(total, 1, abs_tol=1e-6):
             raise PolicyError(f"{where}: the probabilities sum to {total:.6f}, expected 1")
         return probabilities
 
