@@ -51,8 +51,7 @@ def find_image(leaves: list[Any]) -> int:
                 f"SlackAugment cannot transform {type(leaf).__name__}: the policy moves pixels of the image only"
             )
     images = [i for i, leaf in enumerate(leaves) if isinstance(leaf, tv_tensors.Image | Image.Image)]
-    if not images:
-        images = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)][:1]
+    images = images or [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)][:1]
     if len(images) != 1:
         raise TypeError(f"expected exactly one image in a sample, found {len(images)}")
     return images[0]

@@ -274,10 +274,8 @@ def stack_box(left: Tensor, top: Tensor, width: Tensor, height: Tensor) -> Tenso
 
 def crop_window(strength: Tensor, u: Tensor, height: int, width: int) -> Tensor:
     """What is left after zero-padding by `strength` of the size on every side and cropping back at random."""
-    left, top = (
-        torch.floor(u[:, axis] * (2 * pad + 1)) - pad
-        for axis, pad in enumerate(((strength * width).round(), (strength * height).round()))
-    )
+    pad = torch.stack((strength * width, strength * height), 1).round()  # (B, 2)
+    left, top = (torch.floor(u[:, :2] * (2 * pad + 1)) - pad).unbind(1)
     return stack_box(left, top, torch.full_like(left, width), torch.full_like(top, height))
 
 

@@ -50,12 +50,8 @@ class SlackAugment(nn.Module):
             return self.augment_pil(image)
         check_tensor(image)
         batch = image if image.ndim == 4 else image.unsqueeze(0)
-        out = (
-            to_float(self.augment_batch(to_uint8(batch)), image.dtype)
-            if image.is_floating_point()
-            else self.augment_batch(batch)
-        )
-        return out if image.ndim == 4 else out[0]
+        out = self.augment_batch(to_uint8(batch))
+        return (out.to(image.dtype) / 255 if image.is_floating_point() else out).view_as(image)
 
     def augment_pil(self, image: Image.Image) -> Image.Image:
         if 0 in image.size:
@@ -74,10 +70,8 @@ class SlackAugment(nn.Module):
     def __repr__(self) -> str:
         n_composed, n = self.policy.pi.shape
         strength = "" if self.strength == 1 else f", strength={self.strength:g}"
-        flip = "with" if self.policy.flip else "without"
-        return (
-            f"SlackAugment({n_composed} of {n} transformations of {self.policy.space.name!r}, {flip} flips{strength})"
-        )
+        flips = "with flips" if self.policy.flip else "without flips"
+        return f"SlackAugment({n_composed} of {n} transformations of {self.policy.space.name!r}, {flips}{strength})"
 
 
 def check_tensor(image: Any) -> None:
@@ -90,11 +84,9 @@ def check_tensor(image: Any) -> None:
 
 
 def to_uint8(images: Tensor) -> Tensor:
+    if not images.is_floating_point():
+        return images
     low, high = (float(end) for end in images.detach().aminmax()) if images.numel() else (0.0, 0.0)
     if not 0 <= low <= high <= 1:
         raise ValueError(f"expected floats in [0, 1], got {low:g} to {high:g}; augment before normalising")
     return (images.detach() * 255).round().to(torch.uint8)
-
-
-def to_float(images: Tensor, dtype: torch.dtype) -> Tensor:
-    return images.to(dtype) / 255

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -62,20 +63,14 @@ def posterize(image: Image.Image, value: float) -> Image.Image:
     return ImageOps.posterize(image, round(value))
 
 
-def contrast(image: Image.Image, value: float) -> Image.Image:
-    return ImageEnhance.Contrast(image).enhance(1 + value)
+def enhance(quality: Callable[[Image.Image], ImageEnhance._Enhance], image: Image.Image, value: float) -> Image.Image:
+    return quality(image).enhance(1 + value)
 
 
-def color(image: Image.Image, value: float) -> Image.Image:
-    return ImageEnhance.Color(image).enhance(1 + value)
-
-
-def brightness(image: Image.Image, value: float) -> Image.Image:
-    return ImageEnhance.Brightness(image).enhance(1 + value)
-
-
-def sharpness(image: Image.Image, value: float) -> Image.Image:
-    return ImageEnhance.Sharpness(image).enhance(1 + value)
+contrast = partial(enhance, ImageEnhance.Contrast)
+color = partial(enhance, ImageEnhance.Color)
+brightness = partial(enhance, ImageEnhance.Brightness)
+sharpness = partial(enhance, ImageEnhance.Sharpness)
 
 
 def hue(image: Image.Image, value: float) -> Image.Image:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
 from statistics import median_low
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from .space import Space
 
 DISCARDED = ("Invert", "Solarize")  # what every search discards: they alone make policies look alike
 CHANCE = 0.25  # rounds that agree less may have found nothing: on random labels they agree by -0.04 to 0.04
+EVERY = slice(None)
 CONSTANT = 1e-9  # deviation below which a vector is constant but for rounding
 
 
@@ -39,13 +40,11 @@ def stability(policies: Sequence[Policy]) -> Stability:
     space = common_space(policies)
     pi = [policy.probabilities.detach().mean(0) for policy in policies]  # each (K, N) -> (N,)
     mu = [policy.mu.detach() for policy in policies]
-    every = torch.ones(len(space), dtype=torch.bool)
-    rest = without(space.names, DISCARDED)
-    has_magnitude = space.has_magnitude
+    rest, has_magnitude = without(space.names, DISCARDED), space.has_magnitude
     entropy = math.fsum(policy.entropy().mean().item() for policy in policies) / len(policies)
     return Stability(
         n_policies=len(policies),
-        pi=mean_correlation(pi, every),
+        pi=mean_correlation(pi),
         pi_rest=mean_correlation(pi, rest),
         mu=mean_correlation(mu, has_magnitude),
         mu_rest=mean_correlation(mu, has_magnitude & rest),
@@ -64,7 +63,7 @@ def agreement_of_rounds(rounds: Sequence[Policy]) -> float | None:
         return None
     course = [Policy.uniform(rounds[0].space), *rounds]
     log_pi = torch.stack([policy.probabilities.detach().mean(0).log() for policy in course])  # (1 + R, N)
-    return mean_correlation([*log_pi.diff(dim=0)], torch.ones(log_pi.shape[1], dtype=torch.bool))
+    return mean_correlation([*log_pi.diff(dim=0)])
 
 
 def agreement_text(agreement: float) -> str:
@@ -84,7 +83,10 @@ def consensus(policies: Sequence[Policy]) -> Policy:
     common_space(policies)
     kept = [policy for policy in policies if is_kept(policy)]
     dropped = [policy for policy in policies if not is_kept(policy)]
-    learned = learned_together(policies)
+    learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model")}
+    learned["searches"] = len(policies)
+    if as_they_are := sum(not policy.n_composed for policy in policies):
+        learned["images as they are"] = as_they_are
     if len(kept) < len(dropped):
         return replace(dropped[0].with_composed(median_low(policy.n_composed for policy in dropped)), learned=learned)
     n_positions = median_low(len(policy.pi) for policy in kept)
@@ -96,12 +98,6 @@ def consensus(policies: Sequence[Policy]) -> Policy:
 def is_kept(policy: Policy) -> bool:
     """Whether it is more than what a search starts from; where no search has said so, it is."""
     return policy.n_composed > 0 and policy.learned.get("is_kept", True)
-
-
-def learned_together(policies: Sequence[Policy]) -> dict[str, Any]:
-    learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model")}
-    as_they_are = sum(not policy.n_composed for policy in policies)
-    return learned | {"searches": len(policies)} | ({"images as they are": as_they_are} if as_they_are else {})
 
 
 def in_positions(policy: Policy, n: int) -> Tensor:
@@ -125,9 +121,9 @@ def without(names: Sequence[str], left_out: Collection[str]) -> Tensor:
     return torch.tensor([name not in left_out for name in names])
 
 
-def mean_correlation(vectors: Sequence[Tensor], chosen: Tensor) -> float | None:
+def mean_correlation(vectors: Sequence[Tensor], chosen: Tensor | slice = EVERY) -> float | None:
     """Mean over all pairs of Pearson's correlation of the chosen entries. It has no scale: pi need not sum to 1."""
-    kept = [vector[chosen.to(vector.device)].double().cpu() for vector in vectors]
+    kept = [vector.double().cpu()[chosen] for vector in vectors]
     kept = [vector for vector in kept if len(vector) > 1 and vector.std().item() >= CONSTANT]
     if len(kept) < 2:
         return None

@@ -18,11 +18,7 @@ from .. import describe, functional, pil
 from ..apply import Composites
 from ..describe import Row
 from ..functional import stack_box
-
-# --- the ranges of each method ----------------------------------------------------------------------------------------
 from ..space import Space, Transform
-
-# --- the ranges of each method ----------------------------------------------------------------------------------------
 from ..transforms import TRANSFORMS
 
 # --- the ranges of each method ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from torch import Tensor
 from ... import schema
 from ...schema import PolicyError, expect, unknown
 from ..policy import CIFAR, IMAGENET, Policy
-from ..policy_file import MAX_COMPOSED, read_mu
+from ..policy_file import MAX_COMPOSED, placed, read_mu, read_span
 from ..space import Space, Transform
 from ..transforms import SPACES, TRANSFORMS
 
@@ -35,7 +35,7 @@ def read_slack(document: Mapping[str, Any]) -> Policy:
     pi = read_matrix(document["logits"], "logits", n_composed, len(space), low=-100, high=100)
     if "pi" in document:
         rounded = read_matrix(document["pi"], "pi", n_composed, len(space), low=0, high=1)
-        if (pi.softmax(-1) - rounded).abs().max() > 1e-5:
+        if (pi.softmax(1) - rounded).abs().max() > 1e-5:
             raise PolicyError("pi: is not the softmax of logits; one of the two was changed")
     return Policy(
         space=space,
@@ -59,14 +59,9 @@ def read_slack_space(document: Mapping[str, Any]) -> Space:
     free = [name for name in names if TRANSFORMS[name].span is None]
     if "magnitude_free" in document and document["magnitude_free"] != free:
         raise PolicyError(f"magnitude_free: expected {', '.join(free) or 'none'}")
-    candidates = tuple(read_slack_transform(TRANSFORMS[name], ranges[name]) for name in names)
-    for space in SPACES.values():
-        if space.transforms == candidates:
-            return space
-    try:
-        return Space("custom", candidates)
-    except ValueError as error:
-        raise PolicyError(f"transformations: {error}") from None
+    transforms = tuple(read_slack_transform(name, ranges[name]) for name in names)
+    with placed("transformations"):
+        return next((space for space in SPACES.values() if space.transforms == transforms), Space("custom", transforms))
 
 
 def read_name(value: object, where: str) -> str:
@@ -76,18 +71,13 @@ def read_name(value: object, where: str) -> str:
     return name
 
 
-def read_slack_transform(transform: Transform, span: object) -> Transform:
-    where = f"magnitude_ranges[{transform.name!r}]"
-    if transform.span is None:
-        expect(span is None, where, "null, for it has no magnitude", span)
-        return transform
-    ends = schema.sequence(span, where, schema.number, 2, 2)
-    if transform.name in SLACK_NO_CHANGE:
-        ends = [round(SLACK_NO_CHANGE[transform.name] - end, 12) for end in ends]
-    try:
-        return replace(transform, span=(ends[0], ends[1]))
-    except ValueError as error:
-        raise PolicyError(f"{where}: {error}") from None
+def read_slack_transform(name: str, value: object) -> Transform:
+    transform, where = TRANSFORMS[name], f"magnitude_ranges[{name!r}]"
+    span = read_span(value, where, transform)
+    if span is not None and name in SLACK_NO_CHANGE:
+        span = (round(SLACK_NO_CHANGE[name] - span[0], 12), round(SLACK_NO_CHANGE[name] - span[1], 12))
+    with placed(where):
+        return replace(transform, span=span)
 
 
 def read_matrix(value: object, where: str, n_rows: int, n_columns: int, low: float, high: float) -> Tensor:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
 from math import fsum
@@ -14,6 +14,7 @@ import torch
 from ... import schema
 from ...schema import PolicyError, check_keys, unknown
 from ..policy import Policy
+from ..policy_file import placed
 from ..space import Space, Transform
 from ..transforms import SPACES
 from . import forms
@@ -36,10 +37,8 @@ PBA_KIND = "PBT updates [target,clone,target_epochs,clone_epochs,old(60 ints),ne
 def load(path: str | os.PathLike[str], transforms: Mapping[str, Any] | None = None) -> AnyPolicy:
     """The policy in a file, whatever its format; `transforms` supplies a user's own transformations by name."""
     document = schema.read_json(path)
-    try:
+    with placed(path):
         return from_document(document, Path(path).stem, transforms)
-    except PolicyError as error:
-        raise PolicyError(f"{path}: {error}") from None
 
 
 def policy_file(policy: str | os.PathLike[str]) -> Path:
@@ -81,13 +80,11 @@ def from_document(document: Document, name: str = "", transforms: Mapping[str, A
     if "kind" not in document:
         raise PolicyError("expected one of the keys schema_version, format or kind, so it is not a policy")
     kind = schema.string(document["kind"], "kind")
-    if kind in SUBPOLICY_KINDS:
-        return read_subpolicies(document, name)
-    if kind == DEEPAA_KIND:
-        return read_deepaa(document, name)
-    if kind == PBA_KIND:
-        return read_pba(document, name)
-    raise PolicyError(f"kind: {unknown('kind', kind, [*SUBPOLICY_KINDS, DEEPAA_KIND, PBA_KIND])}")
+    readers: dict[str, Callable[[Document, str], AnyPolicy]] = {DEEPAA_KIND: read_deepaa, PBA_KIND: read_pba}
+    readers = dict.fromkeys(SUBPOLICY_KINDS, read_subpolicies) | readers
+    if kind not in readers:
+        raise PolicyError(f"kind: {unknown('kind', kind, list(readers))}")
+    return readers[kind](document, name)
 
 
 def read_origin(document: Document) -> dict[str, str]:
@@ -100,12 +97,7 @@ probability = partial(schema.number, low=0, high=1)
 # --- sub-policies -----------------------------------------------------------------------------------------------------
 
 
-class SubPolicyEntry(NamedTuple):
-    """One transformation of a sub-policy."""
-
-    op: int
-    probability: float
-    magnitude: float
+Entry = tuple[int, float, float]  # one transformation of a sub-policy, its probability and its magnitude
 
 
 def read_subpolicies(document: Document, name: str) -> SubPolicies:
@@ -116,29 +108,25 @@ def read_subpolicies(document: Document, name: str) -> SubPolicies:
         levels = forms.AUTOAUGMENT_KAKAOBRAIN
     entry = partial(read_entry, levels=levels)
     subpolicy = partial(schema.sequence, item=entry, low=1, high=16)
-    entries: list[list[SubPolicyEntry]] = schema.sequence(document["subpolicies"], "subpolicies", subpolicy, 1, 10_000)
+    entries: list[list[Entry]] = schema.sequence(document["subpolicies"], "subpolicies", subpolicy, 1, 10_000)
     longest = max(map(len, entries))
-    padded = [row + [SubPolicyEntry(0, 0.0, 0.0)] * (longest - len(row)) for row in entries]
+    padded = [row + [(0, 0.0, 0.0)] * (longest - len(row)) for row in entries]
     op, probabilities, magnitude = torch.tensor(padded, dtype=torch.float64).unbind(-1)  # (S, L, 3) -> 3 x (S, L)
     return SubPolicies(
         name=name, space=levels.space, op=op.long(), probability=probabilities, magnitude=magnitude, **origin
     )
 
 
-def read_entry(value: object, where: str, levels: Levels) -> SubPolicyEntry:
-    name, probability_, level = schema.sequence(value, where, lambda item, _: item, 3, 3)
+def read_entry(value: object, where: str, levels: Levels) -> Entry:
+    name, chance, level = schema.sequence(value, where, lambda item, _: item, 3, 3)
     name = schema.string(name, f"{where}[0]")
-    names = levels.space.names
-    if name not in names:
-        raise PolicyError(f"{where}[0]: {unknown('transformation', name, names)}")
-    transform = levels.space[name]
-    chance = probability(probability_, f"{where}[1]")
+    with placed(f"{where}[0]"):
+        op = levels.space.index(name)
+    transform, chance = levels.space[name], probability(chance, f"{where}[1]")
     if level is None and transform.span is None:
-        return SubPolicyEntry(names.index(name), chance, 0.0)
+        return op, chance, 0.0
     number = schema.integer if levels.integral else schema.number
-    return SubPolicyEntry(
-        names.index(name), chance, levels.magnitude(transform, number(level, f"{where}[2]", 0, levels.highest))
-    )
+    return op, chance, levels.magnitude(transform, number(level, f"{where}[2]", 0, levels.highest))
 
 
 # --- DeepAA -----------------------------------------------------------------------------------------------------------
@@ -182,14 +170,10 @@ def read_deepaa_space(value: object) -> Space:
         name, low, high = match.groups()
         if name not in DEEPAA_NAMES:
             raise PolicyError(f"{where}: {unknown('transformation', name, DEEPAA_NAMES)}")
-        try:
+        with placed(where):
             candidates.append(deepaa_transform(name, (float(low), float(high)), size))
-        except ValueError as error:
-            raise PolicyError(f"{where}: {error}") from None
-    try:
+    with placed("op_names"):
         return Space("deepaa", tuple(candidates))
-    except ValueError as error:
-        raise PolicyError(f"op_names: {error}") from None
 
 
 def deepaa_magnitude(transform: Transform, level: float) -> tuple[float, float]:
