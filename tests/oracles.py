@@ -108,18 +108,7 @@ STRENGTH: dict[str, Callable[[float], float]] = {
     "RandomCrop": lambda m: 0.5 * m,
     "RandomResizeCrop": lambda m: 1 - 0.95 * m,
 }
-SIGNED = {
-    "ShearX",
-    "ShearY",
-    "TranslateX",
-    "TranslateY",
-    "Rotate",
-    "Contrast",
-    "Color",
-    "Brightness",
-    "Sharpness",
-    "Hue",
-}
+SIGNED = set(STRENGTH) - {"Solarize", "Posterize", "Cutout", "RandomCrop", "RandomResizeCrop"}
 
 
 def strength(name: str, magnitude: float, u: float) -> float:
@@ -193,12 +182,6 @@ def augment(images: Tensor, parameters, fill: tuple[int, ...] = BLACK) -> Tensor
         drawn = [(space.names[op[i, k]], magnitude[i, k].item(), u[i, k].tolist()) for k in positions]
         out.append(to_pixels(augment_one(to_pil(pixels), drawn, bool(flip[i]), fill)))
     return torch.stack(out) if out else images
-
-
-def differences(a: Tensor, b: Tensor) -> tuple[int, float]:
-    """The largest difference in levels, and the share of values that differ at all."""
-    difference = (a.int() - b.int()).abs()
-    return int(difference.max()), difference.ne(0).double().mean().item()
 
 
 # --- densities and the policy -----------------------------------------------------------------------------------------

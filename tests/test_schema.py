@@ -151,7 +151,6 @@ NOT_POLICIES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a list": (write(b"[1, 2]"), "expected a JSON object {...}, got a list"),
     "a number": (write(b"3"), "got 3"),
     "null": (write(b"null"), "got null"),
-    "another object": (write(b'{"a": 1}'), "schema_version: missing"),
     "deep lists": (write(b"[" * 100_000), NO_JSON),
     "deep objects": (write(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), NO_JSON),
     "digits without end": (write(b'{"schema_version": ' + b"1" * 5000 + b"}"), NO_JSON),
@@ -220,7 +219,7 @@ UNIT, HUGE = "from 0 to 1", "got a very large integer"
 MU = "from 0.001 to 1"
 WRONG: dict[str, tuple[Any, ...]] = {  # what is wrong: the document, where, and facts about it
     "newer schema": (with_(schema_version=2), "schema_version", "version 2", "up to 1", "update slackaug"),
-    "schema 0": (with_(schema_version=0), "schema_version", "an integer from 1", "got 0"),
+    "schema 0": (with_(schema_version=0), "schema_version", "an integer from 1 to 1000000000", "got 0"),
     "schema text": (with_(schema_version="1"), "schema_version", "an integer", 'got "1"'),
     "schema true": (with_(schema_version=True), "schema_version", "an integer", "got true"),
     "unknown key": (with_(sigm=0.1), "unknown key 'sigm'", "'sigma'"),
@@ -273,6 +272,7 @@ WRONG: dict[str, tuple[Any, ...]] = {  # what is wrong: the document, where, and
     "signed unknown": (with_(signed=["Rotat"]), "signed", "names of transformations", 'got "Rotat"'),
     "policy a list": ([1], "policy", "an object", "got a list"),
     "mean of four": (with_(mean=[0.5] * 4), "mean", "3 items", "got 4"),
+    "another object": ({"a": 1}, "schema_version", "missing", "is it a slackaug policy?"),
     "published kind": ({"kind": "x"}, "schema_version", "missing", "published policy"),
     "nearest": (lambda: renamed("Rotate", "Rotat"), "transformations[4]", "did you mean 'Rotate'", "(your own go into"),
 }

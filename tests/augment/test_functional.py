@@ -80,8 +80,9 @@ def test_equals_pillow(name, images, magnitudes, u):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_equals_pillow_at_both_ends(name, kind):
-    """Magnitudes 0 and 1 in both directions, on images where a border or a rounding shows."""
-    for channels, height, width in ((3, 33, 32), (1, 5, 8), (3, 3, 3)):
+    """Magnitudes 0 and 1 in both directions, on images where a border or a rounding shows, and on large ones."""
+    large = [(3, 224, 225)] if kind == "random" else []
+    for channels, height, width in ((3, 33, 32), (1, 5, 8), (3, 3, 3), *large):
         images = make_images(kind, (4, channels, height, width), seed=height)
         u = [[direction, 0.3, 0.9, 0.6] for direction in (0.0, 0.0, 0.5, 0.5)]
         argument = arguments(name, images, [0.0, 1.0, 0.0, 1.0], u)
@@ -118,29 +119,16 @@ def test_boxes_equal_pillow_wherever_they_lie(name, data):
     assert torch.equal(kernel(name, images, boxes), pillow(name, images, boxes))
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_equals_pillow_on_large_images(name):
-    images = make_images("random", (3, 3, 224, 225), seed=1)
-    u = [[0.1, 0.2, 0.3, 0.4], [0.9, 0.8, 0.7, 0.6], [0.4, 0.99, 0.01, 0.5]]
-    argument = arguments(name, images, [0.3, 0.77, 0.5], u)
-    assert torch.equal(kernel(name, images, argument), pillow(name, images, argument))
-
-
 @pytest.mark.parametrize("name", ["RandomResizeCrop", "Hue"])
 def test_a_thousand_fixed_cases(name):
-    """The two kernels that a trial could not make exact: largest difference and share over all values, pooled."""
+    """The two kernels that a trial could not make exact."""
     generator = torch.Generator().manual_seed(0)
-    ours, theirs = [], []
     for i in range(20):
         height, width = [(32, 32), (64, 64), *torch.randint(1, 65, (18, 2), generator=generator).tolist()][i]
         images = make_images("random" if i % 4 else "few levels", (50, 3, height, width), seed=i)
         magnitudes, u = torch.rand(50, generator=generator), torch.rand(50, 4, generator=generator, dtype=torch.float64)
         argument = arguments(name, images, magnitudes.tolist(), u.tolist())
-        ours.append(kernel(name, images, argument).flatten())
-        theirs.append(pillow(name, images, argument).flatten())
-    largest, share = oracles.differences(torch.cat(ours), torch.cat(theirs))
-    print(f"{name}: largest difference {largest} levels, {share:.2%} of {sum(map(len, ours))} values differ")
-    assert (largest, share) == (0, 0.0)
+        assert torch.equal(kernel(name, images, argument), pillow(name, images, argument))
 
 
 def test_hue_is_exact_for_every_colour():

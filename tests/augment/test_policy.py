@@ -192,7 +192,7 @@ def test_magnitudes_are_the_bound_times_u_plus_sigma_times_normal():
     tau = policy.transport(uniform, normal)
     assert torch.allclose(tau.magnitude, policy.mu[tau.op] * uniform[1] + 0.2 * normal, atol=1e-15)
     assert tau.active.all()
-    assert tau.active.dtype == torch.bool
+    assert (tau.active.dtype, tau.space) == (torch.bool, SMALL)
 
 
 def test_transformations_are_as_frequent_as_pi_says():

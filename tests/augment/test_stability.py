@@ -49,44 +49,32 @@ def test_is_numpys_correlation_over_all_pairs(space, n):
     assert found.entropy_share == pytest.approx(found.entropy / math.log(len(policies[0].space)))
 
 
-def test_equal_policies_agree():
-    found = stability([drawn(), drawn()])
-    assert found[1:5] == pytest.approx((1, 1, 1, 1))
-
-
 def test_magnitudes_of_parameter_free_transformations_do_not_count():
     a, b = drawn(seed=0), drawn(seed=1)
     mu = torch.where(b.space.has_magnitude, b.mu, 1 - b.mu)
     assert stability([a, b]).mu == stability([a, replace(b, mu=mu)]).mu
 
 
-def test_one_policy_has_no_agreement_but_an_entropy():
-    found = stability([Policy.uniform("cifar")])
-    assert found[:5] == (1, None, None, None, None)
-    assert found.entropy == pytest.approx(math.log(17))
-    assert found.entropy_share == pytest.approx(1)
-
-
-def test_a_constant_has_no_correlation():
+def test_a_constant_has_no_correlation_and_hides_no_other():
     """Uniform probabilities, and magnitudes that were not learned."""
     learned = drawn()
     start = Policy.uniform("cifar")
+    assert stability([start]) == (1, None, None, None, None, pytest.approx(math.log(17)), pytest.approx(1))
     assert stability([learned, start])[1:5] == (None, None, None, None)
+    assert stability([learned, learned])[1:5] == pytest.approx((1, 1, 1, 1))
+    one_position = drawn(n_composed=1, seed=1)
+    assert stability([learned, start, one_position]).pi == stability([learned, one_position]).pi is not None
     pi_only = [replace(drawn(seed=seed), mu=start.mu) for seed in range(2)]
     assert stability(pi_only).pi is not None
     assert stability(pi_only)[3:5] == (None, None)
 
 
-def test_only_the_discarded_differ():
+def test_only_the_discarded_differ_and_a_space_without_them():
     """Equal probabilities but for Invert: alike with it, undefined without."""
     pi = torch.zeros(3, 17, dtype=torch.float64)
     pi[:, get_space("cifar").index("Invert")] = -1
     found = stability([replace(drawn(seed=seed), pi=pi) for seed in range(2)])
-    assert found.pi == pytest.approx(1)
-    assert found.pi_rest is None
-
-
-def test_a_space_without_them_has_one_correlation():
+    assert (found.pi, found.pi_rest) == (pytest.approx(1), None)
     found = stability([drawn(get_space("cifar").exclude("Invert", "Solarize"), seed=seed) for seed in range(2)])
     assert found.pi == found.pi_rest
 
@@ -119,15 +107,13 @@ def test_rounds_that_go_one_way_agree_and_rounds_by_chance_do_not():
     assert 0.25 < agreement_of_rounds(mixed) < 0.75
 
 
-def test_of_one_round_or_of_none_that_moves_there_is_nothing_to_say():
-    assert agreement_of_rounds([]) is None
-    assert agreement_of_rounds(steps([torch.ones(17)])) is None
-    assert agreement_of_rounds(steps([torch.zeros(17), torch.zeros(17)])) is None
-
-
 def test_what_is_said_of_the_rounds():
-    assert agreement_text(0.5) == "its rounds agree by 0.50 (1: all go one way, 0: chance)"
-    assert agreement_text(0.1).endswith("0: chance), so that what it has learned may be chance")
+    """Of one round, or of none that moves, nothing."""
+    for directions in ([], [torch.ones(17)], [torch.zeros(17)] * 2):
+        assert agreement_of_rounds(steps(directions)) is None
+    assert "0.50" in agreement_text(0.5)
+    assert "may be chance" not in agreement_text(0.5)
+    assert "may be chance" in agreement_text(0.1)
 
 
 def test_a_consensus_is_the_nearest_to_all_and_has_their_mean_bounds():
@@ -143,13 +129,6 @@ def test_a_consensus_is_the_nearest_to_all_and_has_their_mean_bounds():
     np.testing.assert_allclose(found.mu.numpy(), np.mean([policy.mu.numpy() for policy in policies], 0))
     assert found.learned["searches"] == 3
     Policy.from_dict(found.to_dict())
-
-
-def test_a_consensus_of_equal_policies_is_that_policy():
-    policy = drawn()
-    found = consensus([policy, replace(policy, pi=policy.pi + 5)])
-    torch.testing.assert_close(found.probabilities, policy.probabilities)
-    torch.testing.assert_close(found.mu, policy.mu)
 
 
 def test_a_consensus_has_less_of_the_chance_of_each():
@@ -194,16 +173,6 @@ def test_what_was_not_kept_decides_a_consensus_only_where_it_is_most():
         found = consensus(policies)
         torch.testing.assert_close(found.probabilities, Policy.uniform("cifar", n_composed=number).probabilities)
         assert (found.mu == MU_START).all()
-
-
-def test_uniform_policies_do_not_hide_how_alike_the_others_are():
-    one, two = drawn(seed=0), drawn(seed=1)
-    assert stability([one, Policy.uniform("cifar"), two]).pi == stability([one, two]).pi
-    assert stability([one, Policy.uniform("cifar")]).pi is None
-
-
-def test_the_number_of_positions_may_differ():
-    assert stability([drawn(n_composed=1), drawn(n_composed=4, seed=1)]).pi is not None
 
 
 # --- the published policies -------------------------------------------------------------------------------------------

@@ -31,11 +31,9 @@ def as_table(policies: list) -> list:
 def test_autoaugment_has_torchvisions_tables():
     from torchvision.transforms import AutoAugment, AutoAugmentPolicy
 
-    for text, which in (
-        (autoaugment.CIFAR10, AutoAugmentPolicy.CIFAR10),
-        (autoaugment.IMAGENET, AutoAugmentPolicy.IMAGENET),
-    ):
-        assert as_table(autoaugment.rows(text)) == as_table(AutoAugment(which).policies)
+    for which in ("CIFAR10", "IMAGENET"):
+        theirs = AutoAugment(AutoAugmentPolicy[which]).policies
+        assert as_table(autoaugment.rows(getattr(autoaugment, which))) == as_table(theirs)
 
 
 @pytest.mark.data
@@ -43,10 +41,7 @@ def test_autoaugment_has_the_published_table():
     path = REFERENCE / "autoaugment_cifar10_paper25.json"
     if not path.exists():
         pytest.skip(f"the published policies are not under {REFERENCE}")
-    theirs, ours = (
-        as_table(json.loads(path.read_text())["subpolicies"]),
-        as_table(autoaugment.rows(autoaugment.CIFAR10)),
-    )
+    theirs, ours = map(as_table, (json.loads(path.read_text())["subpolicies"], autoaugment.rows(autoaugment.CIFAR10)))
     differing = [(a, b) for a, b in zip(ours, theirs, strict=True) if a != b]
     # A slip of that archive: the paper, TensorFlow's list and torchvision have Color at level 8.
     assert differing == [([("Brightness", 9, 6), ("Color", 2, 8)], [("Brightness", 9, 6), ("Color", 2, 6)])]
