@@ -254,9 +254,7 @@ def sharpness(images: Tensor, value: Tensor) -> Tensor:
     rows = levels[..., :-2, :] + levels[..., 1:-1, :] + levels[..., 2:, :]
     total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * levels[..., 1:-1, 1:-1]
     smooth = pad((2 * total + 13) // 26, (1, 1, 1, 1))  # total / 13, rounded: never half-way
-    y = torch.arange(images.shape[2], device=images.device).view(-1, 1)
-    x = torch.arange(images.shape[3], device=images.device)
-    interior = (y > 0) & (y < images.shape[2] - 1) & (x > 0) & (x < images.shape[3] - 1)
+    interior = pad(torch.ones_like(total[:1, :1], dtype=torch.bool), (1, 1, 1, 1))  # (1, 1, H, W)
     return blend(torch.where(interior, smooth, levels), images, 1 + value)
 
 

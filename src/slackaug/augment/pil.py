@@ -39,16 +39,15 @@ def rotate(image: Image.Image, value: float) -> Image.Image:
     return image.rotate(value, Image.Resampling.NEAREST)
 
 
-def autocontrast(image: Image.Image, value: float) -> Image.Image:
-    return ImageOps.autocontrast(image)
+def plain(function: Callable[[Image.Image], Image.Image], image: Image.Image, value: float) -> Image.Image:
+    """One that has no strength."""
+    return function(image)
 
 
-def equalize(image: Image.Image, value: float) -> Image.Image:
-    return ImageOps.equalize(image)
-
-
-def invert(image: Image.Image, value: float) -> Image.Image:
-    return ImageOps.invert(image)
+identity = partial(plain, Image.Image.copy)
+autocontrast = partial(plain, ImageOps.autocontrast)
+equalize = partial(plain, ImageOps.equalize)
+invert = partial(plain, ImageOps.invert)
 
 
 def grayscale(image: Image.Image, value: float) -> Image.Image:
@@ -79,10 +78,6 @@ def hue(image: Image.Image, value: float) -> Image.Image:
     angle, saturation, lightness = image.convert("HSV").split()
     turned = angle.point([(level + int(value * 255)) % 256 for level in range(256)])
     return Image.merge("HSV", (turned, saturation, lightness)).convert("RGB")
-
-
-def identity(image: Image.Image, value: float) -> Image.Image:
-    return image.copy()
 
 
 def hflip(image: Image.Image) -> Image.Image:

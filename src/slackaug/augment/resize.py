@@ -33,11 +33,6 @@ def materialise(x: Tensor) -> Tensor:
     return x.as_strided(x.shape, x.stride())
 
 
-def count_taps(length: int, size: int) -> int:
-    """Source pixels under the bicubic kernel when at most `length` of them become `size`."""
-    return 2 * math.ceil(BICUBIC_REACH * max(length / size, 1)) + 1
-
-
 def bicubic_taps(start: Tensor, extent: Tensor, size: int, n_taps: int) -> tuple[Tensor, Tensor]:
     """Where `size` output pixels read a stretch [start, start + extent): indices and fixed-point weights.
 
@@ -63,7 +58,7 @@ def bicubic_taps(start: Tensor, extent: Tensor, size: int, n_taps: int) -> tuple
 
 def resample(images: Tensor, dim: int, start: Tensor, extent: Tensor, size: int) -> Tensor:
     """Bring [start, start + extent) of one axis to `size` pixels."""
-    n_taps = count_taps(images.shape[dim], size)
+    n_taps = 2 * math.ceil(BICUBIC_REACH * max(images.shape[dim] / size, 1)) + 1  # enough where all of the axis shrinks
     index, weight = bicubic_taps(start, extent, size, n_taps)
     per_pixel, out = [len(images), 1, 1, 1], list(images.shape)
     per_pixel[dim] = out[dim] = size
