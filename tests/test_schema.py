@@ -195,10 +195,10 @@ def test_a_file_without_permission(tmp_path):
 def test_many_keys_are_refused_in_good_time(tmp_path):
     """20,000 different keys in 300 kB; looking for duplicates must not take their square."""
     (tmp_path / "p.json").write_text(json.dumps({f"key {i}": i for i in range(20_000)}))
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(PolicyError, match="schema_version: missing"):
         Policy.load(tmp_path / "p.json")
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 # --- documents with one thing wrong -----------------------------------------------------------------------------------
