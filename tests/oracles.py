@@ -91,29 +91,18 @@ PIXELS: dict[str, Callable[..., Image.Image]] = {
 
 # --- a composite: strengths, windows and the order (App. B.2) ---------------------------------------------------------
 
-STRENGTH: dict[str, Callable[[float], float]] = {
-    "ShearX": lambda m: m,
-    "ShearY": lambda m: m,
-    "TranslateX": lambda m: 0.75 * m,
-    "TranslateY": lambda m: 0.75 * m,
-    "Rotate": lambda m: 90 * m,
-    "Solarize": lambda m: 255 - 255 * m,
-    "Posterize": lambda m: 8 - round(6 * m),
-    "Contrast": lambda m: 0.99 * m,
-    "Color": lambda m: 0.99 * m,
-    "Brightness": lambda m: 0.99 * m,
-    "Sharpness": lambda m: 0.99 * m,
-    "Hue": lambda m: 0.5 * m,
-    "Cutout": lambda m: m,
-    "RandomCrop": lambda m: 0.5 * m,
-    "RandomResizeCrop": lambda m: 1 - 0.95 * m,
-}
+STRENGTH = {  # at the magnitudes 0 and 1
+    "ShearX": (0, 1), "ShearY": (0, 1), "TranslateX": (0, 0.75), "TranslateY": (0, 0.75), "Rotate": (0, 90),
+    "Solarize": (255, 0), "Posterize": (8, 2), "Contrast": (0, 0.99), "Color": (0, 0.99), "Brightness": (0, 0.99),
+    "Sharpness": (0, 0.99), "Hue": (0, 0.5), "Cutout": (0, 1), "RandomCrop": (0, 0.5), "RandomResizeCrop": (1, 0.05),
+}  # fmt: skip
 SIGNED = set(STRENGTH) - {"Solarize", "Posterize", "Cutout", "RandomCrop", "RandomResizeCrop"}
 
 
 def strength(name: str, magnitude: float, u: float) -> float:
     """The strength at a magnitude; the direction is backwards where u < 1/2."""
-    value = STRENGTH.get(name, lambda _: 0.0)(min(max(magnitude, 0.0), 1.0))
+    start, end = STRENGTH.get(name, (0, 0))
+    value = start + (end - start) * min(max(magnitude, 0.0), 1.0)
     return -value if name in SIGNED and u < 0.5 else value
 
 

@@ -41,8 +41,7 @@ def test_the_table_is_the_spec():
 def test_strength_follows_the_spec(name, m, u):
     """Magnitudes outside [0, 1] are clamped where they are applied."""
     strength = TRANSFORMS[name].strength(f64(m), f64(u)).item()
-    rounded = round(strength) if name == "Posterize" else strength
-    assert rounded == pytest.approx(oracles.strength(name, m, u), abs=1e-12)
+    assert strength == pytest.approx(oracles.strength(name, m, u), abs=1e-12)
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------
@@ -72,11 +71,6 @@ def test_resize_window_has_the_area_and_the_aspect_and_fits(area, u, height, wid
     exact_w, exact_h = math.sqrt(area * height * width * aspect), math.sqrt(area * height * width / aspect)
     assert w == 1 or abs(w - exact_w) <= 0.5 + 1e-9
     assert h == 1 or abs(h - exact_h) <= 0.5 + 1e-9
-
-
-def test_resize_window_of_the_whole_area_is_the_whole_image():
-    u = torch.rand(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert (resize_window(torch.ones(50, dtype=torch.float64), u, 31, 47) == torch.tensor([0, 0, 47, 31])).all()
 
 
 @pytest.mark.parametrize(
