@@ -136,7 +136,7 @@ def branch_free(
             images = functional.hflip(images, flip)
         if any(t.stage is stage for t in space):
             for k in range(op.shape[1]):
-                images = (act or act_at)(images, stage, space, op[:, k], magnitude[:, k], active[:, k], u[:, k], paint)
+                images = (act or act_at)(images, stage, space, paint, op[:, k], magnitude[:, k], active[:, k], u[:, k])
     return images
 
 

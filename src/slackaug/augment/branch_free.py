@@ -3,36 +3,20 @@
 Every transformation is computed for every image, and what was drawn is kept. Axes: B images.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from . import functional
 from .space import Space, Stage, Transform
 
-
-class Effect(NamedTuple):
-    """What one transformation would do at one position, and which images drew it."""
-
-    transform: Transform
-    drawn: Tensor  # (B,) bool
-    argument: Tensor  # (B,) or (B, 4)
+Choice = tuple[Transform, Tensor, Tensor]  # one transformation, which images drew it (B,), and what it takes there
 
 
-def act_at(
-    images: Tensor,
-    stage: Stage,
-    space: Space,
-    op: Tensor,
-    magnitude: Tensor,
-    active: Tensor,
-    u: Tensor,
-    paint: tuple[int, ...],
-) -> Tensor:
+def act_at(images: Tensor, stage: Stage, space: Space, paint: tuple[int, ...], *drawn: Tensor) -> Tensor:
     """One position: op, magnitude and active are (B,), u is (B, 4)."""
+    op, magnitude, active, u = drawn
     choices = [
-        Effect(t, active & (op == n), t.argument(magnitude, u, *images.shape[2:]))
+        (t, active & (op == n), t.argument(magnitude, u, *images.shape[2:]))
         for n, t in enumerate(space)
         if t.stage is stage and not t.changes_nothing
     ]
@@ -41,7 +25,7 @@ def act_at(
     return keep_drawn(images, images, choices, *((paint,) if stage is Stage.LAST else ()))
 
 
-def apply_position(images: Tensor, choices: list[Effect]) -> Tensor:
+def apply_position(images: Tensor, choices: list[Choice]) -> Tensor:
     """One pass for all warps and tone curves, for only one of them is not the identity; then the other kernels."""
     matrix = functional.shift_matrix(*torch.zeros(2, len(images), dtype=torch.float64, device=images.device))
     table = functional.ramp(images).flatten(2)
@@ -57,7 +41,7 @@ def apply_position(images: Tensor, choices: list[Effect]) -> Tensor:
     return keep_drawn(images, functional.lookup(functional.affine(images, matrix), table), others)
 
 
-def keep_drawn(images: Tensor, out: Tensor, choices: list[Effect], *extra: tuple[int, ...]) -> Tensor:
+def keep_drawn(images: Tensor, out: Tensor, choices: list[Choice], *extra: tuple[int, ...]) -> Tensor:
     """Put the kernels' results for `images` into `out`, where they were drawn."""
     for transform, drawn, argument in choices:
         out = torch.where(functional.per_image(drawn), transform.on_batch(images, argument, *extra), out)
