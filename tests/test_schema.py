@@ -117,10 +117,11 @@ def test_one_position_in_a_space_without_directions_comes_back():
     assert found.mu.dtype == torch.float64
 
 
-def test_loading_leaves_the_document_alone():
-    document = copy.deepcopy(DOCUMENT)
-    Policy.from_dict(document)
-    assert document == DOCUMENT
+def test_probabilities_may_be_rounded_and_loading_leaves_the_document_alone():
+    rounded = [[round(1 / 17, 7)] * 17]
+    document = with_(pi=rounded)
+    assert_same(Policy.from_dict(document), Policy.uniform("cifar", n_composed=1))
+    assert document == with_(pi=rounded)
 
 
 # --- files that are no policy -----------------------------------------------------------------------------------------
@@ -219,7 +220,7 @@ UNIT, HUGE = "from 0 to 1", "got a very large integer"
 MU = "from 0.001 to 1"
 WRONG: dict[str, tuple[Any, ...]] = {  # what is wrong: the document, where, and facts about it
     "newer schema": (with_(schema_version=2), "schema_version", "version 2", "up to 1", "update slackaug"),
-    "schema 0": (with_(schema_version=0), "schema_version", "an integer from 1 to 1000000000", "got 0"),
+    "schema 0": (with_(schema_version=0), "schema_version", "an integer from 1 to 1000000000, got 0"),
     "schema text": (with_(schema_version="1"), "schema_version", "an integer", 'got "1"'),
     "schema true": (with_(schema_version=True), "schema_version", "an integer", "got true"),
     "unknown key": (with_(sigm=0.1), "unknown key 'sigm'", "'sigma'"),
@@ -238,6 +239,7 @@ WRONG: dict[str, tuple[Any, ...]] = {  # what is wrong: the document, where, and
     "pi short row": (with_(pi=[ROW, ROW[1:], ROW]), "pi[1]", "17 items", "got 16"),
     "pi negative": (with_(pi=[[-0.1, 1.1, *[0] * 15]]), "pi[0][0]", UNIT, "got -0.1"),
     "pi sum": (with_(pi=[ROW, [1 / 16] * 17, ROW]), "pi[1]", "sum to 1.062500"),
+    "pi rounded too much": (with_(pi=[[round(1 / 17, 6)] * 17]), "pi[0]", "sum to 1.000008"),
     "pi all zero": (with_(pi=[[0] * 17]), "pi[0]", "sum to 0.000000"),
     "pi NaN": (with_(pi=[[float("nan"), *ROW[1:]]]), "pi[0][0]", UNIT, "got NaN"),
     "pi boolean": (with_(pi=[[True, *[0] * 16]]), "pi[0][0]", UNIT, "got true"),
@@ -254,7 +256,7 @@ WRONG: dict[str, tuple[Any, ...]] = {  # what is wrong: the document, where, and
     "range infinite": (at("ranges", "Rotate", [0, 1e308]), "ranges['Rotate'][1]", "got 1e+308"),
     "range one end": (at("ranges", "Rotate", [90]), "ranges['Rotate']", "2 items", "got 1"),
     "range null": (at("ranges", "Rotate", None), "ranges['Rotate']", "a list", "got null"),
-    "range where free": (at("ranges", "Invert", [0, 1]), "ranges['Invert']", "null", "no magnitude"),
+    "range where free": (at("ranges", "Invert", [0, 1]), "ranges['Invert']", "null", "no magnitude", "got a list"),
     "ranges a list": (with_(ranges=[]), "ranges", "one entry per transformation", "got a list"),
     "range of another": (at("ranges", "Hue", [0, 1]), "ranges", "one entry per transformation"),
     "sigma zero": (with_(sigma=0), "sigma", MU, "got 0"),

@@ -71,8 +71,7 @@ def augment(
     fill: tuple[int, ...] = (0, 0, 0),
 ) -> Tensor:
     """Apply to each of the images (B, C, H, W) uint8 its own composite; `fill` is the colour of Cutout."""
-    parameters = draw(composites.to(images.device), generator, flip=flip)
-    return execute(images, parameters, fill)
+    return execute(images, draw(composites.to(images.device), generator, flip=flip), fill)
 
 
 def execute(images: Tensor, parameters: Parameters, fill: tuple[int, ...] = (0, 0, 0)) -> Tensor:
