@@ -71,17 +71,7 @@ def test_which_ranges_are_mirrored_and_which_are_rounded():
     assert {t.name for t in forms.AUTOAUGMENT_TORCHVISION.space if t.signed} == warps | enhancers
 
 
-@pytest.mark.parametrize(
-    "levels",
-    [
-        forms.AUTOAUGMENT,
-        forms.AUTOAUGMENT_KAKAOBRAIN,
-        forms.AUTOAUGMENT_TORCHVISION,
-        forms.FAST_AA,
-        forms.DADA,
-        forms.PBA,
-    ],
-)
+@pytest.mark.parametrize("levels", [value for value in vars(forms).values() if isinstance(value, forms.Levels)])
 def test_every_level_is_a_magnitude(levels):
     for transform in levels.space:
         for level in range(levels.highest + 1):
