@@ -11,6 +11,7 @@ import torch
 from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import SPACES, custom, get_space
 from slackaug.report import render, scene
+from slackaug.report.lettering import text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert(1)</script>&\"'\x00\n"
@@ -65,6 +66,13 @@ def parse(text: str) -> ElementTree.Element:
     return root
 
 
+def box(text: scene.Text) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom, as large as common fonts make it."""
+    width = text_width(text.text, text.size)
+    left = text.x - {"start": 0.0, "middle": width / 2, "end": width}[text.anchor]
+    return left, text.y - 0.8 * text.size, left + width, text.y + 0.25 * text.size
+
+
 def overlap(a: Sequence[float], b: Sequence[float]) -> bool:
     (left, top, right, bottom), (x0, y0, x1, y1) = a, b
     return min(right, x1) - max(left, x0) > 0.01 and min(bottom, y1) - max(top, y0) > 0.01
@@ -74,11 +82,11 @@ def check(drawing: scene.Scene) -> ElementTree.Element:
     """Every text is inside and apart from the others, the table is whole; returns the SVG."""
     texts = shapes(drawing, scene.Text)
     for text in texts:
-        left, top, right, bottom = text.box
+        left, top, right, bottom = box(text)
         assert min(left, top) >= -0.5, text
-        assert (right <= drawing.width + 0.5, bottom <= drawing.height + 0.5) == (True, True), text
+        assert (right <= scene.WIDTH + 0.5, bottom <= drawing.height + 0.5) == (True, True), text
     for a, b in combinations(texts, 2):
-        assert not overlap(a.box, b.box), (a, b)
+        assert not overlap(box(a), box(b)), (a, b)
     assert all(len(row) == len(drawing.table.headers) for row in drawing.table.rows)
     return parse(render.svg(drawing, "x"))
 

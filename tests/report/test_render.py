@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from drawings import drawn, hostile, shapes
-from slackaug.report import policy_figures, render, scene
+from slackaug.report import geometry, policy_figures, render, scene
 
 
 @pytest.mark.parametrize("identity", ["", "1a", "a b", 'a"', "a>b", "é"])
@@ -23,9 +23,9 @@ def test_a_png_is_the_scene(tmp_path):
         assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     with Image.open(tmp_path / "a") as image:
         pixels = image.convert("RGB")
-    factor = pixels.width / drawing.width
+    factor = pixels.width / scene.WIDTH
     assert pixels.height / factor == pytest.approx(drawing.height, abs=1)
     for wedge in shapes(drawing, scene.Wedge):
-        x, y = render.on_circle(wedge.x, wedge.y, 0.6 * wedge.radius, (wedge.start + wedge.end) / 2)
+        x, y = geometry.on_circle(wedge.x, wedge.y, 0.6 * wedge.radius, (wedge.start + wedge.end) / 2)
         found = "#{:02x}{:02x}{:02x}".format(*pixels.getpixel((round(factor * x), round(factor * y))))
         assert found == scene.COLOURS[wedge.fill], wedge.title

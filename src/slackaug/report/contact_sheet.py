@@ -23,8 +23,8 @@ from ..augment.space import Transform
 from ..data.decode import opened, to_rgb
 from ..data.options import DataError
 from ..files import write_atomically
+from .lettering import clean
 from .pictures import N_EXTREMES, apply, extremes
-from .scene import clean
 from .strength import shares
 
 N_COMPOSITES = 2 * N_EXTREMES + 1  # a tile in every column

@@ -11,7 +11,7 @@ from ..judge.results import IMBALANCED, percent, points
 from ..judge.studies.paper_tables import Figure
 from ..messages import duration
 from ..schema import PolicyError, expect
-from .scene import ticks
+from .geometry import ticks
 
 TONES = ("better", "worse")
 LONGEST = 1000  # characters of a sentence

@@ -17,7 +17,7 @@ from .. import rng
 from ..augment.apply import Composites, Parameters, draw, on_pil
 from ..augment.policy import Policy
 from ..data.samples import Samples
-from .scene import clean
+from .lettering import clean
 from .strength import bounds_text, is_constant, shares
 
 N_EXTREMES = 3

@@ -13,30 +13,9 @@ import torch
 from ..augment.policy import Policy
 from ..augment.policy_file import MU_START
 from ..augment.stability import Stability, stability
-from .render import on_circle
-from .scene import (
-    LINE,
-    SMALL,
-    TEXT,
-    WIDTH,
-    Circle,
-    Line,
-    Numbers,
-    Point,
-    Rect,
-    Scene,
-    Shape,
-    Text,
-    Wedge,
-    break_name,
-    empty,
-    padded,
-    paragraph,
-    shorten,
-    spread,
-    text_width,
-    ticks,
-)
+from .geometry import Point, on_circle, padded, spread, ticks
+from .lettering import LINE, SMALL, TEXT, break_name, shorten, text_width
+from .scene import WIDTH, Circle, Line, Numbers, Rect, Scene, Shape, Text, Wedge, empty, noted
 from .strength import WORDS, bounds_text, by_family, family, position_words, shares
 
 RADIUS = 74.0  # of mu = 1, and of transformations without a magnitude
@@ -168,14 +147,13 @@ def pie(policy: Policy, position: int | None = None) -> Scene:
         Wedge(CENTRE, half, s.radius, s.start, s.end, family(s.name), s.hint)
         for s in sorted((label.slice for label in labels), key=lambda s: s.start)
     ]
-    shapes.append(Circle(CENTRE, half, MU_START * RADIUS, None, "ink", True, 0.8, f"mu at the start: {MU_START:g}"))
+    shapes.append(Circle(CENTRE, half, MU_START * RADIUS, None, "ink", f"mu at the start: {MU_START:g}", 0.8, True))
     shapes += [shape for label in labels for shape in label.shapes(half)]
     chips, y = legend(policy.space.names, 2 * half + 14)
     where = position_words(position, len(policy.pi))
-    note, y = paragraph(
+    note = (
         f"Width: probability in %{', ' + where if where else ''}. Radius: mu, the largest magnitude; dashed: where it "
-        f"started, {MU_START:g}. Without a magnitude: full radius.",
-        y + 2,
+        f"started, {MU_START:g}. Without a magnitude: full radius."
     )
     ranked = sorted(slices(policy, position), key=lambda s: -s.share)
     most, least = (", ".join(f"{s.name} {100 * s.share:.1f} %" for s in few) for few in (ranked[:3], ranked[-3:]))
@@ -183,7 +161,7 @@ def pie(policy: Policy, position: int | None = None) -> Scene:
     table = Numbers(
         ["transformation", "probability", "mu", "strength"], [[s.name, s.share, s.mu, s.strength] for s in ranked]
     )
-    return Scene(title, f"Most likely: {most}. Least likely: {least}.", y - 4, [*shapes, *chips, *note], table)
+    return noted(title, f"Most likely: {most}. Least likely: {least}.", [*shapes, *chips], note, y + 2, table)
 
 
 # --- bars -------------------------------------------------------------------------------------------------------------
@@ -225,9 +203,8 @@ def mu_bars(policy: Policy, image_size: tuple[int, int] | None = None) -> Scene:
     free = [t.name for t in policy.space if t.span is None]
     note = "Bound mu of the magnitudes, and the strengths that it allows."
     note += f" Without a magnitude: {', '.join(free)}." if free else ""
-    more, end = paragraph(note, floor + 20)
     desc = "; ".join(f"{name} {mu:.2f}, {text}" for name, mu, text in rows)
-    return Scene(title, desc, end - 4, [*shapes, *more], table)
+    return noted(title, desc, shapes, note, floor + 20, table)
 
 
 # --- several searches -------------------------------------------------------------------------------------------------
@@ -279,10 +256,10 @@ def side_by_side(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
         hint = f"{name}, mean: {100 * mean:.2f} %"
         shapes.append(Line([(at(100 * mean), y - 6), (at(100 * mean), y + 6)], "ink", 2.0, title=hint))
     text = stability_text(stability(policies))
-    more, end = paragraph(f"Probability in %, a dot for each search, a bar at their mean. {text}", floor + 38)
+    note = f"Probability in %, a dot for each search, a bar at their mean. {text}"
     desc = f"{len(policies)} searches; likeliest on average {rows[0][0]}, least likely {rows[-1][0]}. {text}"
     table = Numbers(["transformation", *names, "mean"], numbers)
-    return Scene("The policies of several searches", desc, end - 4, [*shapes, *more], table)
+    return noted("The policies of several searches", desc, shapes, note, floor + 38, table)
 
 
 def correlation_matrix(policies: Sequence[Policy]) -> list[list[float | None]]:
@@ -318,6 +295,6 @@ def correlations(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
                 shapes.append(Rect(x, y, side - 2, height - 2, role, hint, round(0.5 * min(1, abs(value)), 3)))
             if side >= 30 and i != j:
                 shapes.append(Text(x + side / 2 - 1, y + height / 2 + 3, number, "ink", SMALL, "middle"))
-    more, end = paragraph(f"Correlation of pi between searches. {text}", top + height * n + 18)
+    note = f"Correlation of pi between searches. {text}"
     table = Numbers(["correlation of pi", *names], [[name, *row] for name, row in zip(names, cells, strict=True)])
-    return Scene("How alike the searches are", text, end - 4, [*shapes, *more], table)
+    return noted("How alike the searches are", text, shapes, note, top + height * n + 18, table)

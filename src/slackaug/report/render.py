@@ -5,15 +5,15 @@ with a default. All rules begin with the figure's id, so a page may hold many. T
 from elsewhere.
 """
 
-import math
 import re
-from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..foreign import extra
-from .scene import COLOURS, THEMES, Circle, Line, Point, Rect, Scene, Shape, Text, Wedge, clean
+from .geometry import Point, on_circle
+from .lettering import clean
+from .scene import COLOURS, THEMES, WIDTH, Circle, Line, Rect, Scene, Shape, Text, Wedge
 
 ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
@@ -25,12 +25,13 @@ DPI = 200
 # --- SVG --------------------------------------------------------------------------------------------------------------
 
 
-def element(tag: str, *children: str, **attributes: object) -> str:
+def element(tag: str, *children: str, **attributes: str | float | None) -> str:
     """One element. Texts in attributes are escaped, children are SVG already; `_` in a name stands for `-`."""
     words = [tag]
     for name, value in attributes.items():
         if value is not None:
-            words.append(f'{name.rstrip("_").replace("_", "-")}="{escape(clean(str(value)))}"')
+            text = escape(clean(value)) if isinstance(value, str) else number(value)
+            words.append(f'{name.rstrip("_").replace("_", "-")}="{text}"')
     inside = "".join(children)
     return f"<{' '.join(words)}>{inside}</{tag}>" if inside else f"<{' '.join(words)}/>"
 
@@ -42,18 +43,11 @@ def words(text: str) -> str:
 
 def number(value: float, digits: int = 3) -> str:
     """Short, and without a minus before zero."""
-    text = f"{value:.{digits}f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
+    return f"{value:z.{digits}f}".rstrip("0").rstrip(".")
 
 
 def place(point: Point, digits: int = 3) -> str:
     return f"{number(point[0], digits)},{number(point[1], digits)}"
-
-
-def on_circle(x: float, y: float, radius: float, degrees: float) -> Point:
-    """Clockwise from the top."""
-    angle = math.radians(degrees)
-    return x + radius * math.sin(angle), y - radius * math.cos(angle)
 
 
 def wedge_path(wedge: Wedge) -> str:
@@ -64,54 +58,33 @@ def wedge_path(wedge: Wedge) -> str:
     return f"M{place((x, y))}L{place(on_circle(x, y, radius, start))}{' '.join(arcs)}Z"
 
 
-def colours(fill: str | None, stroke: str | None, dashed: bool = False) -> dict[str, object]:
-    """Classes for the variables, and attributes for programs that know no variables."""
-    names = [f"fill-{fill}" if fill else "", f"stroke-{stroke}" if stroke else ""]
-    return {
-        "class_": " ".join(filter(None, names)),
-        "fill": COLOURS[fill] if fill else "none",
-        "stroke": COLOURS[stroke] if stroke else None,
-        "stroke_dasharray": "3 3" if dashed else None,
-    }
-
-
 def element_of(shape: Shape) -> str:
-    hint = element("title", words(shape.title)) if shape.title else ""
+    """With classes for the variables, and attributes for programs that know no variables."""
+    attributes: dict[str, str | float | None]
+    text = ""
     match shape:
         case Wedge():
-            return element("path", hint, d=wedge_path(shape), stroke_width=0.75, **colours(shape.fill, "paper"))
-        case Circle(x, y, radius, fill, stroke, dashed, width):
-            size = {"cx": number(x), "cy": number(y), "r": number(radius)}
-            return element("circle", hint, **size, stroke_width=width, **colours(fill, stroke, dashed))
-        case Rect(x, y, width, height, fill):
-            size = {"x": number(x), "y": number(y), "width": number(width), "height": number(height)}
-            opacity = None if shape.opacity == 1 else number(shape.opacity)
-            return element("rect", hint, **size, opacity=opacity, **colours(fill, None))
-        case Line(points, stroke, width, dashed):
-            path = " ".join(place(point, 1) for point in points)  # a curve has many, and no eye sees more
-            return element("polyline", hint, points=path, stroke_width=width, **colours(None, stroke, dashed))
-        case Text(x, y, text, fill, size, anchor, bold):
-            return element(
-                "text",
-                words(text) + hint,
-                x=number(x),
-                y=number(y),
-                font_size=number(size),
-                text_anchor=None if anchor == "start" else anchor,
-                font_weight="600" if bold else None,
-                **colours(fill, None),
-            )
-
-
-def rules(identity: str, shapes: Iterable[Shape]) -> str:
-    """A rule for each colour in use."""
-    used = {("fill", "paper")}
-    for shape in shapes:
-        for kind in ("fill", "stroke"):
-            role = "paper" if kind == "stroke" and isinstance(shape, Wedge) else getattr(shape, kind, None)
-            if role:
-                used.add((kind, role))
-    return "".join(f"#{identity} .{kind}-{role}{{{kind}:var(--{role},{COLOURS[role]})}}" for kind, role in sorted(used))
+            tag, attributes = "path", {"d": wedge_path(shape)}
+        case Circle(x, y, radius):
+            tag, attributes = "circle", {"cx": x, "cy": y, "r": radius}
+        case Rect(x, y, width, height):
+            opacity = None if shape.opacity == 1 else shape.opacity
+            tag, attributes = "rect", {"x": x, "y": y, "width": width, "height": height, "opacity": opacity}
+        case Line(points):  # a curve has many, and no eye sees more
+            tag, attributes = "polyline", {"points": " ".join(place(point, 1) for point in points)}
+        case Text(x, y, text, _, size, anchor, bold):
+            tag, attributes = "text", {"x": x, "y": y, "font_size": size}
+            attributes |= {"text_anchor": anchor if anchor != "start" else None, "font_weight": "600" if bold else None}
+    used = {kind: role for kind in ("fill", "stroke") if (role := getattr(shape, kind, None))}
+    return element(
+        tag,
+        words(text) + (element("title", words(shape.title)) if shape.title else ""),
+        **attributes,
+        stroke_width=getattr(shape, "thickness", None),
+        class_=" ".join(f"{kind}-{role}" for kind, role in used.items()),
+        **{"fill": "none"} | {kind: COLOURS[role] for kind, role in used.items()},
+        stroke_dasharray="3 3" if getattr(shape, "dashed", False) else None,
+    )
 
 
 def palette() -> str:
@@ -123,17 +96,19 @@ def svg(scene: Scene, identity: str) -> str:
     """The whole element. `identity` is its id, which must be unique on a page."""
     if not ID.fullmatch(identity):
         raise ValueError(f"expected an id of letters, digits, - and _, which begins with a letter, got {identity!r}")
-    width, height = number(scene.width), number(scene.height)
+    pairs = ((kind, getattr(shape, kind, None)) for shape in scene.shapes for kind in ("fill", "stroke"))
+    used = sorted({("fill", "paper"), *((kind, role) for kind, role in pairs if role)})
+    rules = (f"#{identity} .{kind}-{role}{{{kind}:var(--{role},{COLOURS[role]})}}" for kind, role in used)
     return element(
         "svg",
         element("title", words(scene.title), id=f"{identity}-title"),
         element("desc", words(scene.desc), id=f"{identity}-desc"),
-        element("style", rules(identity, scene.shapes)),
-        element("rect", width=width, height=height, **colours("paper", None)),
+        element("style", *rules),
+        element("rect", width=WIDTH, height=scene.height, class_="fill-paper", fill=COLOURS["paper"]),
         *map(element_of, scene.shapes),
         xmlns="http://www.w3.org/2000/svg",
         id=identity,
-        viewBox=f"0 0 {width} {height}",
+        viewBox=f"0 0 {number(WIDTH)} {number(scene.height)}",
         role="img",
         aria_labelledby=f"{identity}-title {identity}-desc",
         font_family=FONT,
@@ -147,11 +122,10 @@ def svg(scene: Scene, identity: str) -> str:
 
 def save(scene: Scene, to: Path | BinaryIO, kind: str) -> None:
     """Draw the scene; `kind` is png or pdf."""
-    figure_module = extra("matplotlib.figure", "figures")
     matplotlib = extra("matplotlib", "figures")
-    size = (scene.width / UNITS_PER_INCH, scene.height / UNITS_PER_INCH)
-    figure = figure_module.Figure(figsize=size, facecolor=COLOURS["paper"])
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, scene.width), ylim=(scene.height, 0))
+    size = (WIDTH / UNITS_PER_INCH, scene.height / UNITS_PER_INCH)
+    figure = extra("matplotlib.figure", "figures").Figure(figsize=size, facecolor=COLOURS["paper"])
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(scene.height, 0))
     axes.set_axis_off()
     for order, shape in enumerate(scene.shapes):
         add(axes, matplotlib.patches, shape, order)
@@ -161,31 +135,28 @@ def save(scene: Scene, to: Path | BinaryIO, kind: str) -> None:
 
 
 def add(axes: Any, patches: Any, shape: Shape, order: int) -> None:
-    style: dict[str, Any]
+    fill, stroke = (COLOURS.get(getattr(shape, kind, None) or "", "none") for kind in ("fill", "stroke"))
+    line = {"linewidth": getattr(shape, "thickness", 0) * POINTS, "zorder": order}
+    line["linestyle"] = (0, (3, 3)) if getattr(shape, "dashed", False) else "-"
     match shape:
-        case Wedge(x, y, radius, start, end, fill):
+        case Wedge(x, y, radius, start, end):
             # Its y axis points upwards and angles are measured from the right; ours is turned over with the axes.
-            angles = (start - 90, end - 90)
-            edge = {"edgecolor": COLOURS["paper"], "linewidth": 0.75 * POINTS}
-            axes.add_patch(patches.Wedge((x, y), radius, *angles, facecolor=COLOURS[fill], zorder=order, **edge))
-        case Circle(x, y, radius, fill, stroke, dashed, width):
+            patch = patches.Wedge((x, y), radius, start - 90, end - 90)
+        case Circle(x, y, radius):
+            patch = patches.Circle((x, y), radius)
+        case Rect(x, y, width, height):
+            patch = patches.Rectangle((x, y), width, height, alpha=shape.opacity)
+        case Line(points):
+            axes.plot(*zip(*points, strict=True), color=stroke, **line)
+            return
+        case Text(x, y, text, _, size, anchor, bold):
+            ha = {"start": "left", "middle": "center", "end": "right"}[anchor]
             style = {
-                "facecolor": COLOURS[fill] if fill else "none",
-                "edgecolor": COLOURS[stroke] if stroke else "none",
-                "linestyle": (0, (3, 3)) if dashed else "-",
-            }
-            axes.add_patch(patches.Circle((x, y), radius, linewidth=width * POINTS, zorder=order, **style))
-        case Rect(x, y, width, height, fill):
-            style = {"facecolor": COLOURS[fill], "alpha": shape.opacity, "linewidth": 0}
-            axes.add_patch(patches.Rectangle((x, y), width, height, zorder=order, **style))
-        case Line(points, stroke, width, dashed):
-            style = {"color": COLOURS[stroke], "linestyle": (0, (3, 3)) if dashed else "-"}
-            axes.plot(*zip(*points, strict=True), linewidth=width * POINTS, zorder=order, **style)
-        case Text(x, y, text, fill, size, anchor, bold):
-            style = {
-                "color": COLOURS[fill],
-                "ha": {"start": "left", "middle": "center", "end": "right"}[anchor],
+                "color": fill,
                 "weight": "bold" if bold else "normal",
-                "parse_math": False,  # a name may hold dollars
-            }
-            axes.text(x, y, text, fontsize=size * POINTS, va="baseline", zorder=order, **style)
+                "parse_math": False,
+            }  # a name may hold dollars
+            axes.text(x, y, text, fontsize=size * POINTS, ha=ha, va="baseline", zorder=order, **style)
+            return
+    patch.set(facecolor=fill, edgecolor=stroke, **line)
+    axes.add_patch(patch)

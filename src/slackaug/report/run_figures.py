@@ -5,27 +5,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
+from .geometry import Point, padded, spread, ticks
 from .history import History
-from .scene import (
-    LINE,
-    SMALL,
-    TEXT,
-    WIDTH,
-    Circle,
-    Line,
-    Numbers,
-    Point,
-    Scene,
-    Shape,
-    Text,
-    empty,
-    padded,
-    paragraph,
-    shorten,
-    spread,
-    text_width,
-    ticks,
-)
+from .lettering import LINE, SMALL, TEXT, shorten, text_width
+from .scene import WIDTH, Circle, Line, Numbers, Scene, Shape, Text, empty, noted
 from .strength import family, position_words, shares
 
 N_LABELLED = 6  # transformations that an evolution names
@@ -203,16 +186,15 @@ def evolution(history: History, position: int | None = None) -> Scene:
             curves.append(Curve(name, line, "faint", 1.1, is_labelled=False, hint=hint))
     levels = padded([100 * p for _, row in points for p in row])
     frame = Frame((0, last_round(x_last)), levels, 310, room_for_names(curves))
-    note, end = paragraph(
-        ("" if len(labelled) == len(names) else f"The {len(labelled)} transformations that moved most are named. ")
-        + "Dots and dashed lines: where a round began and its anchor was set. Only steps in which the policy moves are "
-        "counted.",
-        frame.height + 14,
+    note = "" if len(labelled) == len(names) else f"The {len(labelled)} transformations that moved most are named. "
+    note += (
+        "Dots and dashed lines: where a round began and its anchor was set. Only steps in which the policy moves are "
     )
+    note += "counted."
     moved = ", ".join(f"{names[n]} {100 * first[n]:.1f} to {100 * last[n]:.1f} %" for n in labelled[:4])
     desc = f"After {x_last:.3g} rounds, most changed: {moved}."
     whole = chart(title, desc, frame, f"probability in %{', ' + where if where else ''}", curves, table)
-    return whole._replace(height=end - 4, shapes=[*whole.shapes, *note])
+    return noted(title, desc, whole.shapes, note, frame.height + 14, table)
 
 
 def evolution_table(history: History, position: int | None) -> Numbers:
