@@ -35,8 +35,8 @@ def test_history_is_what_the_files_say(finished):
     last = Policy.load(finished / "policy.json")
     assert found.names == last.space.names
     assert len(found.steps) == len(lines)
-    assert found.steps[-1].pi == lines[-1]["pi"]
-    assert found.steps[-1].val_loss == lines[-1]["val_loss"]
+    assert found.steps[-1].phi.pi == lines[-1]["pi"]
+    assert found.steps[-1].phi.val_loss == lines[-1]["val_loss"]
     assert torch.equal(found.policy.pi, last.pi)
     assert (found.n_rounds, len(found.policies), found.is_finished, len(found.anchors)) == (2, 2, True, 2)
     assert found.kl == [pytest.approx(b.kl(a).item()) for a, b in pairwise([found.start, *found.policies])]
@@ -59,7 +59,7 @@ def test_evolution_is_the_metrics(finished):
     found = history.read(finished)
     points = run_figures.trace(found, 2)
     assert points[0] == (0.0, pytest.approx([1 / 17] * 17))
-    assert [row for _, row in points[1:]] == [step.pi[1] for step in found.policy_steps]
+    assert [row for _, row in points[1:]] == [phi.pi[1] for _, phi in found.policy_steps]
     assert [x for x, _ in points] == pytest.approx([0, 1 / 3, 2 / 3, 1, 4 / 3, 5 / 3, 2])
     drawing = run_figures.evolution(found)
     n = found.names.index(drawing.table.rows[0][0])

@@ -14,7 +14,7 @@ from drawings import HOSTILE, SVG, check, drawn, extreme, hostile, named, polici
 from slackaug.augment.formats import published
 from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import SPACES, get_space
-from slackaug.report import scene, strength
+from slackaug.report import lettering, scene, strength
 from slackaug.report.policy_figures import correlations, layout, mu_bars, pie, side_by_side
 from slackaug.report.render import svg
 
@@ -31,9 +31,9 @@ def test_nothing_of_a_pie_overlaps_and_leaders_stay_outside(policy):
     check(drawing)
     assert len(shapes(drawing, scene.Wedge)) == len(policy.space)
     assert not any(label.crosses() for label in labels)
-    for is_right in (True, False):
-        side = [label for label in labels if label.is_right == is_right]
-        assert all(b.y - a.y >= scene.LINE - 1e-6 for a, b in pairwise(side))
+    for side in (1, -1):
+        beside = [label for label in labels if label.side == side]
+        assert all(b.y - a.y >= lettering.LINE - 1e-6 for a, b in pairwise(beside))
 
 
 @pytest.mark.parametrize("position", [None, 1, 3])

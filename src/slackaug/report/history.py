@@ -5,14 +5,16 @@ Axes: K positions, N transformations.
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import schema
 from ..augment.policy import Policy
 from ..augment.policy_file import MAX_COMPOSED
 from ..augment.transforms import get_space
 from ..config import parse
-from ..config.run_config import BLANK, RunConfig
+from ..config.run_config import BLANK, N_COMPOSED, RunConfig
 from ..files import read_note
 from ..runs import folders
 from ..runs.folders import RunError
@@ -22,6 +24,15 @@ MAX_STEPS = 2000  # that are held, beside the ends of rounds; a curve has a tent
 MAX_ROUND = 1_000_000
 MAX_STEP = 10**12  # of the pre-training
 LONGEST_REMARK = 1000  # characters
+EXPECTED = "expected a folder that `slackaug search` wrote"
+
+
+class Phi(NamedTuple):
+    """What a step in which phi moves says of it."""
+
+    val_loss: float
+    entropy: list[float]  # (K,) nats
+    pi: list[list[float]]  # (K, N) probabilities
 
 
 class Step(NamedTuple):
@@ -32,10 +43,7 @@ class Step(NamedTuple):
     step: int  # of the pre-training or of the round
     train_loss: float
     n_composed: int | None = None  # in pre-training only, of which there is one for each number that was tried
-    val_loss: float | None = None  # this and the rest: in the stage "policy" only
-    entropy: list[float] | None = None  # (K,) nats
-    pi: list[list[float]] | None = None  # (K, N) probabilities
-    mu: list[float | None] | None = None  # (N,); None where there is no magnitude
+    phi: Phi | None = None  # in the stage "policy" only
 
 
 class History(NamedTuple):
@@ -73,15 +81,12 @@ class History(NamedTuple):
     @property
     def kl(self) -> list[float]:
         """Of each finished round's policy to its anchor, in nats over all positions."""
-        return [
-            policy.kl(anchor).item()
-            for policy, anchor in zip(self.policies, [self.start, *self.policies], strict=False)
-        ]
+        return [after.kl(before).item() for before, after in pairwise([self.start, *self.policies])]
 
     @property
-    def policy_steps(self) -> list[Step]:
+    def policy_steps(self) -> list[tuple[Step, Phi]]:
         """Those in which phi moved."""
-        return [step for step in self.steps if step.pi is not None]
+        return [(step, step.phi) for step in self.steps if step.phi is not None]
 
     def moved(self, step: Step) -> float:
         """Rounds done by then, counting only the steps in which phi moves."""
@@ -99,18 +104,19 @@ class History(NamedTuple):
 def read(run: Path | str) -> History:
     """The history in a run's folder. What is not there yet, or was cut off, is left out."""
     run = Path(run)
-    if not (run / "config.yaml").is_file():
-        hint = "expected a folder that `slackaug search` wrote"
-        if (run / "study.yaml").is_file():
-            hint = f"it holds a study, whose runs are in {run / 'searches'}"
-        raise RunError(f"{run}: holds no run (there is no config.yaml); {hint}")
-    config = read_config(run / "config.yaml")
-    policies, composed = folders.read_policies(run), read_note(run / "composing.json").get("n_positions")
+    config, policies = read_config(run), folders.read_policies(run)
+    composed = read_note(run / "composing.json").get("n_positions")
     if not isinstance(composed, int) or not 1 <= composed <= MAX_COMPOSED:
         composed = config.n_composed
-    start = start_policy(config, policies, composed)
+    if policies:
+        start = Policy.uniform(policies[0].space, n_composed=len(policies[0].pi))
+    else:
+        space = get_space(config.space)
+        space = space.exclude(*config.exclude) if config.exclude else space
+        start = Policy.uniform(space, n_composed=composed or N_COMPOSED)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
     calibration, confirmation = (read_note(run / name) for name in ("calibration.json", "confirmation.json"))
+    is_kept = confirmation.get("is_kept")
     return History(
         run,
         config,
@@ -118,14 +124,19 @@ def read(run: Path | str) -> History:
         without_other_trials(steps, len(start.pi) if policies else composed),
         policies[: config.search.n_rounds],
         read_result(run / folders.POLICY, policies),
-        rate=number_in(calibration, "model_lr"),
-        remark=text_in(calibration, "remark"),
-        is_kept=confirmation["is_kept"] if isinstance(confirmation.get("is_kept"), bool) else None,
-        confirmation=text_in(confirmation, "remark"),
+        rate=rate_in(calibration),
+        remark=remark_in(calibration),
+        is_kept=is_kept if isinstance(is_kept, bool) else None,
+        confirmation=remark_in(confirmation),
     )
 
 
-def read_config(path: Path) -> RunConfig:
+def read_config(run: Path) -> RunConfig:
+    path = run / "config.yaml"
+    if not path.is_file():
+        is_study = (run / "study.yaml").is_file()
+        hint = f"it holds a study, whose runs are in {run / 'searches'}" if is_study else EXPECTED
+        raise RunError(f"{run}: holds no run (there is no config.yaml); {hint}")
     try:
         return parse.update(BLANK, parse.read_yaml(path))
     except parse.SettingError as error:
@@ -142,24 +153,16 @@ def read_result(path: Path, policies: list[Policy]) -> Policy | None:
         return policies[-1]
 
 
-def number_in(note: dict[str, Any], name: str) -> float | None:
+def rate_in(note: dict[str, Any]) -> float | None:
     try:
-        return finite(note.get(name))
-    except ValueError:
+        return schema.number(note.get("model_lr"), "model_lr")
+    except PolicyError:
         return None
 
 
-def text_in(note: dict[str, Any], name: str) -> str:
-    found = note.get(name)
+def remark_in(note: dict[str, Any]) -> str:
+    found = note.get("remark")
     return found[:LONGEST_REMARK] if isinstance(found, str) else ""
-
-
-def start_policy(config: RunConfig, policies: list[Policy], n_composed: int | None) -> Policy:
-    if policies:
-        return Policy.uniform(policies[0].space, n_composed=len(policies[0].pi))
-    space = get_space(config.space)
-    space = space.exclude(*config.exclude) if config.exclude else space
-    return Policy.uniform(space) if n_composed is None else Policy.uniform(space, n_composed=n_composed)
 
 
 def read_steps(path: Path, start: Policy) -> list[Step]:
@@ -200,27 +203,14 @@ def is_planned(step: Step, config: RunConfig) -> bool:
 def read_step(line: str, start: Policy) -> Step | None:
     try:
         found = json.loads(line)
-        step = Step(
-            stage=str(found["stage"]),
-            round=int(found["round"]),
-            step=int(found["step"]),
-            train_loss=finite(found["train_loss"]),
-            n_composed=int(found["n_composed"]) if "n_composed" in found else None,
-        )
+        place = str(found["stage"]), int(found["round"]), int(found["step"])
+        n_composed = int(found["n_composed"]) if "n_composed" in found else None
+        step = Step(*place, schema.number(found["train_loss"], "train_loss"), n_composed)
         if "pi" not in found:
             return step
         n = len(start.space)
-        pi = [[finite(p) for p in row] for row in found["pi"]]
-        mu = [None if bound is None else finite(bound) for bound in found["mu"]]
-        entropy = [finite(value) for value in found["entropy"]]
-        if len(mu) != n or not pi or any(len(row) != n for row in pi) or len(entropy) != len(pi):
-            return None
-        return step._replace(val_loss=finite(found["val_loss"]), entropy=entropy, pi=pi, mu=mu)
+        pi = schema.sequence(found["pi"], "pi", lambda row, where: schema.sequence(row, where, schema.number, n, n))
+        entropy = schema.sequence(found["entropy"], "entropy", schema.number, len(pi), len(pi))
+        return step._replace(phi=Phi(schema.number(found["val_loss"], "val_loss"), entropy, pi))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-
-
-def finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"expected a finite number, got {value!r}")
-    return float(value)

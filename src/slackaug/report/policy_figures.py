@@ -6,17 +6,17 @@ The width of a slice is a probability, its radius the bound mu. All policies tha
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from ..augment.policy import Policy
 from ..augment.policy_file import MU_START
-from ..augment.stability import Stability, stability
+from ..augment.stability import stability
 from .geometry import Point, on_circle, padded, spread, ticks
 from .lettering import LINE, SMALL, TEXT, break_name, shorten, text_width
 from .scene import WIDTH, Circle, Line, Numbers, Rect, Scene, Shape, Text, Wedge, empty, noted
-from .strength import WORDS, bounds_text, by_family, family, position_words, shares
+from .strength import WORDS, bounds_text, by_family, family, is_constant, position_words, shares
 
 RADIUS = 74.0  # of mu = 1, and of transformations without a magnitude
 ELBOW = 5.0  # from the circle to the bend of a leader
@@ -35,9 +35,9 @@ class Slice(NamedTuple):
     name: str
     share: float
     mu: float | None  # None: parameter-free
+    strength: str
     start: float  # degrees clockwise from the top
     end: float
-    strength: str
 
     @property
     def middle(self) -> float:
@@ -57,7 +57,7 @@ class Label(NamedTuple):
     """The text of a slice: beside the pie at `y`, relative to the centre."""
 
     slice: Slice
-    is_right: bool
+    side: int  # 1: to the right of the pie, -1: to the left
     y: float  # of its middle
     lines: list[str]
 
@@ -65,8 +65,7 @@ class Label(NamedTuple):
     def leader(self) -> list[Point]:
         """From the slice's edge outwards, then to the text; relative to the centre."""
         edge, elbow = (on_circle(0, 0, r, self.slice.middle) for r in (self.slice.radius, RADIUS + ELBOW))
-        side = 1 if self.is_right else -1
-        return [edge, elbow, (side * (RADIUS + GAP), self.y)]
+        return [edge, elbow, (self.side * (RADIUS + GAP), self.y)]
 
     def crosses(self) -> bool:
         """Whether the leader runs through the pie."""
@@ -76,41 +75,35 @@ class Label(NamedTuple):
 
     def shapes(self, centre: float) -> list[Shape]:
         """The leader and the text, with the pie's centre at that height."""
-        side = 1 if self.is_right else -1
-        x = CENTRE + self.leader[-1][0] + 3 * side
-        anchor = "start" if self.is_right else "end"
+        x, anchor = CENTRE + self.side * (RADIUS + GAP + 3), "start" if self.side > 0 else "end"
         first = centre + self.y + SMALL / 3 - LINE * (len(self.lines) - 1) / 2
-        return [
-            Line([(CENTRE + dx, centre + dy) for dx, dy in self.leader], "muted", 0.6),
-            *(
-                Text(x, first + LINE * i, line, "ink", SMALL, anchor, title=self.slice.hint)
-                for i, line in enumerate(self.lines)
-            ),
-        ]
+        leader = Line([(CENTRE + dx, centre + dy) for dx, dy in self.leader], "muted", 0.6)
+        lines = enumerate(self.lines)
+        return [leader, *(Text(x, first + LINE * i, t, "ink", SMALL, anchor, title=self.slice.hint) for i, t in lines)]
 
 
 def slices(policy: Policy, position: int | None = None, turn: float = 0.0) -> list[Slice]:
     """Clockwise from the top, or from `turn` degrees on; transformations of a family side by side."""
     probabilities, found, start = shares(policy, position), [], turn
     for n in by_family(policy.space.names):
-        transform, mu = policy.space.transforms[n], policy.mu[n].item()
-        end = start + 360 * probabilities[n]
+        transform, mu, end = policy.space.transforms[n], policy.mu[n].item(), start + 360 * probabilities[n]
         bound = None if transform.span is None else mu
-        found.append(Slice(transform.name, probabilities[n], bound, start, end, bounds_text(transform, mu)))
+        found.append(Slice(transform.name, probabilities[n], bound, bounds_text(transform, mu), start, end))
         start = end
     return found
 
 
 def place_labels(found: list[Slice]) -> list[Label]:
     labels = []
-    for is_right in (True, False):
-        side = [s for s in found if (s.middle % 360 < 180) == is_right]
-        side.sort(key=lambda s: s.middle % 360, reverse=not is_right)
-        wanted = [on_circle(0, 0, RADIUS + ELBOW, s.middle)[1] for s in side]
-        lines = [break_name(s.name, f" {100 * s.share:.1f}", SMALL, ROOM) for s in side]
+    for side in (1, -1):
+        beside = [s for s in found if (s.middle % 360 < 180) == (side > 0)]
+        beside.sort(key=lambda s: s.middle % 360, reverse=side < 0)
+        wanted = [on_circle(0, 0, RADIUS + ELBOW, s.middle)[1] for s in beside]
+        lines = [break_name(s.name, f" {100 * s.share:.1f}", SMALL, ROOM) for s in beside]
         gaps = [LINE * (len(a) + len(b)) / 2 for a, b in pairwise(lines)]
         half = max(RADIUS + ELBOW, sum(gaps) / 2)
-        labels += list(map(Label, side, [is_right] * len(side), spread(wanted, gaps, -half, half), lines))
+        places = spread(wanted, gaps, -half, half)
+        labels += [Label(*label) for label in zip(beside, [side] * len(beside), places, lines, strict=True)]
     return labels
 
 
@@ -152,26 +145,22 @@ def pie(policy: Policy, position: int | None = None) -> Scene:
     chips, y = legend(policy.space.names, 2 * half + 14)
     where = position_words(position, len(policy.pi))
     note = (
-        f"Width: probability in %{', ' + where if where else ''}. Radius: mu, the largest magnitude; dashed: where it "
-        f"started, {MU_START:g}. Without a magnitude: full radius."
+        f"Width: probability in %{where}. Radius: mu, the largest magnitude; dashed: where it started, {MU_START:g}. "
+        "Without a magnitude: full radius."
     )
     ranked = sorted(slices(policy, position), key=lambda s: -s.share)
     most, least = (", ".join(f"{s.name} {100 * s.share:.1f} %" for s in few) for few in (ranked[:3], ranked[-3:]))
-    title = f"The policy: {len(ranked)} transformations" + (f", {where}" if where else "")
-    table = Numbers(
-        ["transformation", "probability", "mu", "strength"], [[s.name, s.share, s.mu, s.strength] for s in ranked]
-    )
-    return noted(title, f"Most likely: {most}. Least likely: {least}.", [*shapes, *chips], note, y + 2, table)
+    title, desc = f"The policy: {len(ranked)} transformations{where}", f"Most likely: {most}. Least likely: {least}."
+    table = Numbers(["transformation", "probability", "mu", "strength"], [[*s[:4]] for s in ranked])
+    return noted(title, desc, [*shapes, *chips], note, y + 2, table)
 
 
 # --- bars -------------------------------------------------------------------------------------------------------------
 
 
-def name_column(names: Sequence[str], top: float) -> list[Shape]:
-    return [
-        Text(NAMES, top + ROW * i + 14, shorten(name, TEXT, NAMES - 4), anchor="end", title=name)
-        for i, name in enumerate(names)
-    ]
+def name_in(y: float, name: str) -> Text:
+    """What stands before a row that begins at `y`."""
+    return Text(NAMES, y + 14, shorten(name, TEXT, NAMES - 4), anchor="end", title=name)
 
 
 def mu_bars(policy: Policy, image_size: tuple[int, int] | None = None) -> Scene:
@@ -186,19 +175,17 @@ def mu_bars(policy: Policy, image_size: tuple[int, int] | None = None) -> Scene:
     table = Numbers(["transformation", "mu", "strength"], [list(row) for row in rows])
     if not rows:
         return empty(title, "No transformation has a magnitude.", table)
-    top, left, right = 24.0, NAMES + 8, WIDTH - STRENGTHS
-    floor, start = top + ROW * len(rows), left + MU_START * (right - left)
-    shapes: list[Shape] = [
-        Text(left, 14, "0", "muted", SMALL, "middle"),
-        Text(right, 14, "1", "muted", SMALL, "middle"),
-        Text(start + 8, 14, f"start {MU_START:g}", "muted", SMALL, "end"),
-    ]
-    shapes += name_column([name for name, _, _ in rows], top)
+    top, left, full = 24.0, NAMES + 8, WIDTH - STRENGTHS - NAMES - 8
+    floor, start = top + ROW * len(rows), left + MU_START * full
+    shapes: list[Shape] = [Text(left + x * full, 14, f"{x}", "muted", SMALL, "middle") for x in (0, 1)]
+    shapes.append(Text(start + 8, 14, f"start {MU_START:g}", "muted", SMALL, "end"))
     for i, (name, mu, text) in enumerate(rows):
         y, hint = top + ROW * i, f"{name}: mu {mu:.3f}, {text}"
-        shapes.append(Rect(left, y + 4, right - left, ROW - 7, "wash", hint))
-        shapes.append(Rect(left, y + 4, mu * (right - left), ROW - 7, family(name), hint))
-        shapes.append(Text(right + 8, y + 14, shorten(text, SMALL, STRENGTHS - 10), "muted", SMALL, title=hint))
+        shapes.append(name_in(y, name))
+        for role, width in (("wash", full), (family(name), mu * full)):
+            shapes.append(Rect(left, y + 4, width, ROW - 7, role, hint))
+        strength = shorten(text, SMALL, STRENGTHS - 10)
+        shapes.append(Text(left + full + 8, y + 14, strength, "muted", SMALL, title=hint))
     shapes.append(Line([(start, top), (start, floor)], "ink", 1.0, True))
     free = [t.name for t in policy.space if t.span is None]
     note = "Bound mu of the magnitudes, and the strengths that it allows."
@@ -210,17 +197,16 @@ def mu_bars(policy: Policy, image_size: tuple[int, int] | None = None) -> Scene:
 # --- several searches -------------------------------------------------------------------------------------------------
 
 
-def stability_text(found: Stability) -> str:
-    def number(value: float | None) -> str:
-        return "undefined" if value is None else f"{value:.2f}"
-
+def stability_text(policies: Sequence[Policy]) -> str:
+    found = stability(policies)
+    pi, pi_rest, mu, mu_rest = ("undefined" if value is None else f"{value:.2f}" for value in found[1:5])
     entropy = f"entropy {found.entropy:.3f} nats"
     entropy += f", {100 * found.entropy_share:.1f} % of uniform" if found.entropy_share is not None else ""
     if found.n_policies < 2:
         return f"One search says nothing about stability; {entropy}."
     return (
-        f"Mean correlation between {found.n_policies} searches: pi {number(found.pi)}, without Invert and Solarize "
-        f"{number(found.pi_rest)}; mu {number(found.mu)}, without Solarize {number(found.mu_rest)}; {entropy}."
+        f"Mean correlation between {found.n_policies} searches: pi {pi}, without Invert and Solarize {pi_rest}; "
+        f"mu {mu}, without Solarize {mu_rest}; {entropy}."
     )
 
 
@@ -229,58 +215,49 @@ def side_by_side(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
     columns = [shares(policy) for policy in policies]
     rows = list(zip(policies[0].space.names, map(list, zip(*columns, strict=True)), strict=True))
     rows.sort(key=lambda row: -math.fsum(row[1]))
+    table = Numbers(["transformation", *names, "mean"], [[n, *row, math.fsum(row) / len(row)] for n, row in rows])
     top, left, right = 24.0, NAMES + 12, WIDTH - 14
     floor = top + ROW * len(rows)
     low, high = padded([100 * value for _, values in rows for value in values])
 
-    def at(percent: float) -> float:
-        return left + (percent - low) / (high - low) * (right - left)
+    def at(share: float) -> float:
+        return left + (100 * share - low) / (high - low) * (right - left)
+
+    def across(share: float, y0: float, y1: float, role: str, thickness: float, **more: Any) -> Line:
+        return Line([(at(share), y0), (at(share), y1)], role, thickness, **more)
 
     shapes: list[Shape] = []
-    for value in ticks(low, high, 6):
-        x = at(value)
-        shapes.append(Line([(x, top), (x, floor)], "rule", 0.7))
-        shapes.append(Text(x, floor + 16, f"{value:g}", "muted", SMALL, "middle"))
-    uniform = at(100 / len(rows))
-    shapes.append(Line([(uniform, top), (uniform, floor)], "muted", 1.0, True))
-    shapes.append(Text(uniform, 15, "uniform", "muted", SMALL, "middle"))
-    shapes += name_column([name for name, _ in rows], top)
-    numbers: list[list[str | float | None]] = []
+    for percent in ticks(low, high, 6):
+        shapes.append(across(percent / 100, top, floor, "rule", 0.7))
+        shapes.append(Text(at(percent / 100), floor + 16, f"{percent:g}", "muted", SMALL, "middle"))
+    shapes.append(across(1 / len(rows), top, floor, "muted", 1.0, dashed=True))
+    shapes.append(Text(at(1 / len(rows)), 15, "uniform", "muted", SMALL, "middle"))
     for i, (name, values) in enumerate(rows):
         y, mean = top + ROW * i + ROW / 2, math.fsum(values) / len(values)
-        numbers.append([name, *values, mean])
-        shapes.append(Line([(at(100 * min(values)), y), (at(100 * max(values)), y)], family(name), 1.2))
+        shapes += [name_in(top + ROW * i, name), Line([(at(min(values)), y), (at(max(values)), y)], family(name), 1.2)]
         for label, value in zip(names, values, strict=True):
             hint = f"{name}, {label}: {100 * value:.2f} %"
-            shapes.append(Circle(at(100 * value), y, 3.6, family(name), "paper", title=hint))
-        hint = f"{name}, mean: {100 * mean:.2f} %"
-        shapes.append(Line([(at(100 * mean), y - 6), (at(100 * mean), y + 6)], "ink", 2.0, title=hint))
-    text = stability_text(stability(policies))
+            shapes.append(Circle(at(value), y, 3.6, family(name), "paper", hint))
+        shapes.append(across(mean, y - 6, y + 6, "ink", 2.0, title=f"{name}, mean: {100 * mean:.2f} %"))
+    text = stability_text(policies)
     note = f"Probability in %, a dot for each search, a bar at their mean. {text}"
     desc = f"{len(policies)} searches; likeliest on average {rows[0][0]}, least likely {rows[-1][0]}. {text}"
-    table = Numbers(["transformation", *names, "mean"], numbers)
     return noted("The policies of several searches", desc, shapes, note, floor + 38, table)
 
 
 def correlation_matrix(policies: Sequence[Policy]) -> list[list[float | None]]:
     """Pearson's correlation of pi, averaged over positions, for each pair; None if one is constant."""
     pi = torch.tensor([shares(policy) for policy in policies], dtype=torch.float64)  # (S, N)
-    centred = pi - pi.mean(1, keepdim=True)
-    norm = centred.norm(dim=1)
-    products = (centred @ centred.T / norm.outer(norm)).tolist()
-    is_constant = (norm <= 1e-9).tolist()
-    return [
-        [None if is_constant[i] or is_constant[j] else value for j, value in enumerate(row)]
-        for i, row in enumerate(products)
-    ]
+    pi[[is_constant(policy) for policy in policies]] = math.nan
+    table = torch.corrcoef(pi).reshape(len(pi), -1).tolist()
+    return [[None if math.isnan(value) else value for value in row] for row in table]
 
 
 def correlations(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
     """How alike the probabilities of each pair of searches are."""
-    cells, text = correlation_matrix(policies), stability_text(stability(policies))
-    n, top = len(policies), 12.0
+    cells, text, top = correlation_matrix(policies), stability_text(policies), 12.0
     left = min(NAMES, 14 + max(text_width(name, TEXT) for name in names))
-    side = min(52.0, (WIDTH - left - 12) / n)
+    side = min(52.0, (WIDTH - left - 12) / len(policies))
     height = min(34.0, side)
     shapes: list[Shape] = []
     for i, row in enumerate(cells):
@@ -292,9 +269,9 @@ def correlations(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
             shapes.append(Rect(x, y, side - 2, height - 2, "wash", hint))
             if value is not None and i != j:
                 role = "geometric" if value >= 0 else "tone"
-                shapes.append(Rect(x, y, side - 2, height - 2, role, hint, round(0.5 * min(1, abs(value)), 3)))
+                shapes.append(Rect(x, y, side - 2, height - 2, role, hint, round(0.5 * abs(value), 3)))
             if side >= 30 and i != j:
                 shapes.append(Text(x + side / 2 - 1, y + height / 2 + 3, number, "ink", SMALL, "middle"))
     note = f"Correlation of pi between searches. {text}"
     table = Numbers(["correlation of pi", *names], [[name, *row] for name, row in zip(names, cells, strict=True)])
-    return noted("How alike the searches are", text, shapes, note, top + height * n + 18, table)
+    return noted("How alike the searches are", text, shapes, note, top + height * len(cells) + 18, table)

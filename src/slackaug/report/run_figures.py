@@ -14,9 +14,13 @@ from .strength import family, position_words, shares
 N_LABELLED = 6  # transformations that an evolution names
 MAX_POINTS = 200  # of a curve, beside those at the ends of rounds: it is hardly wider in pixels
 MAX_COLUMNS = 21  # of a table: the start and 20 rounds, evenly spread where there are more
-T = TypeVar("T")
+MAX_MARKS = 20  # of rounds
+STEPS: list[int] = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # from one mark to the next
 NOTHING_YET = "Nothing is recorded yet: phi has not moved."
-LEFT, RIGHT, TOP, BOTTOM = 34.0, 12.0, 26.0, 40.0  # margins around a frame
+LEFT, RIGHT, TOP, BOTTOM = 34.0, 12.0, 26.0, 40.0  # margins around a frame, at least
+LEADER = 15.0  # from the end of a curve to its name
+MOST_FOR_NAMES = 0.44  # of the width
+T = TypeVar("T")
 
 
 class Frame(NamedTuple):
@@ -24,60 +28,41 @@ class Frame(NamedTuple):
 
     x: tuple[float, float]
     y: tuple[float, float]
-    height: float  # of the whole chart
-    right: float = RIGHT  # margins
-    left: float = LEFT
+    left: float
+    right: float
+    floor: float
 
     def __call__(self, x: float, y: float) -> Point:
         (x0, x1), (y0, y1) = self.x, self.y
-        across = (x - x0) / (x1 - x0)
-        down = (y1 - y) / (y1 - y0)
-        return self.left + across * (self.end - self.left), TOP + down * (self.floor - TOP)
-
-    @property
-    def end(self) -> float:
-        return WIDTH - self.right
-
-    @property
-    def floor(self) -> float:
-        return self.height - BOTTOM
+        across, down = (x - x0) / (x1 - x0), (y1 - y) / (y1 - y0)
+        return self.left + across * (self.right - self.left), TOP + down * (self.floor - TOP)
 
 
 class Curve(NamedTuple):
-    name: str
+    name: str  # stands at its end; empty: nothing does
     points: Sequence[Point]  # in the data's units
     stroke: str
-    width: float = 1.8
+    thickness: float = 1.8
     dots: Sequence[Point] = ()
-    is_labelled: bool = True  # at its end
     hint: str = ""
     dashed: bool = False
     value: str = ""  # stands behind the name, however short that must become
 
 
-MAX_MARKS = 20  # of rounds
-STEPS: list[int] = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # from one mark to the next
-LEADER = 15.0  # from the end of a curve to its name
-MOST_FOR_NAMES = 0.44  # of the width
-
-
-def room_for_names(curves: Sequence[Curve]) -> float:
-    """A right margin in which the names fit, as far as the curves can spare it."""
-    widths = [text_width(curve.name + curve.value, TEXT) for curve in curves if curve.is_labelled]
-    return min(LEADER + 4 + max(widths, default=0.0), MOST_FOR_NAMES * WIDTH)
-
-
 def axes(frame: Frame, y_label: str) -> list[Shape]:
     """Levels with their numbers, rounds with theirs, and what they count."""
+    start, low = frame(0, frame.y[0])[0], frame.floor + BOTTOM - 6
     shapes: list[Shape] = [Text(4, 14, y_label, "muted", SMALL)]
     for value in ticks(*frame.y):
         _, y = frame(frame.x[0], value)
-        shapes.append(Line([(frame.left, y), (frame.end, y)], "rule", 0.7))
+        shapes.append(Line([(frame.left, y), (frame.right, y)], "rule", 0.7))
         shapes.append(Text(frame.left - 6, y + 4, f"{value:g}", "muted", SMALL, "end"))
     if frame.x[1] > 0:
-        middle = (frame(0, frame.y[0])[0] + frame.end) / 2
-        shapes.append(Text(middle, frame.height - 6, "rounds done", "muted", SMALL, "middle"))
-    return shapes + round_ticks(frame)
+        shapes.append(Text((start + frame.right) / 2, low, "rounds done", "muted", SMALL, "middle"))
+    shapes += round_ticks(frame)
+    if frame.x[0] < 0:
+        shapes.append(Text((frame.left + start) / 2, low, "pre-training", "muted", SMALL, "middle"))
+    return shapes
 
 
 def rounds_apart(n_rounds: float) -> int:
@@ -89,30 +74,25 @@ def round_ticks(frame: Frame) -> list[Shape]:
     """A line at the start of rounds, where the anchor is set, and numbers as far as there is room."""
     first, last = math.ceil(frame.x[0]), math.floor(frame.x[1] + 1e-9)
     apart = rounds_apart(last - first)
-    every = next(k for k in STEPS if k >= apart and k * (frame.end - frame.left) >= 26 * (last - first))
+    every = next(k for k in STEPS if k >= apart and k * (frame.right - frame.left) >= 26 * (last - first))
     shapes: list[Shape] = []
-    for k in range(first, last + 1):
-        if k not in (first, last) and k % apart:
-            continue
+    for k in sorted({first, last, *range(-(-first // apart) * apart, last + 1, apart)}):
         x, _ = frame(k, frame.y[0])
         shapes.append(Line([(x, TOP), (x, frame.floor)], "rule", 0.7, k not in (first, last)))
         if k >= 0 and k % every == 0:
             shapes.append(Text(x, frame.floor + 16, str(k), "muted", SMALL, "middle"))
-    if first < 0:
-        x = (frame.left + frame(0, frame.y[0])[0]) / 2
-        shapes.append(Text(x, frame.height - 6, "pre-training", "muted", SMALL, "middle"))
     return shapes
 
 
 def curve_shapes(frame: Frame, curves: Sequence[Curve]) -> list[Shape]:
-    """Muted curves first; names of the labelled ones at their ends, apart from one another."""
+    """Curves without a name first; the names of the others at their ends, apart from one another."""
     shapes: list[Shape] = []
-    for curve in sorted(curves, key=lambda c: c.is_labelled):
-        shapes.append(Line([frame(*p) for p in curve.points], curve.stroke, curve.width, curve.dashed, curve.hint))
-        shapes += [Circle(*frame(*p), 3.0, curve.stroke, "paper", title=curve.hint) for p in curve.dots]
-    named = sorted((c for c in curves if c.is_labelled), key=lambda c: -c.points[-1][1])
+    for curve in sorted(curves, key=lambda c: bool(c.name)):
+        shapes.append(Line([frame(*p) for p in curve.points], curve.stroke, curve.thickness, curve.dashed, curve.hint))
+        shapes += [Circle(*frame(*p), 3.0, curve.stroke, "paper", curve.hint) for p in curve.dots]
+    named = sorted((c for c in curves if c.name), key=lambda c: -c.points[-1][1])
     wanted = [frame(*c.points[-1])[1] for c in named]
-    x = frame.end + LEADER - 1
+    x = frame.right + LEADER - 1
     for curve, y in zip(named, spread(wanted, [LINE] * (len(named) - 1), TOP, frame.floor), strict=True):
         shapes.append(Line([frame(*curve.points[-1]), (x - 2, y)], curve.stroke, 0.8))
         name = shorten(curve.name, TEXT, WIDTH - x - 2 - text_width(curve.value, TEXT)) + curve.value
@@ -120,10 +100,23 @@ def curve_shapes(frame: Frame, curves: Sequence[Curve]) -> list[Shape]:
     return shapes
 
 
-def chart(title: str, desc: str, frame: Frame, unit: str, curves: list[Curve], table: Numbers) -> Scene:
-    """Curves in a frame, whose left margin is as wide as its numbers need."""
-    frame = frame._replace(left=max(LEFT, 10 + max(text_width(f"{value:g}", SMALL) for value in ticks(*frame.y))))
-    return Scene(title, desc, frame.height, [*axes(frame, unit), *curve_shapes(frame, curves)], table)
+def chart(
+    title: str,
+    desc: str,
+    unit: str,
+    curves: list[Curve],
+    table: Numbers,
+    *,
+    x: tuple[float, float],
+    levels: Sequence[float],
+    height: float,
+) -> Scene:
+    """Curves in a frame that holds all the levels; its margins are as wide as its numbers and names need."""
+    y, names = padded(levels), [text_width(curve.name + curve.value, TEXT) for curve in curves if curve.name]
+    left = max(LEFT, 10 + max(text_width(f"{value:g}", SMALL) for value in ticks(*y)))
+    right = min(LEADER + 4 + max(names), MOST_FOR_NAMES * WIDTH) if names else RIGHT  # as far as curves can spare it
+    frame = Frame(x, y, left, WIDTH - right, height - BOTTOM)
+    return Scene(title, desc, height, [*axes(frame, unit), *curve_shapes(frame, curves)], table)
 
 
 # --- the probabilities ------------------------------------------------------------------------------------------------
@@ -132,9 +125,8 @@ def chart(title: str, desc: str, frame: Frame, unit: str, curves: list[Curve], t
 def trace(history: History, position: int | None = None) -> list[tuple[float, list[float]]]:
     """Rounds done and the probability of each transformation, from the start on."""
     found = [(0.0, shares(history.start, position))]
-    for step in history.policy_steps:
-        assert step.pi is not None
-        rows = step.pi if position is None else [step.pi[position - 1]]
+    for step, phi in history.policy_steps:
+        rows = phi.pi if position is None else [phi.pi[position - 1]]
         found.append((history.moved(step), [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]))
     if len(found) == 1:  # without metrics there may still be policies
         found += [(float(r), shares(policy, position)) for r, policy in enumerate(history.policies, 1)]
@@ -152,13 +144,14 @@ def is_whole(x: float) -> bool:
     return abs(x - round(x)) < 1e-9
 
 
-def last_round(x: float) -> float:
-    return max(1.0, math.ceil(x - 1e-9))
+def rounds_to(x: float) -> tuple[float, float]:
+    """The range of an axis that ends with a whole round."""
+    return 0.0, max(1.0, math.ceil(x - 1e-9))
 
 
-def level(end: float, height: float, name: str, value: str = "") -> Curve:
-    """A dashed line across."""
-    return Curve(name, [(0, height), (end, height)], "muted", 1.0, dashed=True, value=value)
+def level(end: float, height: float, value: str = "") -> Curve:
+    """A dashed line across: where the uniform policy is."""
+    return Curve("uniform", [(0, height), (end, height)], "muted", 1.0, dashed=True, value=value)
 
 
 def evolution(history: History, position: int | None = None) -> Scene:
@@ -167,39 +160,34 @@ def evolution(history: History, position: int | None = None) -> Scene:
     The table has them at the start and at the ends of finished rounds; most changed first.
     """
     where = position_words(position, len(history.start.pi))
-    title = "How the probabilities moved" + (f", {where}" if where else "")
+    title = f"How the probabilities moved{where}"
     points, table = trace(history, position), evolution_table(history, position)
     if len(points) < 2:
         return empty(title, NOTHING_YET, table)
     (_, first), (x_last, last) = points[0], points[-1]
-    names, change = history.names, [b - a for a, b in zip(first, last, strict=True)]
+    names, change, rounds = history.names, [b - a for a, b in zip(first, last, strict=True)], rounds_to(x_last)
     labelled = sorted(range(len(names)), key=lambda n: -abs(change[n]))[:N_LABELLED]
-    every = rounds_apart(last_round(x_last))
-    curves = [level(x_last, 100 * first[0], "uniform", f" {100 * first[0]:.1f}")]
+    curves = [level(x_last, 100 * first[0], f" {100 * first[0]:.1f}")]
     for n, name in enumerate(names):
         hint = f"{name}: {100 * first[n]:.1f} % to {100 * last[n]:.1f} %"
         line = [(x, 100 * row[n]) for x, row in points]
         if n in labelled:
-            ends = [(x, y) for x, y in line if is_whole(x) and round(x) % every == 0]
-            curves.append(Curve(name, line, family(name), 1.9, ends, hint=hint, value=f" {100 * last[n]:.1f}"))
+            ends = [(x, y) for x, y in line if is_whole(x) and round(x) % rounds_apart(rounds[1]) == 0]
+            curves.append(Curve(name, line, family(name), 1.9, ends, hint, value=f" {100 * last[n]:.1f}"))
         else:
-            curves.append(Curve(name, line, "faint", 1.1, is_labelled=False, hint=hint))
-    levels = padded([100 * p for _, row in points for p in row])
-    frame = Frame((0, last_round(x_last)), levels, 310, room_for_names(curves))
+            curves.append(Curve("", line, "faint", 1.1, hint=hint))
     note = "" if len(labelled) == len(names) else f"The {len(labelled)} transformations that moved most are named. "
-    note += (
-        "Dots and dashed lines: where a round began and its anchor was set. Only steps in which the policy moves are "
-    )
-    note += "counted."
+    note += "Dots and dashed lines: where a round began and its anchor was set. "
+    note += "Only steps in which the policy moves are counted."
     moved = ", ".join(f"{names[n]} {100 * first[n]:.1f} to {100 * last[n]:.1f} %" for n in labelled[:4])
-    desc = f"After {x_last:.3g} rounds, most changed: {moved}."
-    whole = chart(title, desc, frame, f"probability in %{', ' + where if where else ''}", curves, table)
-    return noted(title, desc, whole.shapes, note, frame.height + 14, table)
+    desc, levels = f"After {x_last:.3g} rounds, most changed: {moved}.", [100 * p for _, row in points for p in row]
+    whole = chart(title, desc, f"probability in %{where}", curves, table, x=rounds, levels=levels, height=310)
+    return noted(title, desc, whole.shapes, note, 310 + 14, table)
 
 
 def evolution_table(history: History, position: int | None) -> Numbers:
-    policies, last = [history.start, *history.policies], len(history.policies)
-    shown = evenly(last, MAX_COLUMNS)
+    policies = [history.start, *history.policies]
+    shown = evenly(len(policies) - 1, MAX_COLUMNS)
     columns = [shares(policies[r], position) for r in shown]
     order = sorted(range(len(history.names)), key=lambda n: -abs(columns[-1][n] - columns[0][n]))
     headers = ["transformation", "start", *(f"round {r}" for r in shown[1:])]
@@ -224,20 +212,20 @@ def entropy(history: History) -> Scene:
         [[r, math.fsum(row) / len(row), *row] for r, row in enumerate(found)],
     )
     highest = math.log(len(history.names))
-    rows = [(history.moved(step), step.entropy) for step in history.policy_steps if step.entropy is not None]
+    rows = [(history.moved(step), phi.entropy) for step, phi in history.policy_steps]
     rows = thinned([(0.0, [highest] * n_positions), *rows])
     if len(rows) < 2:
         return empty(title, NOTHING_YET, table)
     mean = [(x, math.fsum(row) / len(row)) for x, row in rows]
-    curves = [Curve("mean", mean, "ink"), level(mean[-1][0], highest, "uniform")]
-    differ = any(len({*row}) > 1 for _, row in rows)  # not those of a search with a budget
-    for k in range(n_positions if differ else 0):
-        line = [(x, row[k]) for x, row in rows]
-        curves.append(Curve(f"position {k + 1}", line, "faint", 1.2, is_labelled=False, hint=f"position {k + 1}"))
-    desc = f"From {highest:.3f} nats, the highest there is, to {mean[-1][1]:.3f}, averaged over positions."
-    levels = padded([highest, *(min(row) for _, row in rows)])
-    frame = Frame((0, last_round(rows[-1][0])), levels, 200, room_for_names(curves))
-    return chart(title, desc, frame, f"entropy in nats{'; grey: each position' if differ else ''}", curves, table)
+    (last, lowest), differ = mean[-1], any(len({*row}) > 1 for _, row in rows)  # not those of a search with a budget
+    curves = [Curve("mean", mean, "ink"), level(last, highest)]
+    curves += [
+        Curve("", [(x, row[k]) for x, row in rows], "faint", 1.2, hint=f"position {k + 1}")
+        for k in range(n_positions if differ else 0)
+    ]
+    desc = f"From {highest:.3f} nats, the highest there is, to {lowest:.3f}, averaged over positions."
+    unit, levels = f"entropy in nats{'; grey: each position' * differ}", [highest, *(min(row) for _, row in rows)]
+    return chart(title, desc, unit, curves, table, x=rounds_to(last), levels=levels, height=200)
 
 
 def divergence(p: Sequence[Sequence[float]], q: Sequence[Sequence[float]]) -> float:
@@ -250,51 +238,45 @@ def kl_points(history: History) -> list[Point]:
     """Of each recorded step to the anchor of its round, which begins at zero."""
     anchors = [policy.probabilities.tolist() for policy in history.anchors]
     points: list[Point] = []
-    for step in history.policy_steps:
-        assert step.pi is not None
+    for step, phi in history.policy_steps:
         if step.round <= len(anchors):
             if not points or points[-1][0] <= step.round - 1:
                 points.append((step.round - 1, 0.0))
-            points.append((history.moved(step), max(0.0, divergence(step.pi, anchors[step.round - 1]))))
+            points.append((history.moved(step), max(0.0, divergence(phi.pi, anchors[step.round - 1]))))
     return points
 
 
 def kl(history: History) -> Scene:
     """The KL divergence to the anchor of each round; the table has it at the end of every finished one."""
-    title = "How far each round went from its anchor"
-    points, ends = kl_points(history), [(float(r), value) for r, value in enumerate(history.kl, 1)]
-    table = Numbers(["round", "KL to its anchor"], [[r, value] for r, value in enumerate(history.kl, 1)])
+    title, ends = "How far each round went from its anchor", list(enumerate(history.kl, 1))
+    points = kl_points(history)
+    table = Numbers(["round", "KL to its anchor"], [[*end] for end in ends])
     if not points and not ends:
         return empty(title, NOTHING_YET, table)
     points = thinned(points or [(0.0, 0.0), *ends])
-    last = last_round(points[-1][0])
-    dots = [(x, y) for x, y in ends if x % rounds_apart(last) == 0]
-    curve = Curve("KL", points, "ink", dots=dots, is_labelled=False, hint="KL to the round's anchor")
-    values = ", ".join(f"{y:.4f}" for _, y in ends) or "none is finished"
-    frame = Frame((0, last), padded([y for _, y in (*points, *ends)]), 200)
-    desc = f"In nats, at the end of the rounds: {values}."
-    return chart(title, desc, frame, "KL to the anchor in nats", [curve], table)
+    x = rounds_to(points[-1][0])
+    dots = [(r, value) for r, value in ends if r % rounds_apart(x[1]) == 0]
+    curve = Curve("", points, "ink", dots=dots, hint="KL to the round's anchor")
+    desc = f"In nats, at the end of the rounds: {', '.join(f'{y:.4f}' for _, y in ends) or 'none is finished'}."
+    levels = [y for _, y in (*points, *ends)]
+    return chart(title, desc, "KL to the anchor in nats", [curve], table, x=x, levels=levels, height=200)
 
 
 def losses(history: History) -> Scene:
     """Training and validation loss, from the pre-training on; the table has the last recorded step of each round."""
     train = [(history.elapsed(step), step.train_loss) for step in history.steps]
-    val = [(history.elapsed(step), step.val_loss) for step in history.steps if step.val_loss is not None]
+    val = [(history.elapsed(step), phi.val_loss) for step, phi in history.policy_steps]
     ends = sorted({step.round: step for step in history.steps}.items())
-    table = Numbers(
-        ["round", "step", "train loss", "validation loss"],
-        [[r or "pre-training", step.step, step.train_loss, step.val_loss] for r, step in ends],
-    )
+    rows = [[r or "pre-training", s.step, s.train_loss, s.phi.val_loss if s.phi else None] for r, s in ends]
+    table = Numbers(["round", "step", "train loss", "validation loss"], rows)
     if len(train) < 2:
         return empty("Losses", "Nothing is recorded yet.", table)
     rounds = [list(group) for _, group in groupby(thinned(val), lambda point: math.ceil(point[0] - 1e-9))]
     curves = [Curve("train", thinned(train), "geometric", 1.2)]
-    curves += [  # known only where phi moves
-        Curve("validation", points, "own", 1.2, is_labelled=points is rounds[-1]) for points in rounds
-    ]
+    curves += [Curve("validation" * (points is rounds[-1]), points, "own", 1.2) for points in rounds]  # where phi moves
     first = -1 if train[0][0] < 0 else 0
     last = max(first + 1, math.ceil(train[-1][0] - 1e-9))
-    frame = Frame((first, last), padded([y for _, y in (*train, *val)]), 270, room_for_names(curves))
     desc = f"Training, on augmented images: last {train[-1][1]:.3f}."
     desc += f" Validation: last {val[-1][1]:.3f}." if val else ""
-    return chart("Losses", desc, frame, "cross-entropy of a batch", curves, table)
+    unit, levels = "cross-entropy of a batch", [y for _, y in (*train, *val)]
+    return chart("Losses", desc, unit, curves, table, x=(first, last), levels=levels, height=270)

@@ -74,6 +74,7 @@ def is_constant(policy: Policy) -> bool:
 
 
 def position_words(position: int | None, n_positions: int) -> str:
+    """Behind what is shown."""
     if position is not None:
-        return f"at position {position} of {n_positions}"
-    return f"averaged over {n_positions} positions" if n_positions > 1 else ""
+        return f", at position {position} of {n_positions}"
+    return f", averaged over {n_positions} positions" if n_positions > 1 else ""
