@@ -11,6 +11,7 @@ from PIL import Image, PngImagePlugin
 from slackaug import Policy
 from slackaug.augment.transforms import custom, get_space
 from slackaug.report import contact_sheet
+from slackaug.report.lettering import shorten
 
 
 def picture(width: int = 40, height: int = 30, seed: int = 0) -> Image.Image:
@@ -81,8 +82,8 @@ def test_long_names_and_many_positions_fit(image):
     assert page.width == contact_sheet.WIDTH
     edge = np.asarray(page)[:, -contact_sheet.MARGIN :]
     assert (edge == 255).all()  # nothing runs into the margin
-    assert contact_sheet.font(14).getlength(contact_sheet.fitted(fog.name, 14, 100)) <= 100
-    assert "\x1b" not in contact_sheet.fitted(fog.name, 14, 1000)
+    assert contact_sheet.drawn_width(shorten(fog.name, 14, 100, contact_sheet.drawn_width), 14) <= 100
+    assert "\x1b" not in shorten(fog.name, 14, 1000)
 
 
 def test_the_same_seed_gives_the_same_sheet(policy, image):

@@ -20,8 +20,9 @@ def photos() -> list[Image.Image]:
 def test_strips_are_the_kernels_of_the_space(photos):
     policy = drawn("domainnet")
     found = pictures.strips(policy, photos)
-    assert [n for n, _ in found] == policy.probabilities.mean(0).argsort(descending=True).tolist()
-    by_name = {policy.space.names[n]: [image.tobytes() for image in done] for n, done in found}
+    ranked = policy.probabilities.mean(0).argsort(descending=True).tolist()
+    assert [strip.transform.name for strip in found] == [policy.space.names[n] for n in ranked]
+    by_name = {strip.transform.name: [image.tobytes() for image in strip.images] for strip in found}
     bits = [round(8 - 6 * m * policy.mu[policy.space.index("Posterize")].item()) for m in (0.5, 1)]
     posterize, invert = policy.space["Posterize"], policy.space["Invert"]
     assert by_name["Posterize"] == [posterize.pil(photo, b).tobytes() for photo in photos for b in bits]

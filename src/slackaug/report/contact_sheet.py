@@ -23,7 +23,7 @@ from ..augment.space import Transform
 from ..data.decode import opened, to_rgb
 from ..data.options import DataError
 from ..files import write_atomically
-from .lettering import clean
+from .lettering import shorten
 from .pictures import N_EXTREMES, apply, extremes
 from .strength import shares
 
@@ -33,6 +33,7 @@ MAX_LINES = 4  # of the list under a composite
 
 TILE, MARGIN, GAP, GROUP_GAP = 168, 36, 14, 34
 WIDTH = 2 * MARGIN + N_COMPOSITES * TILE + (N_COMPOSITES - 3) * GAP + 2 * GROUP_GAP  # of the sheet
+INSIDE = WIDTH - 2 * MARGIN
 TITLE, BODY, SMALL = 24, 14, 12  # heights of the letters
 COARSE = 3  # enlarged as many times or more, pixels are shown as squares
 LINE = 18  # from one line of a label to the next
@@ -103,42 +104,44 @@ def amount(transform: Transform, strength: float) -> str:
 
 
 def rows(policy: Policy, image: Image.Image, name: str, size: str, generator: Generator) -> list[list[Group]]:
-    most, least = extremes(policy)
     groups = [Group("image", INK, [Tile(image, [name, size])])]
-    groups.append(Group("most likely", MOST, [single(policy, image, n, generator) for n in most]))
-    if least:
-        groups.append(Group("least likely", LEAST, [single(policy, image, n, generator) for n in least]))
+    for chosen, heading, colour in zip(extremes(policy), ("most likely", "least likely"), (MOST, LEAST), strict=True):
+        if chosen:
+            groups.append(Group(heading, colour, [single(policy, image, n, generator) for n in chosen]))
     composites = [random_composite(policy, image, generator) for _ in range(N_COMPOSITES)]
-    heading = f"random composites of {len(policy.pi)}, as in training"
-    return [groups, [Group(heading, INK, composites)]]
+    return [groups, [Group(f"random composites of {len(policy.pi)}, as in training", INK, composites)]]
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
-def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+def font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size)
 
 
-def fitted(text: str, size: int, width: float) -> str:
-    """The text, or its beginning and an ellipsis, in at most `width` pixels; no control characters."""
-    text = clean(text)
-    if font(size).getlength(text) <= width:
-        return text
-    while text and font(size).getlength(text + "…") > width:
-        text = text[:-1]
-    return text.rstrip() + "…"
+def drawn_width(text: str, size: float) -> float:
+    return font(size).getlength(text)
+
+
+def write_text(
+    sheet: Image.Image,
+    place: tuple[int, int],
+    text: str,
+    colour: str,
+    size: int = BODY,
+    width: int = WIDTH - 2 * MARGIN,
+) -> None:
+    """The text, or its beginning and an ellipsis, in at most `width` pixels."""
+    ImageDraw.Draw(sheet).text(place, shorten(text, size, width, drawn_width), colour, font(size))
 
 
 def on_tile(picture: Image.Image) -> Image.Image:
     """In the middle of a tile, as large as it fits: few pixels are shown as squares, many are smoothed."""
-    factor = TILE / max(picture.size)
-    is_coarse = factor >= COARSE
-    scaled = [max(round(side * (int(factor) if is_coarse else factor)), 1) for side in picture.size]
-    picture = picture.resize(
-        (scaled[0], scaled[1]), Image.Resampling.NEAREST if is_coarse else Image.Resampling.BICUBIC
-    )
+    factor, way = TILE / max(picture.size), Image.Resampling.BICUBIC
+    if factor >= COARSE:
+        factor, way = int(factor), Image.Resampling.NEAREST
+    picture = picture.resize([max(round(side * factor), 1) for side in picture.size], way)
     tile = Image.new("RGB", (TILE, TILE), EMPTY)
     tile.paste(picture, ((TILE - picture.width) // 2, (TILE - picture.height) // 2))
     return tile
@@ -150,31 +153,28 @@ def row_height(row: list[Group]) -> int:
 
 
 def draw_row(sheet: Image.Image, top: int, row: list[Group]) -> None:
-    pen = ImageDraw.Draw(sheet)
     left = MARGIN
     for group in row:
-        width = len(group.tiles) * (TILE + GAP) - GAP
-        if len(row) == 1:
-            width = WIDTH - 2 * MARGIN
-        pen.text((left, top), fitted(group.heading, BODY, width), group.colour, font(BODY))
-        pen.line((left, top + 21, left + width - 1, top + 21), group.colour if group.colour != INK else RULE)
+        width = len(group.tiles) * (TILE + GAP) - GAP if len(row) > 1 else INSIDE
+        write_text(sheet, (left, top), group.heading, group.colour, width=width)
+        rule = group.colour if group.colour != INK else RULE
+        ImageDraw.Draw(sheet).line((left, top + 21, left + width - 1, top + 21), rule)
         spread = (width - TILE) / max(len(group.tiles) - 1, 1)
         for i, tile in enumerate(group.tiles):
-            draw_tile(sheet, pen, left + round(i * spread), top + HEAD, tile, group.colour)
+            draw_tile(sheet, left + round(i * spread), top + HEAD, tile, group.colour)
         left += width + GROUP_GAP
 
 
-def draw_tile(sheet: Image.Image, pen: ImageDraw.ImageDraw, left: int, top: int, tile: Tile, colour: str) -> None:
+def draw_tile(sheet: Image.Image, left: int, top: int, tile: Tile, colour: str) -> None:
     sheet.paste(on_tile(tile.picture), (left, top))
     below = top + TILE
     if tile.share is not None:
-        pen.rectangle((left, below + 3, left + TILE - 1, below + 6), EMPTY)
-        pen.rectangle((left, below + 3, left + max(round(tile.share * TILE), 1) - 1, below + 6), colour)
+        for share, shade in ((1.0, EMPTY), (tile.share, colour)):
+            right = left + max(round(share * TILE), 1) - 1
+            ImageDraw.Draw(sheet).rectangle((left, below + 3, right, below + 6), shade)
     for i, line in enumerate(tile.lines):
-        is_name = i == 0 and tile.share is not None
-        size = BODY if is_name else SMALL
-        place = (left, below + 10 + i * LINE)
-        pen.text(place, fitted(line, size, TILE), INK if is_name else FAINT, font(size))
+        shade, size = (INK, BODY) if i == 0 and tile.share is not None else (FAINT, SMALL)
+        write_text(sheet, (left, below + 10 + i * LINE), line, shade, size, TILE)
 
 
 def sheet(title: str, subtitle: str, blocks: Sequence[list[list[Group]]]) -> Image.Image:
@@ -182,13 +182,12 @@ def sheet(title: str, subtitle: str, blocks: Sequence[list[list[Group]]]) -> Ima
     top = MARGIN + TITLE + LINE + 2 * GAP + 4
     height = top + sum(sum(map(row_height, block)) + MARGIN for block in blocks)
     page = Image.new("RGB", (WIDTH, height), PAPER)
-    pen = ImageDraw.Draw(page)
-    width = page.width - 2 * MARGIN
-    pen.text((MARGIN, MARGIN - 6), fitted(title, TITLE, width), INK, font(TITLE))
-    pen.text((MARGIN, MARGIN + TITLE + 4), fitted(subtitle, BODY, width), FAINT, font(BODY))
+    write_text(page, (MARGIN, MARGIN - 6), title, INK, TITLE)
+    write_text(page, (MARGIN, MARGIN + TITLE + 4), subtitle, FAINT)
     for i, block in enumerate(blocks):
         if i:
-            pen.line((MARGIN, top - MARGIN // 2, page.width - MARGIN - 1, top - MARGIN // 2), RULE, 2)
+            between = top - MARGIN // 2
+            ImageDraw.Draw(page).line((MARGIN, between, WIDTH - MARGIN - 1, between), RULE, 2)
         for row in block:
             draw_row(page, top, row)
             top += row_height(row)
@@ -212,10 +211,9 @@ def read_images(paths: Sequence[Path]) -> list[tuple[Image.Image, str]]:
     """All, or an error that names each file that cannot be read."""
     images, bad = [], []
     for path in paths:
-        if path.is_dir():
-            bad.append(f"{path}: is a folder, expected an image")
-            continue
         try:
+            if path.is_dir():
+                raise DataError("is a folder, expected an image")
             images.append(read_image(path))
         except DataError as error:
             bad.append(f"{path}: {error}")

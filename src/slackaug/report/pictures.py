@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from .. import rng
 from ..augment.apply import Composites, Parameters, draw, on_pil
 from ..augment.policy import Policy
+from ..augment.space import Transform
 from ..data.samples import Samples
 from .lettering import clean
 from .strength import bounds_text, is_constant, shares
@@ -55,20 +56,27 @@ def extremes(policy: Policy) -> tuple[list[int], list[int]]:
     return order[:n_most], order[max(n_most, len(order) - N_EXTREMES) :][::-1]
 
 
-def strips(policy: Policy, images: Images) -> list[tuple[int, list[Image.Image]]]:
-    """Each transformation, the likeliest first: each image at mu / 2 and at mu, or once if there is no magnitude.
+class Strip(NamedTuple):
+    """What one transformation does."""
 
-    An image keeps its direction and window from one strength to the other.
-    """
-    generator, found = seeded(), []
+    transform: Transform
+    share: float
+    mu: float
+    images: list[Image.Image]  # each at mu / 2 and at mu, or once if there is no magnitude
+
+    def strength(self, size: tuple[int, int] | None) -> str:
+        return bounds_text(self.transform, self.mu, size)
+
+
+def strips(policy: Policy, images: Images) -> list[Strip]:
+    """The likeliest first. An image keeps its direction and window from one strength to the other."""
+    generator, probabilities, found = seeded(), shares(policy), []
     for n in ranked(policy):
-        mu = policy.mu[n].item()
-        magnitudes = [mu] if policy.space.transforms[n].span is None else [mu / 2, mu]
-        done = []
+        transform, mu, done = policy.space.transforms[n], policy.mu[n].item(), []
         for image in images:
             u = rng.uniform((1, 1, 4), generator)
-            done += [apply(policy, n, magnitude, image, u) for magnitude in magnitudes]
-        found.append((n, done))
+            done += [apply(policy, n, magnitude, image, u) for magnitude in ([mu / 2, mu] if transform.span else [mu])]
+        found.append(Strip(transform, probabilities[n], mu, done))
     return found
 
 
@@ -116,39 +124,37 @@ def picture(
     identity: str, title: str, rows: Sequence[Images], alt: str, note: str = "", columns: Sequence[str] = ()
 ) -> Picture:
     """Rows of images of one size, made smaller if they are large."""
-    factor = min(1.0, SIDE / max(rows[0][0].size))
-    width, height = (max(1, round(side * factor)) for side in rows[0][0].size)
+    longest = max(rows[0][0].size)
+    width, height = (max(1, round(side * min(1.0, SIDE / longest))) for side in rows[0][0].size)
     gap = max(1, width // 32)
     size = (max(map(len, rows)) * (width + gap) - gap, len(rows) * (height + gap) - gap)
     canvas = Image.new("RGB", size, BETWEEN)
     for i, row in enumerate(rows):
         for j, image in enumerate(row):
-            small = image if factor == 1 else image.resize((width, height), Image.Resampling.LANCZOS)
+            small = image if longest <= SIDE else image.resize((width, height), Image.Resampling.LANCZOS)
             canvas.paste(small, (j * (width + gap), i * (height + gap)))
-    return Picture(identity, title, data_uri(canvas), alt, *size, note, columns, max(rows[0][0].size) <= SMALL)
+    return Picture(identity, title, data_uri(canvas), alt, *size, note, columns, longest <= SMALL)
 
 
 def data_uri(image: Image.Image) -> str:
     """As PNG, which is exact, or as JPEG if that is smaller, as for photographs."""
     found = []
-    for kind, options in (("png", {}), ("jpeg", {"quality": 85})):
+    for kind in ("png", "jpeg"):
         buffer = io.BytesIO()
-        image.save(buffer, kind, **options)
+        image.save(buffer, kind, quality=85)  # of the JPEG; a PNG has none
         found.append(f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}")
     return min(found, key=len)
 
 
 def strip_pictures(policy: Policy, shown: Samples) -> list[Picture]:
     """The images as they are, then a picture for each transformation."""
-    probabilities = shares(policy)
     found = [picture("strip-none", "As they are", [shown.pictures], f"Training images: {shown.text}")]
-    for i, (n, done) in enumerate(strips(policy, shown.pictures)):
-        transform, mu = policy.space.transforms[n], policy.mu[n].item()
-        rows = [done] if transform.span is None else [done[0::2], done[1::2]]  # an image at mu / 2, then at mu
-        how = f"at {mu / 2:.2f} and {mu:.2f} of its range" if transform.span else "which has no magnitude"
-        alt = f"The same images under {transform.name}, {how}"
-        note = f"{probabilities[n]:.1%}, {bounds_text(transform, mu, shown.size)}"
-        found.append(picture(f"strip-{i}", transform.name, rows, alt, note))
+    for i, strip in enumerate(strips(policy, shown.pictures)):
+        name, mu, rows, how = strip.transform.name, strip.mu, [strip.images], "which has no magnitude"
+        if strip.transform.span:  # an image at mu / 2, then at mu
+            rows, how = [strip.images[0::2], strip.images[1::2]], f"at {mu / 2:.2f} and {mu:.2f} of its range"
+        note = f"{strip.share:.1%}, {strip.strength(shown.size)}"
+        found.append(picture(f"strip-{i}", name, rows, f"The same images under {name}, {how}", note))
     return found
 
 
@@ -196,10 +202,8 @@ def strips_sheet(policy: Policy, images: Images, *, in_pixels: bool = True) -> I
     """
     size = (images[0].height, images[0].width) if in_pixels else None
     rows: list[tuple[str, Images]] = [("as they are; below, each at mu / 2 and at mu", images)]
-    for n, done in strips(policy, images):
-        transform = policy.space.transforms[n]
-        strength = bounds_text(transform, policy.mu[n].item(), size)
-        rows.append((f"{transform.name}  {100 * shares(policy)[n]:.1f} %  {strength}", done))
+    for s in strips(policy, images):
+        rows += [(f"{s.transform.name}  {100 * s.share:.1f} %  {s.strength(size)}", s.images)]
     width = PAD + max(len(images) for _, images in rows) * (CELL + PAD)
     canvas = Image.new("RGB", (max(width, 320), len(rows) * (CAPTION + CELL + PAD) + PAD), "white")
     pen, font = ImageDraw.Draw(canvas), ImageFont.load_default(13)
