@@ -1,6 +1,7 @@
 """What the page takes from the files of results: verdicts, a table, a chart of intervals."""
 
 import json
+import re
 
 import pytest
 
@@ -51,11 +52,12 @@ def test_foreign_results_are_said_in_one_line(tmp_path, content):
 
 def test_the_chart_of_intervals_holds_them_all(folder):
     found = outcome.read(folder)
-    drawn = outcome.intervals_chart(found)
-    assert [mark.name for mark in drawn.marks] == [row.name for row in found.rows]
-    for mark in drawn.marks:
-        assert 0 < mark.left <= mark.centre <= mark.left + mark.width + 0.02 < 100
-    assert len(drawn.ticks) > 1
+    axis, half = outcome.axis(found), [row.accuracy.half_width or 0 for row in found.rows]
+    ends = [(row.accuracy.mean - h, row.accuracy.mean + h) for row, h in zip(found.rows, half, strict=True)]
+    assert all(0 < axis.at(low) <= axis.at(high) < 100 for low, high in ends)
+    assert len(axis.ticks) > 1
+    for place in re.findall(r'class="(?:dot|whisker)" style="left:([^%]*)%', page.render(folder)):
+        assert 0 < float(place) < 100
     assert found.tone == "better"
 
 
@@ -70,4 +72,4 @@ def test_one_policy_without_an_interval(tmp_path):
     (tmp_path / "eval" / "results.json").write_text(json.dumps(document))
     found = outcome.read(tmp_path)
     assert found.tone == "open"  # the sentence is not about a policy of the table
-    assert outcome.intervals_chart(found).marks[0].width == 0
+    assert 'class="whisker" style="left:50.0%;width:0.0%"' in page.render(tmp_path)

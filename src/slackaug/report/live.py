@@ -35,28 +35,24 @@ class Live:
         self.n_seen, self.next_look = 0, 0.0
 
     def update(self, *, is_running: bool = True) -> None:
+        """Write, and rest until that has taken no more than its part of the time."""
+        start = time.monotonic()
         say = (lambda _: None) if self.has_failed else self.say
         self.has_failed |= not attempt(self.folder, self.data, say, is_running=is_running)
+        now = time.monotonic()
+        self.next_look = now + REST * (now - start)
 
     def follow(self) -> None:
         """For a search, after each of its rounds: write, but where rounds are short, not after all of them."""
-        start = time.monotonic()
-        if start >= self.next_look:
+        if time.monotonic() >= self.next_look:
             self.update()
-            self.rest(start)
 
     def look(self) -> None:
         """For those who do not see when a round ends, as it does in other processes: write where files have come."""
-        start = time.monotonic()
-        if start < self.next_look:
+        if time.monotonic() < self.next_look:
             return
         n_found = sum(1 for pattern in FOUND for _ in self.folder.glob(pattern))
         if n_found != self.n_seen:
             self.n_seen = n_found
             self.update()
-        self.rest(start, LOOK_SECONDS)
-
-    def rest(self, start: float, least: float = 0.0) -> None:
-        """Until a page, written since `start`, has taken no more than its part of the time."""
-        now = time.monotonic()
-        self.next_look = now + max(least, REST * (now - start))
+        self.next_look = max(self.next_look, time.monotonic() + LOOK_SECONDS)

@@ -216,35 +216,23 @@ def meaning(name: str) -> str:
     return MEANINGS.get(name) or next((MEANINGS[kind] for kind in kinds), "")
 
 
-class Mark(NamedTuple):
-    """A row of the chart of intervals; places are per cent of its width."""
+class Axis(NamedTuple):
+    """Of the chart of intervals."""
 
-    name: str
-    text: str
-    centre: float
-    left: float
-    width: float
-    is_reference: bool
+    low: float
+    high: float
+
+    @property
+    def ticks(self) -> list[float]:
+        return ticks(self.low, self.high, 4)
+
+    def at(self, value: float) -> float:
+        """In per cent of the width."""
+        return round(100 * (value - self.low) / (self.high - self.low), 2)
 
 
-class Intervals(NamedTuple):
-    marks: list[Mark]
-    ticks: list[tuple[float, str]]
-
-
-def intervals_chart(found: Outcome) -> Intervals:
-    """Where each policy's mean and interval lie between the lowest and the highest of all."""
+def axis(found: Outcome) -> Axis:
+    """From the lowest end of an interval to the highest, with a little room."""
     ends = [row.accuracy.mean + sign * (row.accuracy.half_width or 0) for row in found.rows for sign in (-1, 1)]
     room = max(0.06 * (max(ends) - min(ends)), 0.001)
-    low, high = min(ends) - room, max(ends) + room
-    numbers = [(place(value, low, high), f"{100 * value:g} %") for value in ticks(low, high, 4)]
-    marks = []
-    for row in found.rows:
-        mean, half_width, _, _ = row.accuracy
-        left, centre, right = (place(mean + sign * (half_width or 0), low, high) for sign in (-1, 0, 1))
-        marks.append(Mark(row.name, str(row.accuracy), centre, left, right - left, row.name == found.reference))
-    return Intervals(marks, numbers)
-
-
-def place(value: float, low: float, high: float) -> float:
-    return round(100 * (value - low) / (high - low), 2)
+    return Axis(min(ends) - room, max(ends) + room)

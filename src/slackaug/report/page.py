@@ -7,6 +7,7 @@ lets nothing but its one script run and nothing be fetched.
 import base64
 import hashlib
 import os
+import shlex
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +23,6 @@ from ..runs import folders
 from ..runs.folders import RunError
 from ..schema import PolicyError, describe, read_json
 from . import outcome, run_page, study_page
-from .outcome import Outcome
 from .render import palette
 
 NAME = "report.html"
@@ -64,47 +64,36 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
     """The page as text."""
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder; expected that of a run or a study, such as runs/demo")
-    found, problem = read_outcome(folder)
-    context = common(folder, found, problem, is_running)
-    if (folder / "study.yaml").is_file():
-        return fill("study.html", context | study_page.parts(folder, found, is_running))
-    if (folder / "config.yaml").is_file():
-        return fill("run.html", context | run_page.parts(folder, found, data, samples, is_running))
-    if found is None:
-        raise RunError(
-            f"{folder}: holds nothing to report on: no run (config.yaml), no study (study.yaml), no eval/results.json"
-        )
-    return fill("run.html", context | run_page.nothing_searched())
-
-
-def read_outcome(folder: Path) -> tuple[Outcome | None, str]:
-    """What was evaluated, or one line about why it cannot be shown."""
     try:
-        return outcome.read(folder), ""
+        found, problem = outcome.read(folder), ""
     except PolicyError as error:  # such a file may be half of another program's
-        return None, str(error)
-
-
-def common(folder: Path, found: Outcome | None, problem: str, is_running: bool) -> dict[str, Any]:
-    """What every page has."""
-    return {
+        found, problem = None, str(error)
+    settings = {name: path for name in SETTINGS if (path := folder / name).is_file()}
+    context = {
+        "folder": str(folder),
         "title": folder.resolve().name or str(folder),
         "version": __version__,
         "written": time.strftime("%Y-%m-%d %H:%M"),
+        "state": "",
         "is_running": is_running,
         "refresh_seconds": REFRESH_SECONDS,
         "outcome": found,
         "problem": problem,
-        "intervals": found and outcome.intervals_chart(found),
+        "axis": found and outcome.axis(found),
         "result_table": found and outcome.table(found),
         "meanings": found and outcome.meanings(found),
-        "files": [
-            (name, path.read_text(encoding="utf-8", errors="replace"))
-            for name in SETTINGS
-            if (path := folder / name).is_file()
-        ],
+        "files": {name: path.read_text(encoding="utf-8", errors="replace") for name, path in settings.items()},
         "environment": read_environment(folder),
     }
+    if "study.yaml" in settings:
+        return fill("study.html", context | study_page.parts(folder, found, is_running))
+    if "config.yaml" in settings:
+        return fill("run.html", context | run_page.parts(folder, data, samples, is_running))
+    if found is None:
+        raise RunError(
+            f"{folder}: holds nothing to report on: no run (config.yaml), no study (study.yaml), no eval/results.json"
+        )
+    return fill("evaluation.html", context)
 
 
 def read_environment(folder: Path) -> list[tuple[str, str]]:
@@ -133,30 +122,19 @@ def plain(value: object) -> str:
 
 
 @lru_cache(maxsize=1)
-def templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("slackaug.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["plain"] = plain
-    return environment
+def templates() -> tuple[Environment, dict[str, str]]:
+    """They, and what they share: the style, the script, and the Content-Security-Policy, which allows that one script,
+    images and styles that are part of the page, and nothing else."""
+    loader = PackageLoader("slackaug.report")
+    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found.filters |= {"plain": plain, "command": shlex.join, "repr": repr, "percent": run_page.percent}
+    style, script = (loader.get_source(found, name)[0] for name in ("style.css", "script.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+    allowed += f"script-src 'sha256-{digest}'; base-uri 'none'"
+    return found, {"style": Markup(f"{palette()}\n{style}"), "script": Markup(script), "allowed": allowed}
 
 
 def fill(name: str, context: dict[str, Any]) -> str:
-    environment = templates()
-    loader = environment.loader
-    assert loader is not None
-    style, script = (loader.get_source(environment, file)[0] for file in ("style.css", "script.js"))
-    own = {"style": Markup(palette() + "\n" + style), "script": Markup(script), "policy": security(script)}
-    return environment.get_template(name).render(context | own)
-
-
-def security(script: str) -> str:
-    """The Content-Security-Policy: this one script, images and styles that are part of the page, and nothing else."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
-    )
+    environment, shared = templates()
+    return environment.get_template(name).render(context | shared)

@@ -1,7 +1,5 @@
 """Policies as tables for a terminal."""
 
-import math
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +10,7 @@ from ..augment.formats.forms import PBASchedule
 from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
 from ..augment.stability import stability
+from .strength import entropy_share
 
 BAR = "▏▎▍▌▋▊▉█"
 
@@ -67,12 +66,10 @@ def policy_table(name: str, policy: Policy) -> Table:
 
 
 def policy_remarks(policy: Policy) -> str:
-    highest = math.log(len(policy.space))
-    entropy = policy.entropy().mean().item() / highest if highest > 0 else 1.0
     flips = "with" if policy.flip else "without"
     if number := policy.n_composed:
         remarks = f"{describe.number_text(number)} an image out of {len(policy.space)}, {flips} mirror flips; "
-        remarks += f"entropy {entropy:.1%} of uniform"
+        remarks += f"entropy {entropy_share(policy):.1%} of uniform"
     else:
         remarks = f"images stay as they are, {flips} mirror flips"
     history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}

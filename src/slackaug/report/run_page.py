@@ -1,6 +1,5 @@
 """What the report says about one search."""
 
-import math
 import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,16 +12,15 @@ from ..augment.stability import CHANCE, agreement_of_rounds, agreement_text
 from ..data import DataError, samples
 from ..data.samples import Samples
 from ..messages import duration
+from ..runs.folders import POLICY
 from . import history, pictures, policy_figures, run_figures
 from .history import History
-from .outcome import Outcome
 from .render import svg
 from .scene import Numbers, Scene
-from .strength import is_constant, shares
+from .strength import entropy_share, is_constant, shares
 
 MAX_FRAMES = 13  # of the slider: the start and 12 rounds, evenly spread where there are more
 Size = tuple[int, int] | None  # height and width of the images, where they are known
-REST = [("use", "Use it"), ("settings", "Settings")]
 
 
 class Chart(NamedTuple):
@@ -46,52 +44,26 @@ def chart(identity: str, title: str, scene: Scene) -> Chart:
     return Chart(identity, title, Markup(svg(scene, identity)), scene.table)
 
 
-def parts(
-    folder: Path, found: Outcome | None, data: str | None, given: Samples | None, is_running: bool
-) -> dict[str, Any]:
+def parts(folder: Path, data: str | None, given: Samples | None, is_running: bool) -> dict[str, Any]:
     past = history.read(folder)
-    policy = past.policy
-    context = nothing_searched() | {
-        "kicker": "Report of a search",
+    context = {
+        "past": past,
+        "policy": past.policy,
+        "file": str(folder / POLICY),
         "state": state(past, is_running),
         "facts": facts(past),
-        "cautions": cautions(past),
         "diagnostics": diagnostics(past),
-        "anchor_text": anchor_text(past),
     }
-    if policy is not None:
-        context["uses"] = uses(folder, past, found)
-        shown, problem = find_samples(past, data, given)
-        context |= policy_parts(past, policy, None if shown is None else shown.size)
-        context |= {"pictures_missing": problem} if shown is None else pictures.parts(policy, shown)
-    has = {
-        "results": "Does it help?",
-        "policy": "The policy" if policy is not None else "",
-        "evolution": "How it was learned" if context["diagnostics"] else "",
-        "images": "On your images" if policy is not None else "",
-    }
-    return context | {"sections": [(key, name) for key, name in has.items() if name] + REST}
-
-
-def find_samples(past: History, data: str | None, given: Samples | None) -> tuple[Samples | None, str]:
-    """A few of the images, or one line about why there are none; what somebody asked for with --data must be there."""
+    if past.policy is None:
+        return context
     try:
-        return (samples.find(past.config.data, data) if given is None else given), ""
+        shown = samples.find(past.config.data, data) if given is None else given
     except DataError as error:
-        if data is not None:
+        if data is not None:  # what somebody asks for must be there
             raise
-        return None, f"The images cannot be shown: {str(error).splitlines()[0]}."
-
-
-def nothing_searched() -> dict[str, Any]:
-    """The page of a folder that holds evaluations only."""
-    empty = ("facts", "cautions", "frames", "position_pies", "evolution", "diagnostics", "strips", "sheets", "uses")
-    return {name: [] for name in empty} | {
-        "kicker": "Report of an evaluation",
-        "state": "",
-        "pictures_missing": "",
-        "sections": [("results", "Does it help?"), *REST],
-    }
+        missing = f"The images cannot be shown: {str(error).splitlines()[0]}."
+        return context | policy_parts(past, past.policy, None) | {"pictures_missing": missing}
+    return context | policy_parts(past, past.policy, shown.size) | pictures.parts(past.policy, shown)
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -107,10 +79,8 @@ def state(past: History, is_running: bool) -> str:
         return f"Only policy.json is left of this search: {past.run / 'policies'}, with that of each round, is missing."
     if is_running:
         return f"The search is going on: {done}. This page renews itself until the end."
-    source, folder = past.config.data.source, str(past.run)
-    return (
-        f"The search was left: {done}. To go on: {shlex.join(['slackaug', 'search', source, '-o', folder, '--resume'])}"
-    )
+    resume = shlex.join(["slackaug", "search", past.config.data.source, "-o", str(past.run), "--resume"])
+    return f"The search was left: {done}. To go on: {resume}"
 
 
 def facts(past: History) -> list[tuple[str, str]]:
@@ -137,11 +107,6 @@ def cautions(past: History) -> list[str]:
     return [f"{text[:1].upper()}{text[1:]}" for text in [dropped, past.remark, *found] if text]
 
 
-def entropy_share(policy: Policy) -> float:
-    highest = math.log(len(policy.space))
-    return policy.entropy().mean().item() / highest if highest > 0 else 1.0
-
-
 def has_own_positions(policy: Policy) -> bool:
     """Whether its positions differ, which those of a search with a budget do not."""
     return any(not torch.equal(row, policy.pi[0]) for row in policy.pi[1:])
@@ -159,43 +124,9 @@ def policy_text(policy: Policy) -> str:
     )
 
 
-def anchor_text(past: History) -> str:
-    start = "At the start of each round the network goes back to its pre-trained state, and the policy so far becomes "
-    budget = past.config.search.kl_budget
-    if budget is None:
-        return start + "the anchor that a KL penalty holds the round close to."
-    text = f"{start}the anchor. A round goes a set way from it: a KL divergence of {budget:.3g} nats a position."
-    if past.config.n_composed is None and past.policy is not None:
-        text += f" How many transformations a composite has was tried before; rounds start from {len(past.start.pi)}."
-    return text if past.rate is None else f"{text} The rate of re-training, {past.rate:g}, was found by trial."
-
-
-def shares_text(policy: Policy, chosen: list[int]) -> list[tuple[str, str]]:
-    probabilities, names = shares(policy), policy.space.names
-    return [(names[n], percent(probabilities[n])) for n in chosen]
-
-
 def percent(share: float) -> str:
     """For a sentence, where the sign must not begin a line."""
     return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
-
-
-def uses(folder: Path, past: History, found: Outcome | None) -> list[tuple[str, str]]:
-    source, policy = past.config.data.source, str(folder / "policy.json")
-    evaluate = ["slackaug", "evaluate", source, "-p", str(folder), "--baselines", "uniform,trivialaugment-wide"]
-    python = f"import slackaug\n\naugment = slackaug.SlackAugment({policy!r})  # for PIL images and tensors"
-    torchvision = (
-        "from torchvision.transforms import v2\nfrom slackaug.torchvision import SlackAugment\n\n"
-        f"augment = SlackAugment({policy!r})\n"
-        "pipeline = v2.Compose([augment, v2.ToImage(), v2.ToDtype(torch.float32, scale=True),\n"
-        "                       v2.Normalize(augment.policy.mean, augment.policy.std)])"
-    )
-    return [
-        ("In your training", python),
-        ("With torchvision", f"import torch\n{torchvision}"),
-        ("Does it help?" if found is None else "Compare it with more", shlex.join(evaluate)),
-        ("In the terminal", shlex.join(["slackaug", "show", policy])),
-    ]
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------
@@ -203,20 +134,25 @@ def uses(folder: Path, past: History, found: Outcome | None) -> list[tuple[str, 
 
 def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
     positions = range(1, len(policy.pi) + 1) if has_own_positions(policy) else range(0)
+    probabilities, names = shares(policy), policy.space.names
     most, least = ([], []) if is_constant(policy) else pictures.extremes(policy)
     return {
+        "cautions": cautions(past),
         "policy_text": policy_text(policy),
-        "most": shares_text(policy, most),
-        "least": shares_text(policy, least),
-        "uniform": percent(1 / len(policy.space)),
+        "most": [(names[n], probabilities[n]) for n in most],
+        "least": [(names[n], probabilities[n]) for n in least],
         "frames": frames(past, size),
         "position_pies": [pie(policy, f"pie-{k}", f"How often, position {k}", k) for k in positions],
-        "evolution": [evolution(past, k) for k in positions],
+        "evolution": [evolution(past, f"course-{k}", f"over the search, position {k}", k) for k in positions],
     }
 
 
 def pie(policy: Policy, identity: str, title: str, position: int | None = None) -> Chart:
     return chart(identity, title, policy_figures.pie(policy, position))
+
+
+def evolution(past: History, identity: str, title: str, position: int | None = None) -> Chart:
+    return chart(identity, f"Probabilities {title}", run_figures.evolution(past, position))
 
 
 def frames(past: History, size: Size) -> list[Stop]:
@@ -228,21 +164,13 @@ def frames(past: History, size: Size) -> list[Stop]:
     found = []
     for number in run_figures.evenly(len(named) - 1, MAX_FRAMES):
         name, policy = named[number]
-        charts = [
-            pie(policy, f"pie-of-{number}", f"How often, {name}"),
-            chart(f"mu-{number}", f"How strongly, {name}", policy_figures.mu_bars(policy, size)),
-        ]
-        found.append(Stop(name, charts))
+        strong = chart(f"mu-{number}", f"How strongly, {name}", policy_figures.mu_bars(policy, size))
+        found.append(Stop(name, [pie(policy, f"pie-of-{number}", f"How often, {name}"), strong]))
     return found
 
 
-def evolution(past: History, position: int | None) -> Chart:
-    identity, where = ("course", "") if position is None else (f"course-{position}", f", position {position}")
-    return chart(identity, f"Probabilities over the search{where}", run_figures.evolution(past, position))
-
-
 def diagnostics(past: History) -> list[Chart]:
-    found = [evolution(past, None)] if past.policies else []
+    found = [evolution(past, "course", "over the search")] if past.policies else []
     if past.steps:
         found.append(chart("losses", "Losses", run_figures.losses(past)))
     if past.policies:

@@ -1,5 +1,7 @@
 """What a bound mu means: the family of a transformation, and its strengths in units that people know."""
 
+import math
+
 from ..augment.describe import range_text
 from ..augment.policy import Policy
 from ..augment.space import Transform
@@ -71,6 +73,12 @@ def is_constant(policy: Policy) -> bool:
     """Whether all transformations are equally likely, so that none is the most or the least."""
     found = shares(policy)
     return len(found) > 1 and max(found) - min(found) < EQUAL
+
+
+def entropy_share(policy: Policy) -> float:
+    """Of the uniform policy's entropy."""
+    highest = math.log(len(policy.space))
+    return policy.entropy().mean().item() / highest if highest > 0 else 1.0
 
 
 def position_words(position: int | None, n_positions: int) -> str:
