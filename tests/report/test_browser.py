@@ -13,11 +13,14 @@ from slackaug.report import page as reports
 pytestmark = pytest.mark.browser
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 PHONE, DESK = {"width": 400, "height": 800}, {"width": 1280, "height": 900}
+OPEN_ALL = "document.querySelectorAll('details').forEach(details => { details.open = true; })"
+RENEWED_MS = 3000 * reports.REFRESH_SECONDS  # a page that is going to renew itself has done so by then
+both = pytest.mark.parametrize("name", ["run", "study"])
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """A run with names that bite, a study, and a run that is going on."""
+    """A run with names that bite, a study, and both while they are going on."""
     root = tmp_path_factory.mktemp("reports")
     source = made_up.images(root / "data")
     made_up.evaluation(made_up.run(root / "run", source))
@@ -46,14 +49,17 @@ def visit(chromium, pages):
     complaints, contexts = [], []
 
     def visit(name="run", **options):
-        context = chromium.new_context(viewport=options.pop("viewport", DESK), **options)
-        contexts.append(context)
-        page = context.new_page()
-        own = pages[name].as_uri()
-        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+        contexts.append(chromium.new_context(viewport=options.pop("viewport", DESK), **options))
+        page, own = contexts[-1].new_page(), pages[name].as_uri()
+
+        def asked(request):
+            if not request.url.startswith("data:") and request.url.partition("#")[0] != own:
+                complaints.append(f"asks {request.url}")
+
+        page.on("request", asked)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda request: is_outside(request.url, own) and complaints.append(f"asks {request.url}"))
+        for event in ("console", "dialog"):
+            page.on(event, lambda found, event=event: complaints.append(f"{event}: {found}"))
         page.goto(own)
         return page
 
@@ -63,87 +69,17 @@ def visit(chromium, pages):
     assert complaints == []
 
 
-def is_outside(url, own):
-    return not url.startswith("data:") and url.partition("#")[0] != own
-
-
-both = pytest.mark.parametrize("name", ["run", "study"])
-
-
 @both
-def test_it_loads_without_a_word_and_asks_nobody(visit, name):
+def test_it_loads_without_a_word_and_every_figure_has_words_and_numbers(visit, name):
     page = visit(name)
     assert page.locator("h1").count() == 1
     assert page.locator("figure").count() > 5
-    broken = page.evaluate("[...document.images].filter(image => !image.naturalWidth).length")
-    assert broken == 0
-
-
-def test_the_slider_moves_the_chart_by_keyboard(visit):
-    page = visit()
-    slider = page.get_by_role("slider", name="Round")
-    seen = page.locator(".frame:not([hidden])")
-    assert seen.count() == 1
-    last = seen.locator("svg").first.inner_html()
-    slider.focus()
-    page.keyboard.press("Home")
-    assert seen.count() == 1
-    assert seen.locator("svg").first.inner_html() != last
-    assert slider.get_attribute("aria-valuetext") == "the start"
-    assert page.locator("#round-name").inner_text() == "the start"
-    page.keyboard.press("ArrowRight")
-    assert page.locator("#round-name").inner_text() == "round 1 of 10"
-    assert seen.locator("h3").first.inner_text() == "How often, round 1 of 10"
-
-
-def test_dark_by_the_system_and_by_the_button(visit):
-    def lightness(page):
-        colours = page.evaluate(
-            "['body', 'figure', 'svg rect'].map(s => { const style = getComputedStyle(document.querySelector(s));"
-            " return s === 'svg rect' ? style.fill : style.backgroundColor; })"
-        )
-        return [sum(map(int, re.findall(r"\d+", colour)[:3])) / 3 for colour in colours]
-
-    light, dark = visit(color_scheme="light"), visit(color_scheme="dark")
-    assert min(lightness(light)) > 200
-    assert max(lightness(dark)) < 60
-    for page, is_dark in ((light, True), (dark, False)):
-        button = page.get_by_role("button", name="Dark theme")
-        button.focus()
-        page.keyboard.press("Enter")
-        assert button.get_attribute("aria-pressed") == str(is_dark).lower()
-        assert max(lightness(page)) < 60 if is_dark else min(lightness(page)) > 200
-
-
-@pytest.mark.parametrize("name", ["run", "study", "running", "running-study"])
-@pytest.mark.parametrize("opened", [False, True])
-def test_a_phone_needs_no_horizontal_scroll_bar(visit, name, opened):
-    page = visit(name, viewport=PHONE)
-    if opened:
-        page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    sizes = page.evaluate(
-        """[...document.querySelectorAll('figure svg text')].filter(text => text.getBoundingClientRect().height)
-        .map(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
-    )
-    assert len(sizes) > 100
-    assert min(sizes) >= 11  # pixels
-    words = page.evaluate(
-        "[...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && e.innerText?.trim())"
-        ".map(e => parseFloat(getComputedStyle(e).fontSize))"
-    )
-    assert min(words) >= 11
-
-
-@both
-def test_every_figure_has_words_and_numbers(visit, name):
-    page = visit(name)
+    assert page.evaluate("[...document.images].filter(image => !image.naturalWidth).length") == 0
     for svg in page.locator("figure svg").all():
         assert svg.get_attribute("role") == "img"
         words = [page.locator(f"[id='{i}']").text_content() for i in svg.get_attribute("aria-labelledby").split()]
         assert all(word.strip() for word in words)
-    for image in page.locator("img").all():
-        assert image.get_attribute("alt").strip()
+    assert all(image.get_attribute("alt").strip() for image in page.locator("img").all())
     for figure in page.locator("figure:has(svg)").all():
         assert figure.locator("table tbody tr").count() > 0
         assert figure.locator("h3").text_content().strip()
@@ -154,32 +90,78 @@ def test_every_figure_has_words_and_numbers(visit, name):
     assert len(ids) == len(set(ids))
 
 
+def test_the_slider_moves_the_chart_by_keyboard(visit):
+    page = visit()
+    slider, seen = page.get_by_role("slider", name="Round"), page.locator(".frame:not([hidden])")
+    assert seen.count() == 1
+    last = seen.locator("svg").first.inner_html()
+    slider.focus()
+    for key, name in (("Home", "the start"), ("ArrowRight", "round 1 of 10")):
+        page.keyboard.press(key)
+        assert seen.count() == 1
+        assert seen.locator("svg").first.inner_html() != last
+        assert slider.get_attribute("aria-valuetext") == page.locator("#round-name").inner_text() == name
+        assert seen.locator("h3").first.inner_text() == f"How often, {name}"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_dark_by_the_system_and_by_the_button(visit, scheme):
+    page = visit(color_scheme=scheme)
+
+    def is_as(scheme):
+        colours = page.evaluate(
+            "['body', 'figure', 'svg rect'].map(s => { const style = getComputedStyle(document.querySelector(s));"
+            " return s === 'svg rect' ? style.fill : style.backgroundColor; })"
+        )
+        found = [sum(map(int, re.findall(r"\d+", colour)[:3])) / 3 for colour in colours]
+        return max(found) < 60 if scheme == "dark" else min(found) > 200
+
+    assert is_as(scheme)
+    other, button = "light" if scheme == "dark" else "dark", page.get_by_role("button", name="Dark theme")
+    button.press("Enter")
+    assert button.get_attribute("aria-pressed") == str(other == "dark").lower()
+    assert is_as(other)
+
+
+@pytest.mark.parametrize("name", ["run", "study", "running", "running-study"])
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_phone_needs_no_horizontal_scroll_bar(visit, name, opened):
+    page = visit(name, viewport=PHONE)
+    if opened:
+        page.evaluate(OPEN_ALL)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    sizes = page.evaluate(
+        """[...document.querySelectorAll('figure svg text')].filter(text => text.getBoundingClientRect().height)
+        .map(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
+    )
+    words = page.evaluate(
+        "[...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && e.innerText?.trim())"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert len(sizes) > 100
+    assert min(sizes + words) >= 11  # pixels
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @both
 def test_axe_finds_nothing(visit, name, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
     page = visit(name, color_scheme=scheme)
-    page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
+    page.evaluate(OPEN_ALL)
     found = Axe().run(page).response["violations"]
     assert [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found] == []
 
 
-@pytest.mark.parametrize("text", [*made_up.HOSTILE, made_up.LONG])
-def test_whatever_a_name_is_it_is_shown_as_text(visit, text):
+def test_whatever_a_name_is_it_is_shown_as_text(visit):
     page = visit()
     shown = page.evaluate("document.body.innerText")
-    assert shown.count(text) > 1
+    assert all(shown.count(text) > 1 for text in (*made_up.HOSTILE, made_up.LONG))
     assert page.locator("script").count() == 1
     assert page.locator("img[onerror], img[src=x]").count() == 0
-
-
-def test_right_to_left_names_do_not_turn_their_neighbours_around(visit):
-    page = visit()
-    cell = page.locator("tbody th", has_text=made_up.HOSTILE[2]).first
+    cell = page.locator("tbody th", has_text=made_up.HOSTILE[2]).first  # from right to left, unlike its neighbours
     assert cell.locator("bdi").count() == 1
-    row = cell.locator("xpath=..").locator("td").first
-    assert row.inner_text() == "91.35 ± 0.30 %"
+    assert cell.locator("xpath=..").locator("td").first.inner_text() == "91.35 ± 0.30 %"
 
 
 def test_all_controls_are_reached_by_the_keyboard(visit):
@@ -195,7 +177,7 @@ def test_all_controls_are_reached_by_the_keyboard(visit):
     assert {"round", "SUMMARY", "DIV"} <= names
 
 
-def test_a_running_search_renews_its_page_and_forgets_nothing(visit, pages):
+def test_a_running_search_renews_its_page_and_forgets_nothing(visit):
     page = visit("running", reduced_motion="reduce")
     assert "round 3 of 10 is done" in page.locator(".notice").inner_text()
     content = page.locator("meta[http-equiv=refresh]").get_attribute("content")
@@ -206,7 +188,7 @@ def test_a_running_search_renews_its_page_and_forgets_nothing(visit, pages):
     page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="Dark theme").press("Enter")
     page.evaluate("scrollTo({top: 700, behavior: 'instant'})")
-    page.wait_for_event("load", timeout=3000 * reports.REFRESH_SECONDS)
+    page.wait_for_event("load", timeout=RENEWED_MS)
     assert page.locator("#positions").get_attribute("open") is not None
     assert page.locator("#round-name").inner_text() == "round 1 of 10"
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -217,7 +199,7 @@ def test_a_running_study_renews_its_page(visit):
     page = visit("running-study")
     assert "The study is going on: 2 of 2 searches are done" in page.locator(".notice").inner_text()
     page.locator("#side-table > summary").click()
-    page.wait_for_event("load", timeout=3000 * reports.REFRESH_SECONDS)
+    page.wait_for_event("load", timeout=RENEWED_MS)
     assert page.locator("#side-table").get_attribute("open") is not None
 
 
@@ -235,8 +217,9 @@ def test_it_says_all_without_a_script(visit):
     assert page.locator(".frame:not([hidden]) svg").first.is_visible()
 
 
-def test_it_prints_on_white(visit):
-    page = visit(color_scheme="dark")
+@both
+def test_it_prints_on_white_and_what_is_opened(visit, name):
+    page, setting = visit(name, color_scheme="dark"), "#settings ~ details"
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 33, 41)"
@@ -246,15 +229,11 @@ def test_it_prints_on_white(visit):
     assert not page.locator("#settings").is_visible()  # nor is a heading without anything under it
     assert page.locator("#use").is_visible()
     assert len(page.pdf()) > 10_000
-
-
-@both
-def test_what_is_opened_is_printed(visit, name):
-    page = visit(name)
-    page.locator("#settings ~ details summary").first.click()
+    page.emulate_media(media="screen")
+    page.locator(f"{setting} summary").first.click()
     page.emulate_media(media="print")
     assert page.locator("#settings").is_visible()
-    assert page.locator("#settings ~ details pre").first.is_visible()
+    assert page.locator(f"{setting} pre").first.is_visible()
 
 
 def test_a_phone_shows_the_numbers_that_matter(visit):

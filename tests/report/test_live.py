@@ -44,9 +44,7 @@ def full_disk(monkeypatch):
     return "[Errno 28] No space left on device"
 
 
-def test_what_goes_wrong_with_it_is_shown_once_and_stops_nothing(
-    command, tiny_npz, finished, tmp_path, monkeypatch, full_disk
-):
+def test_a_search_without_a_page_says_so_once(command, tiny_npz, finished, tmp_path, monkeypatch, full_disk):
     monkeypatch.setattr(learn, "METRICS_EVERY", 1)
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run"))
     assert (done.returncode, done.stdout.count(full_disk)) == (0, 1)

@@ -52,14 +52,10 @@ def test_extremes_are_the_ends_of_the_order_and_none_is_there_twice(n, n_most, n
     assert pictures.extremes(policy) == (ranked[:3], ranked[:-4:-1])
 
 
-def test_composites_have_a_row_for_each_image(photos):
+def test_pictures_have_a_row_for_each_image_or_transformation(photos):
     rows = pictures.composites(drawn(), photos)
     assert [[image.size for image in row] for row in rows] == [[photo.size] * pictures.N_EACH for photo in photos]
-
-
-def test_a_sheet_has_a_row_for_each_transformation(photos):
     sheet = pictures.strips_sheet(drawn(), photos)
-    assert sheet.mode == "RGB"
-    assert sheet.height == 18 * (pictures.CAPTION + pictures.CELL + pictures.PAD) + pictures.PAD
+    assert (sheet.mode, sheet.height) == ("RGB", 18 * (pictures.CAPTION + pictures.CELL + pictures.PAD) + pictures.PAD)
     assert pictures.thumbnail(Image.new("RGB", (500, 20))).size == (96, 4)
     assert pictures.thumbnail(photos[0]).size == (96, 80)

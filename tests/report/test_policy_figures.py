@@ -26,11 +26,17 @@ every_policy = pytest.mark.parametrize("policy", policies().values(), ids=polici
 
 
 @every_policy
-def test_nothing_of_a_pie_overlaps_and_leaders_stay_outside(policy):
-    drawing, labels = pie(policy), layout(policy)
+def test_nothing_of_a_figure_overlaps_and_it_is_the_policy(policy):
+    """The leaders of a pie stay outside, and bars are as long as mu."""
+    drawing, labels, bars = pie(policy), layout(policy), mu_bars(policy, (32, 32))
     check(drawing)
     assert len(shapes(drawing, scene.Wedge)) == len(policy.space)
     assert not any(label.crosses() for label in labels)
+    check(bars)
+    rects = shapes(bars, scene.Rect)
+    for whole, bar, (name, mu, text) in zip(rects[::2], rects[1::2], bars.table.rows, strict=True):
+        assert bar.width / whole.width == pytest.approx(mu)
+        assert bar.title == f"{name}: mu {mu:.3f}, {text}"
     for side in (1, -1):
         beside = [label for label in labels if label.side == side]
         assert all(b.y - a.y >= lettering.LINE - 1e-6 for a, b in pairwise(beside))
@@ -69,13 +75,14 @@ def test_a_certain_transformation_fills_the_circle():
 
 def test_the_table_of_a_pie_is_the_policy_most_likely_first():
     policy = drawn()
-    probabilities, rows = policy.probabilities[1].tolist(), pie(policy, 2).table.rows
-    assert [row[1] for row in rows] == sorted(probabilities, reverse=True)
-    for name, share, mu, text in rows:
-        n = policy.space.index(name)
-        assert share == probabilities[n]
-        assert mu == (None if policy.space.transforms[n].span is None else policy.mu[n].item())
-        assert text
+    order = policy.probabilities[1].argsort(descending=True).tolist()
+    expected = [
+        [t.name, policy.probabilities[1, n].item(), policy.mu[n].item() if t.span else None]
+        for n, t in ((n, policy.space.transforms[n]) for n in order)
+    ]
+    rows = pie(policy, 2).table.rows
+    assert [row[:3] for row in rows] == expected
+    assert all(row[3] for row in rows)
 
 
 @pytest.mark.parametrize("position", [0, 4, -1])
@@ -103,16 +110,6 @@ def test_hostile_names_are_text():
 
 
 # --- bars and studies -------------------------------------------------------------------------------------------------
-
-
-@every_policy
-def test_bars_are_as_long_as_mu(policy):
-    drawing = mu_bars(policy, (32, 32))
-    check(drawing)
-    rects = shapes(drawing, scene.Rect)
-    for whole, bar, (name, mu, text) in zip(rects[::2], rects[1::2], drawing.table.rows, strict=True):
-        assert bar.width / whole.width == pytest.approx(mu)
-        assert bar.title == f"{name}: mu {mu:.3f}, {text}"
 
 
 @pytest.mark.parametrize("name", ["Invert", "Rotate"])
@@ -148,24 +145,17 @@ def test_uniform_policies_have_no_correlation():
 # --- strengths and families -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "expected"),
-    [
-        ("Rotate", None, "up to ±45°"),
-        ("Hue", None, "up to ±90°"),
-        ("TranslateX", (32, 64), "up to ±24 px"),
-        ("ShearX", (32, 64), "up to ±16 px"),
-        ("TranslateX", None, "up to ±38 % of width"),
-        ("Cutout", (32, 64), "up to 32 px"),
-        ("Posterize", None, "8 to 5 bits"),
-        ("Solarize", None, "threshold 255 to 128"),
-        ("Brightness", None, "factor 0.51 to 1.50"),
-        ("RandomResizeCrop", None, "100 to 52 % of the area"),
-        ("Invert", None, "no magnitude"),
-    ],
-)
-def test_strengths_in_units_that_people_know(name, size, expected):
-    assert strength.bounds_text(SPACES["domainnet"][name], 0.5, size) == expected
+STRENGTHS = {  # at half of the range
+    "Rotate": "up to ±45°", "Hue": "up to ±90°", "TranslateX": "up to ±38 % of width", "Posterize": "8 to 5 bits",
+    "Solarize": "threshold 255 to 128", "Brightness": "factor 0.51 to 1.50", "Invert": "no magnitude",
+    "RandomResizeCrop": "100 to 52 % of the area",
+}  # fmt: skip
+PIXELS = {"TranslateX": "up to ±24 px", "ShearX": "up to ±16 px", "Cutout": "up to 32 px"}  # of an image 32 x 64
+
+
+@pytest.mark.parametrize(("expected", "size"), [(STRENGTHS, None), (PIXELS, (32, 64))])
+def test_strengths_in_units_that_people_know(expected, size):
+    assert {name: strength.bounds_text(SPACES["domainnet"][name], 0.5, size) for name in expected} == expected
 
 
 def test_families_can_be_told_apart_by_the_colour_blind():

@@ -16,23 +16,22 @@ from slackaug.augment.transforms import get_space
 
 NAMES = get_space("cifar").names
 COSTS = dict.fromkeys(NAMES, 0.0) | {"Equalize": -0.4, "TranslateX": 0.3}
-NOISE = 0.02
+WORTH = -1000 / 16 * (np.array([*COSTS.values()]) - np.mean([*COSTS.values()]))
 
 
 class Known:
     """Trainings whose losses are known: what the transformations of a policy cost on average, their number, noise."""
 
-    def __init__(self, seed: int, costs: dict[str, float], size: float, noise: float):
-        self.problem = SimpleNamespace(config=SimpleNamespace(seed=seed))
+    def __init__(self, seed, costs, size, noise):
+        self.problem, self.rng = SimpleNamespace(config=SimpleNamespace(seed=seed)), np.random.default_rng(seed)
         self.costs, self.size, self.noise = torch.tensor([*costs.values()], dtype=torch.float64), size, noise
-        self.rng = np.random.default_rng(seed)
 
-    def loss(self, policy: Policy, *_: str | int) -> float:
+    def loss(self, policy, *_):
         p = policy.probabilities.mean(0)
         return float(1 + p @ self.costs + self.size * (p > 0).sum().item() + self.noise * self.rng.normal())
 
 
-def search(seed: int, costs: dict[str, float], size: float = -0.01, noise: float = NOISE) -> dict[str, object]:
+def search(seed, costs, size=-0.01, noise=0.02):
     """As contrasts.py stores one, with its own halves."""
     known = Known(seed, costs, size, noise)
     *_, losses = contrasts.gradients(Policy.uniform("cifar", n_composed=2), known, 1, learn_mu=False)
@@ -48,34 +47,28 @@ def test_the_halves_are_those_that_were_trained_with():
     assert np.array_equal((found.apart[:, :-1] > 0).sum(0), np.full(17, 10))
 
 
-def test_costs_are_found_and_predict_another_split():
+def test_costs_are_found_predict_another_split_and_explain_what_f_says():
     first, second = (effects.pairs(search(seed, COSTS)) for seed in (0, 1))
     assert effects.explained(second, effects.fit(first).costs) > 0.8
     by_size = effects.fit(effects.sizes(first)).costs
     assert effects.explained(effects.sizes(second), by_size) < 0.5
-    mean, width = effects.worth(effects.together([first, second]))
-    centred = np.array([*COSTS.values()]) - np.mean([*COSTS.values()])
-    assert np.abs(mean + 1000 / 16 * centred).max() < 2 * width.max()
+    both = effects.together([first, second])
+    mean, width = effects.worth(both)
+    assert np.abs(mean - WORTH).max() < 2 * width.max()
     assert (NAMES[mean.argmax()], NAMES[mean.argmin()]) == ("Equalize", "TranslateX")
     assert mean.sum() == pytest.approx(0, abs=1e-9)
+    share, (ratio, p) = effects.explained(both, effects.fit(both).costs), effects.f_test(both)
+    assert ratio == pytest.approx(share / 17 / ((1 - share) / 23))
+    assert p < 1e-9
 
 
 def test_intervals_hold_the_truth():
     """Of 60 x 17 intervals; with other seeds outside of these bounds about once in 2,000."""
-    truth = -1000 / 16 * (np.array([*COSTS.values()]) - np.mean([*COSTS.values()]))
     held = []
     for seed in range(60):
         mean, width = effects.worth(effects.together([effects.pairs(search(seed + k, COSTS)) for k in (0, 100)]))
-        held.append(np.abs(mean - truth) < width)
+        held.append(np.abs(mean - WORTH) < width)
     assert 0.92 < np.mean(held) < 0.98
-
-
-def test_f_is_that_of_the_share_that_is_explained():
-    found = effects.together([effects.pairs(search(seed, COSTS)) for seed in (0, 1)])
-    share = effects.explained(found, effects.fit(found).costs)
-    ratio, p = effects.f_test(found)
-    assert ratio == pytest.approx(share / 17 / ((1 - share) / 23))
-    assert p < 1e-9
 
 
 def test_what_is_chance_predicts_nothing():
@@ -89,11 +82,13 @@ def test_what_is_chance_predicts_nothing():
 
 @pytest.fixture
 def judge(tmp_path, monkeypatch):
-    """The command on a file with these searches, and other settings."""
+    """The command on a file with these searches, and other settings; without any, on none."""
 
-    def run(*searches: dict[str, object], **settings: object) -> None:
+    def run(*searches, **settings):
         file = tmp_path / "contrasts.json"
-        file.write_text(json.dumps({"settings": {"whole": True, "rounds": 1} | settings, "searches": searches}))
+        if searches or settings:
+            settings = {"whole": True, "rounds": 1} | settings
+            file.write_text(json.dumps({"settings": settings, "searches": searches}))
         monkeypatch.setattr(sys, "argv", ["effects.py", str(file)])
         effects.main()
 
@@ -110,23 +105,24 @@ def test_the_command(judge, capsys):
     assert len(lines) == 5 + 17
 
 
-def test_what_is_no_such_file_is_refused(judge, tmp_path, monkeypatch, capsys):
-    one = search(0, COSTS)
-    cases = [
-        ([one, search(1, COSTS) | {"names": NAMES[::-1]}], {}, "the searches are over different spaces"),
-        ([one, one], {}, "a search is there twice"),
-        ([one], {"whole": False}, "not of one round of whole trainings"),
-        ([one], {"rounds": 3}, "not of one round of whole trainings"),
-        ([], {}, "not what contrasts.py leaves"),
-    ]
-    for searches, settings, says in cases:
-        with pytest.raises(SystemExit):
-            judge(*searches, **settings)
-        assert says in capsys.readouterr().err
-    monkeypatch.setattr(sys, "argv", ["effects.py", str(tmp_path / "missing.json")])
+@pytest.mark.parametrize(
+    ("seeds", "changes", "settings", "says"),
+    [
+        ((0, 1), {"names": NAMES[::-1]}, {}, "the searches are over different spaces"),
+        ((0, 0), {}, {}, "a search is there twice"),
+        ((0,), {}, {"whole": False}, "not of one round of whole trainings"),
+        ((0,), {}, {"rounds": 3}, "not of one round of whole trainings"),
+        ((), {}, {"rounds": 1}, "not what contrasts.py leaves"),
+        ((), {}, {}, "not what contrasts.py leaves (FileNotFoundError"),
+    ],
+)
+def test_what_is_no_such_file_is_refused(seeds, changes, settings, says, judge, capsys):
     with pytest.raises(SystemExit):
-        effects.main()
-    assert "not what contrasts.py leaves (FileNotFoundError" in capsys.readouterr().err
-    for losses in ([[1.0, 1.0]] * 32, [[1.0, math.nan]] * 20):
-        with pytest.raises(SystemExit, match="search 0: expected 20 pairs of losses, as without --mu"):
-            effects.pairs(one | {"rounds": [{"losses": losses}]})
+        judge(*(search(seed, COSTS) | (changes if i else {}) for i, seed in enumerate(seeds)), **settings)
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("losses", [[[1.0, 1.0]] * 32, [[1.0, math.nan]] * 20])
+def test_losses_that_are_no_pairs_are_refused(losses):
+    with pytest.raises(SystemExit, match="search 0: expected 20 pairs of losses, as without --mu"):
+        effects.pairs(search(0, COSTS) | {"rounds": [{"losses": losses}]})

@@ -39,16 +39,11 @@ def write_results(study, by_policy):
     (study / "eval" / "results.csv").write_text("\n".join(rows))
 
 
-def test_holm():
+def test_holm_corrects_for_the_number_of_sets():
     assert sets.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])  # never below one that is smaller
-    assert sets.holm([0.5, 0.9]) == [1.0, 1.0]
-    assert sets.holm([0.02]) == [0.02]
-
-
-def test_where_all_differences_are_nothing_other_sets_keep_their_p():
-    nothing = sets.p_value([0.0, 0.0, 0.0])
-    assert sets.holm([nothing, 0.001]) == [1.0, 0.002]
-    assert sets.holm([0.001, nothing]) == [0.002, 1.0]
+    assert (sets.holm([0.5, 0.9]), sets.holm([0.02])) == ([1.0, 1.0], [0.02])
+    nothing = sets.p_value([0.0, 0.0, 0.0])  # leaves other sets their p
+    assert (sets.holm([nothing, 0.001]), sets.holm([0.001, nothing])) == ([1.0, 0.002], [0.002, 1.0])
     assert sets.p_value([1.0, 2.0, 4.0]) == pytest.approx(stats.ttest_1samp([1.0, 2.0, 4.0], 0).pvalue)
 
 
@@ -60,10 +55,8 @@ def test_a_study_is_described(study, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["sets.py", str(study), str(other), "--out", str(out)])
     sets.main()
     found, _ = json.loads(out.read_text())
-    assert found["set"] == "one"
-    assert found["kept"] == [False, False]
-    assert found["positions of what was learned"] == [3, 3]
-    assert found["positions of the results"] == [3, 0]
+    assert (found["set"], found["kept"]) == ("one", [False, False])
+    assert (found["positions of what was learned"], found["positions of the results"]) == ([3, 3], [3, 0])
     assert found["stability"]["pi"] < 1  # of what was learned, as are the probabilities
     assert found["pi over uniform"]["Identity"] < 2
     assert all(share == pytest.approx(1, abs=0.01) for share in found["KL of a round over its budget"])
@@ -73,6 +66,9 @@ def test_a_study_is_described(study, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "| one | small |" in printed
     assert "| one | +1.05 ± 0.64 | 0.0303 | 0.0606 | not distinguishable |" in printed  # one set alone would be better
+    shutil.rmtree(study / "searches" / "1")
+    with pytest.raises(SystemExit, match="expected a study of two searches or more"):
+        sets.describe(study)
 
 
 def test_searches_come_by_number(tmp_path):
@@ -80,9 +76,3 @@ def test_searches_come_by_number(tmp_path):
         (tmp_path / "searches" / str(number)).mkdir(parents=True)
         (tmp_path / "searches" / str(number) / "policy.json").touch()
     assert [path.name for path in sets.searches(tmp_path)] == ["0", "2", "10"]
-
-
-def test_one_search_is_no_study(study):
-    shutil.rmtree(study / "searches" / "1")
-    with pytest.raises(SystemExit, match="expected a study of two searches or more"):
-        sets.describe(study)
