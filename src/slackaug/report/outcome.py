@@ -1,11 +1,11 @@
 """What the evaluations found, out of eval/results.json or study.json: the verdict and the rows of a table."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from .. import schema
+from .. import messages, schema
 from ..judge.intervals import Interval, paired, verdict
 from ..judge.results import IMBALANCED, percent, points
 from ..judge.studies.paper_tables import Figure
@@ -13,8 +13,10 @@ from ..messages import duration
 from ..schema import PolicyError, expect
 from .geometry import ticks
 
+T = TypeVar("T")
 TONES = ("better", "worse")
 LONGEST = 1000  # characters of a sentence
+MAY_BE_MISSING = {"duplicates": 0, "others": [], "kept": None, "imbalance": None}
 STABILITY = {
     "pi": "probabilities",
     "pi_rest": "probabilities, without Invert and Solarize",
@@ -55,13 +57,26 @@ class Outcome(NamedTuple):
     kept: tuple[str, str] | None = None  # of a study: the row of the learned policy, and how many searches kept it
 
 
+class Entry:
+    """An object of the document; complaints about it say where it stands. What is missing is a KeyError."""
+
+    def __init__(self, value: Any, where: str = ""):
+        expect(isinstance(value, dict), where, "an object", value)
+        self.value, self.where = value, where
+
+    def read(self, key: str, reader: Callable[..., T], *bounds: Any) -> T:
+        return reader(self.value[key], f"{self.where}.{key}".lstrip("."), *bounds)
+
+    def read_or_null(self, key: str, reader: Callable[..., T], *bounds: Any) -> T | None:
+        return None if self.value[key] is None else self.read(key, reader, *bounds)
+
+
 def read(folder: Path) -> Outcome | None:
     """Of a study or of a run's eval/; None where nothing has been evaluated. Raises a PolicyError on foreign files."""
     for path, reader in ((folder / "study.json", of_study), (folder / "eval" / "results.json", of_results)):
         if path.is_file():
             try:
-                document = schema.read_json(path)
-                return reader(document)
+                return reader(Entry(MAY_BE_MISSING | schema.read_json(path)))
             except KeyError as error:
                 raise PolicyError(f"{path}: {error.args[0]} is missing; is it a file of slackaug?") from None
             except PolicyError as error:
@@ -69,129 +84,85 @@ def read(folder: Path) -> Outcome | None:
     return None
 
 
-def of_results(document: Mapping[str, Any]) -> Outcome:
-    rows, imbalance = [], document.get("imbalance")
-    by_class = imbalance is not None and schema.number(imbalance, "imbalance") >= IMBALANCED
-    for i, entry in enumerate(entries(document, "policies")):
-        where = f"policies[{i}]"
-        speed, seconds = (
-            schema.number(entry[key], f"{where}.{key}", low=0) for key in ("images_per_second", "seconds")
-        )
-        cells = [f"{speed:,.0f}", duration(seconds)]
-        if by_class:
-            cells.insert(0, percent(read_interval(entry["balanced_accuracy"], f"{where}.balanced_accuracy")))
-        rows.append(read_row(entry, where, cells))
-    reference = document["reference"]
-    reference = None if reference is None else schema.string(reference, "reference")
+def of_results(document: Entry) -> Outcome:
+    rows, entries = [], document.read("policies", schema.sequence, Entry)
+    by_class = (document.read_or_null("imbalance", schema.number) or 0) >= IMBALANCED
+    for entry in entries:
+        cells = [percent(entry.read("balanced_accuracy", read_interval))] if by_class else []
+        cells.append(f"{entry.read('images_per_second', schema.number, 0):,.0f}")
+        rows.append(read_row(entry, [*cells, duration(entry.read("seconds", schema.number, 0))]))
     headers = [*(["mean over classes"] if by_class else []), "images/s", "time of a training"]
-    found = outcome(document, reference, headers, rows)
-    return found._replace(others=other_verdicts(found, document))
+    found = outcome(document, document.read_or_null("reference", schema.string), headers, rows)
+    return found._replace(others=other_verdicts(found, entries))
 
 
-def other_verdicts(found: Outcome, document: Mapping[str, Any]) -> list[str]:
+def other_verdicts(found: Outcome, entries: list[Entry]) -> list[str]:
     """What the verdict's policy is against the others: who is worse than none may still be better than uniform."""
     subjects = [row.name for row in found.rows if found.verdict.startswith(f"{row.name} ")]
     if not subjects:
         return []
-    accuracies = {}
-    for i, entry in enumerate(entries(document, "policies")):
-        accuracies[entry["name"]] = dict(schema.sequence(entry["trials"], f"policies[{i}].trials", read_trial, 0))
+    accuracies = {entry.value["name"]: dict(entry.read("trials", schema.sequence, read_trial, 0)) for entry in entries}
     subject = max(subjects, key=len)  # of which another name may be the beginning
     others = [name for name in accuracies if name not in (subject, found.reference)]
     pairs = [(name, paired(accuracies[subject], accuracies[name])) for name in others]
     return [verdict(subject, name, difference) for name, difference in pairs if difference is not None]
 
 
-def read_trial(value: Any, where: str) -> tuple[int, float]:
-    """Seed and accuracy."""
-    seed = schema.integer(as_object(value, where)["seed"], f"{where}.seed", 0, 2**63)
-    return seed, schema.number(value["accuracy"], f"{where}.accuracy")
-
-
-def of_study(document: Mapping[str, Any]) -> Outcome:
-    rows = []
-    found = entries(document, "rows")
-    has_paper = any(entry["paper"] for entry in found)
-    for i, entry in enumerate(found):
-        where = f"rows[{i}]"
-        over = read_interval(entry["over_evaluations"], f"{where}.over_evaluations")
-        cells = [f"{over} ({over.counted()})"]
-        if has_paper:
-            cells.append("; ".join(str(figure) for figure in read_figures(entry["paper"], f"{where}.paper")))
-        rows.append(read_row(entry, where, cells))
+def of_study(document: Entry) -> Outcome:
+    rows, entries = [], document.read("rows", schema.sequence, Entry)
+    has_paper = any(entry.value["paper"] for entry in entries)
+    for entry in entries:
+        over = entry.read("over_evaluations", read_interval)
+        figures = "; ".join(map(str, entry.read("paper", schema.sequence, read_figure, 0))) if has_paper else ""
+        rows.append(read_row(entry, [f"{over} ({over.counted()})", *([figures] if has_paper else [])]))
     headers = ["over all evaluations, as the paper counts", *(["the paper"] if has_paper else [])]
-    others = schema.sequence(document.get("others", []), "others", partial(schema.string, most=LONGEST), 0)
-    final = outcome(document, rows[0].name, headers, rows)
-    kept = document.get("kept")
-    if kept is not None:
-        expect(isinstance(kept, str) and len(kept) <= LONGEST, "kept", "a sentence, or null", kept)
-        final = final._replace(kept=(rows[-1].name, kept))
-    return final._replace(stability=read_stability(document["stability"]), others=others)
-
-
-def outcome(document: Mapping[str, Any], reference: str | None, headers: list[str], rows: list[ResultRow]) -> Outcome:
-    sentence = schema.string(document["verdict"], "verdict", LONGEST)
-    n_duplicates = schema.integer(document.get("duplicates", 0), "duplicates", 0, 10**12)
-    return Outcome(sentence, tone(sentence, rows), reference, headers, rows, n_duplicates)
-
-
-def tone(sentence: str, rows: list[ResultRow]) -> str:
-    """For the colour. Names in the sentence are a user's, so the words of the verdict are looked for behind them."""
-    found = [word for row in rows for word in TONES if sentence.startswith(f"{row.name} is {word} than ")]
-    return found[0] if found else "open"
-
-
-def entries(document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    return schema.sequence(document[key], key, as_object)
-
-
-def as_object(value: Any, where: str) -> dict[str, Any]:
-    expect(isinstance(value, dict), where, "an object", value)
-    found: dict[str, Any] = value
-    return found
-
-
-def read_row(entry: dict[str, Any], where: str, cells: list[str]) -> ResultRow:
-    difference = entry["difference"]
-    return ResultRow(
-        schema.string(entry["name"], f"{where}.name"),
-        read_interval(entry["accuracy"], f"{where}.accuracy"),
-        None if difference is None else read_interval(difference, f"{where}.difference"),
-        cells,
+    found, kept = outcome(document, rows[0].name, headers, rows), document.read_or_null("kept", schema.string, LONGEST)
+    return found._replace(
+        kept=None if kept is None else (rows[-1].name, kept),
+        stability=document.read_or_null("stability", read_stability) or [],
+        others=document.read("others", schema.sequence, partial(schema.string, most=LONGEST), 0),
     )
+
+
+def outcome(document: Entry, reference: str | None, headers: list[str], rows: list[ResultRow]) -> Outcome:
+    sentence = document.read("verdict", schema.string, LONGEST)
+    # For the colour. Names in the sentence are a user's, so the words of the verdict are looked for behind them.
+    tones = [word for row in rows for word in TONES if sentence.startswith(f"{row.name} is {word} than ")]
+    n_duplicates = document.read("duplicates", schema.integer, 0, 10**12)
+    return Outcome(sentence, tones[0] if tones else "open", reference, headers, rows, n_duplicates)
+
+
+def read_row(entry: Entry, cells: list[str]) -> ResultRow:
+    difference = entry.read_or_null("difference", read_interval)
+    return ResultRow(entry.read("name", schema.string), entry.read("accuracy", read_interval), difference, cells)
 
 
 def read_interval(value: Any, where: str) -> Interval:
-    half_width = as_object(value, where)["half_width"]
-    return Interval(
-        schema.number(value["mean"], f"{where}.mean"),
-        None if half_width is None else schema.number(half_width, f"{where}.half_width", 0),
-        schema.integer(value["n"], f"{where}.n", 1, 10**9),
-        schema.string(value["unit"], f"{where}.unit"),
-    )
+    entry = Entry(value, where)
+    mean, half_width = entry.read("mean", schema.number), entry.read_or_null("half_width", schema.number, 0)
+    return Interval(mean, half_width, entry.read("n", schema.integer, 1, 10**9), entry.read("unit", schema.string))
 
 
-def read_figures(value: Any, where: str) -> list[Figure]:
-    def figure(value: Any, where: str) -> Figure:
-        half_width = as_object(value, where)["half_width"]
-        width = None if half_width is None else schema.number(half_width, f"{where}.half_width")
-        return Figure(schema.number(value["accuracy"], f"{where}.accuracy"), width)
-
-    return schema.sequence(value, where, figure, 0)
+def read_figure(value: Any, where: str) -> Figure:
+    entry = Entry(value, where)
+    return Figure(entry.read("accuracy", schema.number), entry.read_or_null("half_width", schema.number))
 
 
-def read_stability(value: Any) -> list[tuple[str, str]]:
+def read_trial(value: Any, where: str) -> tuple[int, float]:
+    """Seed and accuracy."""
+    entry = Entry(value, where)
+    return entry.read("seed", schema.integer, 0, 2**63), entry.read("accuracy", schema.number)
+
+
+def read_stability(value: Any, where: str) -> list[tuple[str, str]]:
     """What each number means, and the number."""
-    if value is None:
-        return []
-    rows = []
+    entry, rows = Entry(value, where), []
     for key, text in STABILITY.items():
-        found = as_object(value, "stability")[key]
-        rows.append((text, "undefined" if found is None else f"{schema.number(found, f'stability.{key}'):.2f}"))
-    share = value["entropy_share"]
-    of_highest = "" if share is None else f", {schema.number(share, 'stability.entropy_share'):.1%} of the highest"
-    rows.append(("entropy", f"{schema.number(value['entropy'], 'stability.entropy'):.3f} nats{of_highest}"))
-    return rows
+        found = entry.read_or_null(key, schema.number)
+        rows.append((text, "undefined" if found is None else f"{found:.2f}"))
+    share = entry.read_or_null("entropy_share", schema.number)
+    nats = entry.read("entropy", schema.number)
+    return [*rows, ("entropy", messages.entropy(nats, share).removeprefix("entropy "))]
 
 
 def table(found: Outcome) -> tuple[list[str], list[list[str]]]:
