@@ -103,19 +103,23 @@ def test_the_gradients_of_a_loss_that_is_known(learn_mu):
     assert len({*known.draws}) == len(known.draws) / 2  # and with no other pair
 
 
-def test_a_retraining_begins_anew_and_goes_by_the_names_of_its_draws(tmp_path):
+@pytest.fixture
+def npz(tmp_path):
     np.savez(tmp_path / "tiny.npz", **tiny.arrays())
-    data = load(str(tmp_path / "tiny.npz"))
+    return tmp_path / "tiny.npz"
+
+
+def test_a_retraining_begins_anew_and_goes_by_the_names_of_its_draws(npz):
+    data = load(str(npz))
     config = presets.quick(data)
-    config = replace(config, pretrain=replace(config.pretrain, epochs=1, batch=4))
-    problem = Problem(config, data)
+    problem = Problem(replace(config, pretrain=replace(config.pretrain, epochs=1, batch=4)), data)
     for _ in Pretrain(problem).run():
         pass
     retraining, phi = Retraining(problem, FitConfig(epochs=2, batch=5)), problem.phi
-    first, other = retraining.loss(phi, "a"), retraining.loss(phi, "b")
     half = replace(phi, pi=phi.pi - LEFT_OUT * (torch.arange(17) < 8))
-    assert retraining.loss(half, "a") != first != other
-    assert retraining.loss(phi, "a") == first
+    first, other, of_half, again = (retraining.loss(*of) for of in ((phi, "a"), (phi, "b"), (half, "a"), (phi, "a")))
+    assert of_half != first != other
+    assert again == first
     problem.model.load_state_dict({name: value * math.nan for name, value in problem.weights().items()})
     retraining.first = retraining.fit.get_state()
     with pytest.raises(SystemExit, match="no longer a number after a training; try a lower --lr"):
@@ -123,18 +127,16 @@ def test_a_retraining_begins_anew_and_goes_by_the_names_of_its_draws(tmp_path):
 
 
 @pytest.mark.parametrize(("learn_mu", "whole"), [(False, False), (True, False), (True, True)])
-def test_the_command_leaves_policies_that_can_be_evaluated(learn_mu, whole, tmp_path, monkeypatch):
-    np.savez(tmp_path / "tiny.npz", **tiny.arrays())
+def test_the_command_leaves_policies_that_can_be_evaluated(learn_mu, whole, npz, tmp_path, monkeypatch):
     monkeypatch.setattr(presets, "epochs_within", lambda *_: 1)
-    words = ["contrasts.py", tmp_path / "tiny.npz", "--out", tmp_path / "found", "--preset", "quick", "--seeds", 0, 1]
+    words = ["contrasts.py", npz, "--out", tmp_path / "found", "--preset", "quick", "--seeds", 0, 1]
     words += ["--rounds", 2, "--epochs", 1, "--batch", 8, *["--mu"] * learn_mu, *["--whole", "--composed", 2] * whole]
     monkeypatch.setattr(sys, "argv", [str(word) for word in words])
     main()
-    document = json.loads((tmp_path / "found" / "contrasts.json").read_text())
-    assert [log["seed"] for log in document["searches"]] == [0, 1]
-    for seed, log in enumerate(document["searches"]):
-        policy = Policy.load(tmp_path / "found" / f"policy_{seed}.json")
+    searches = json.loads((tmp_path / "found" / "contrasts.json").read_text())["searches"]
+    assert [log["seed"] for log in searches] == [0, 1]
+    for seed, log in enumerate(searches):
+        policy, first = Policy.load(tmp_path / "found" / f"policy_{seed}.json"), np.array(log["rounds"][0]["pi"])
         assert policy.probabilities.mean(0).tolist() == pytest.approx(log["rounds"][-1]["pi"], abs=1e-6)
         assert (policy.mu != 0.75).any() == learn_mu
-        first = np.array(log["rounds"][0]["pi"])
         assert (first * np.log(17 * first)).sum() == pytest.approx(presets.kl_budget(2), rel=1e-3)
