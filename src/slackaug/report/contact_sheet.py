@@ -75,11 +75,6 @@ def single(policy: Policy, image: Image.Image, n: int, generator: Generator) -> 
     return Tile(apply(policy, n, mu, image, u), lines, probabilities[n] / max(probabilities))
 
 
-def random_composite(policy: Policy, image: Image.Image, generator: Generator) -> Tile:
-    parameters = draw(policy.sample(1, generator), generator, flip=policy.flip)
-    return Tile(on_pil(image, parameters, policy.fill), steps(parameters))
-
-
 def steps(parameters: Parameters) -> list[str]:
     """A line for each transformation of a composite; what does nothing is left out."""
     (op, magnitude, _, space), u, flip = parameters
@@ -108,7 +103,8 @@ def rows(policy: Policy, image: Image.Image, name: str, size: str, generator: Ge
     for chosen, heading, colour in zip(extremes(policy), ("most likely", "least likely"), (MOST, LEAST), strict=True):
         if chosen:
             groups.append(Group(heading, colour, [single(policy, image, n, generator) for n in chosen]))
-    composites = [random_composite(policy, image, generator) for _ in range(N_COMPOSITES)]
+    drawn = [draw(policy.sample(1, generator), generator, flip=policy.flip) for _ in range(N_COMPOSITES)]
+    composites = [Tile(on_pil(image, parameters, policy.fill), steps(parameters)) for parameters in drawn]
     return [groups, [Group(f"random composites of {len(policy.pi)}, as in training", INK, composites)]]
 
 
@@ -125,12 +121,7 @@ def drawn_width(text: str, size: float) -> float:
 
 
 def write_text(
-    sheet: Image.Image,
-    place: tuple[int, int],
-    text: str,
-    colour: str,
-    size: int = BODY,
-    width: int = WIDTH - 2 * MARGIN,
+    sheet: Image.Image, place: tuple[int, int], text: str, colour: str, size: int = BODY, width: int = INSIDE
 ) -> None:
     """The text, or its beginning and an ellipsis, in at most `width` pixels."""
     ImageDraw.Draw(sheet).text(place, shorten(text, size, width, drawn_width), colour, font(size))
@@ -145,11 +136,6 @@ def on_tile(picture: Image.Image) -> Image.Image:
     tile = Image.new("RGB", (TILE, TILE), EMPTY)
     tile.paste(picture, ((TILE - picture.width) // 2, (TILE - picture.height) // 2))
     return tile
-
-
-def row_height(row: list[Group]) -> int:
-    n_lines = max(len(tile.lines) for group in row for tile in group.tiles)
-    return HEAD + TILE + 10 + n_lines * LINE + GAP
 
 
 def draw_row(sheet: Image.Image, top: int, row: list[Group]) -> None:
@@ -180,17 +166,18 @@ def draw_tile(sheet: Image.Image, left: int, top: int, tile: Tile, colour: str) 
 def sheet(title: str, subtitle: str, blocks: Sequence[list[list[Group]]]) -> Image.Image:
     """Title, then block by block, a rule between them."""
     top = MARGIN + TITLE + LINE + 2 * GAP + 4
-    height = top + sum(sum(map(row_height, block)) + MARGIN for block in blocks)
-    page = Image.new("RGB", (WIDTH, height), PAPER)
+    n_lines = [[max(len(t.lines) for group in row for t in group.tiles) for row in block] for block in blocks]
+    heights = [[HEAD + TILE + 10 + n * LINE + GAP for n in block] for block in n_lines]
+    page = Image.new("RGB", (WIDTH, top + sum(map(sum, heights)) + MARGIN * len(blocks)), PAPER)
     write_text(page, (MARGIN, MARGIN - 6), title, INK, TITLE)
     write_text(page, (MARGIN, MARGIN + TITLE + 4), subtitle, FAINT)
     for i, block in enumerate(blocks):
         if i:
             between = top - MARGIN // 2
             ImageDraw.Draw(page).line((MARGIN, between, WIDTH - MARGIN - 1, between), RULE, 2)
-        for row in block:
+        for row, height in zip(block, heights[i], strict=True):
             draw_row(page, top, row)
-            top += row_height(row)
+            top += height
         top += MARGIN
     return page
 

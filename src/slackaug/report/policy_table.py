@@ -10,6 +10,7 @@ from ..augment.formats.forms import PBASchedule
 from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
 from ..augment.stability import stability
+from ..messages import counted
 from .strength import entropy_share
 
 BAR = "▏▎▍▌▋▊▉█"
@@ -26,21 +27,25 @@ def bar(share: float, full: float, width: int = 12) -> str:
     return "█" * (eighths // 8) + (BAR[eighths % 8 - 1] if eighths % 8 else "")
 
 
+def empty_table(title: str, *columns: str) -> Table:
+    """What is below a name that begins with > stands to the right."""
+    table = Table(title=plain(title), title_justify="left")
+    for column in columns:
+        table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+    return table
+
+
 def show(console: Console, name: str, policy: AnyPolicy) -> None:
     if isinstance(policy, Policy):
         console.print(policy_table(name, policy))
         console.print(plain(policy_remarks(policy)))
         return
     milestones = policy.MILESTONES if isinstance(policy, PBASchedule) else (0.0,)
-    tables = [policy.rows(progress) for progress in milestones]
+    when = [f" at {progress:.0%}" if len(milestones) > 1 else "" for progress in milestones]
+    columns = [column for at in when for column in (f">times an image{at}", "mean strength")]
     title = f"{name}: {type(policy).__name__} over the space {policy.space.name!r}"
-    table = Table(title=plain(title), title_justify="left")
-    table.add_column("transformation")
-    for progress in milestones:
-        when = f" at {progress:.0%}" if len(milestones) > 1 else ""
-        table.add_column(f"times an image{when}", justify="right")
-        table.add_column("mean strength")
-    for rows in zip(*tables, strict=True):
+    table = empty_table(title, "transformation", *columns)
+    for rows in zip(*(policy.rows(progress) for progress in milestones), strict=True):
         table.add_row(rows[0].name, *(cell for row in rows for cell in (f"{row.share:.3f}", row.strength)))
     console.print(table)
     if policy.source:
@@ -51,17 +56,14 @@ def policy_table(name: str, policy: Policy) -> Table:
     """Most likely first: the probability, averaged and by position, and how strong it can become."""
     probabilities = policy.probabilities.detach()  # (K, N)
     mean = probabilities.mean(0)
-    table = Table(title=plain(name), title_justify="left")
-    table.add_column("transformation")
-    table.add_column("probability", justify="right")
-    table.add_column("", min_width=12)
-    table.add_column(f"positions 1 to {len(policy.pi)}" if len(policy.pi) > 1 else "position 1", justify="right")
-    table.add_column("strength")
+    positions = f">positions 1 to {len(policy.pi)}" if len(policy.pi) > 1 else ">position 1"
+    table = empty_table(name, "transformation", ">probability", "", positions, "strength")
+    table.columns[2].min_width = 12
     for n in mean.argsort(descending=True, stable=True).tolist():
         transform = policy.space.transforms[n]
-        positions = " ".join(f"{p:.3f}" for p in probabilities[:, n].tolist())
+        each = " ".join(f"{p:.3f}" for p in probabilities[:, n].tolist())
         strength = describe.range_text(transform, policy.mu[n].item())
-        table.add_row(transform.name, f"{mean[n]:.3f}", bar(mean[n].item(), mean.max().item()), positions, strength)
+        table.add_row(transform.name, f"{mean[n]:.3f}", bar(mean[n].item(), mean.max().item()), each, strength)
     return table
 
 
@@ -78,20 +80,14 @@ def policy_remarks(policy: Policy) -> str:
 
 def compare(console: Console, names: tuple[str, str], policies: tuple[AnyPolicy, AnyPolicy]) -> None:
     """Two policies side by side, by the expected number of applications per image."""
+    one, other = policies
     first, second = ({row.name: row for row in rows_of(policy)} for policy in policies)
-    table = Table(title=plain(f"A: {names[0]}\nB: {names[1]}"), title_justify="left")
-    table.add_column("transformation")
-    for header in ("times an image: A", "B", "B - A"):
-        table.add_column(header, justify="right")
-    table.add_column("strength: A")
-    table.add_column("B")
-    absent = describe.Row("", 0.0, "")
-    union = [*first, *(name for name in second if name not in first)]
-    for name in sorted(union, key=lambda name: first.get(name, absent).share - second.get(name, absent).share):
-        a, b = first.get(name, absent), second.get(name, absent)
+    columns = ("transformation", ">times an image: A", ">B", ">B - A", "strength: A", "B")
+    table, absent = empty_table(f"A: {names[0]}\nB: {names[1]}", *columns), describe.Row("", 0.0, "")
+    pairs = [(name, first.get(name, absent), second.get(name, absent)) for name in first | second]
+    for name, a, b in sorted(pairs, key=lambda pair: pair[1].share - pair[2].share):
         table.add_row(name, f"{a.share:.3f}", f"{b.share:.3f}", f"{b.share - a.share:+.3f}", a.strength, b.strength)
     console.print(table)
-    one, other = policies
     if isinstance(one, Policy) and isinstance(other, Policy) and alike(one, other):
         console.print(agreement(one, other), highlight=False)
 
@@ -112,14 +108,10 @@ def rows_of(policy: AnyPolicy) -> list[describe.Row]:
 
 def agreement(a: Policy, b: Policy) -> str:
     """How alike two policies over the same space are."""
-    found = stability([a, b])
+    found = ("undefined (one of them is constant)" if r is None else f"{r:.2f}" for r in stability([a, b])[1:4])
+    pi, pi_rest, mu = found
     return (
-        f"KL(A || B) = {a.kl(b).item():.4f} nats over {len(a.pi)} position{'s' * (len(a.pi) != 1)}\n"
-        f"correlation of the probabilities: {correlation(found.pi)}; "
-        f"without Invert and Solarize: {correlation(found.pi_rest)}\n"
-        f"correlation of the magnitude bounds: {correlation(found.mu)}"
+        f"KL(A || B) = {a.kl(b).item():.4f} nats over {counted(len(a.pi), 'position')}\n"
+        f"correlation of the probabilities: {pi}; without Invert and Solarize: {pi_rest}\n"
+        f"correlation of the magnitude bounds: {mu}"
     )
-
-
-def correlation(found: float | None) -> str:
-    return "undefined (one of them is constant)" if found is None else f"{found:.2f}"
