@@ -37,16 +37,10 @@ def assignments() -> list[str]:
     return [f"{name}={value}" for name, value in given.items()]
 
 
-@pytest.fixture(scope="module")
-def ours() -> list[one_file.Phi]:
-    return [phi for phi, _ in one_file.slack(load("digits"), SETTINGS, SEED)]
-
-
-def test_every_round_comes_to_the_packages_policy_bit_for_bit(ours, tmp_path):
-    settings = assignments()
-    slackaug.search(
-        "digits", tmp_path / "run", preset="paper", model="small", set=settings, seed=SEED, device="cpu", estimate=False
-    )
+def test_every_round_comes_to_the_packages_policy_bit_for_bit(tmp_path):
+    ours = [phi for phi, _ in one_file.slack(load("digits"), SETTINGS, SEED)]
+    options = {"preset": "paper", "model": "small", "seed": SEED, "device": "cpu", "estimate": False}
+    slackaug.search("digits", tmp_path / "run", set=assignments(), **options)
     files = sorted((tmp_path / "run" / "policies").glob("round_*.json"))
     assert len(files) == len(ours) == SETTINGS.n_rounds
     for path, phi in zip(files, ours, strict=True):
@@ -55,12 +49,8 @@ def test_every_round_comes_to_the_packages_policy_bit_for_bit(ours, tmp_path):
         assert theirs["pi"] == phi.pi.softmax(-1).tolist()
         for mine, other in zip(phi.mu.tolist(), theirs["mu"], strict=True):
             assert mine == (one_file.MU_START if other is None else other)  # null where there is no magnitude
-
-
-def test_mu_meets_both_of_its_bounds(ours):
-    """Else the equality above would say nothing of them."""
     met = {mu for phi in ours for mu in phi.mu.tolist()}
-    assert {one_file.MU_MIN, one_file.MU_MAX} < met
+    assert {one_file.MU_MIN, one_file.MU_MAX} < met  # else the equality would say nothing of them
 
 
 @pytest.mark.slow

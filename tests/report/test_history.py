@@ -29,17 +29,25 @@ def read_and_draw(run):
     return found
 
 
-def test_history_is_what_the_files_say(finished):
+def test_history_and_figures_are_what_the_files_say(finished):
     found = read_and_draw(finished)
     lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
-    last = Policy.load(finished / "policy.json")
-    assert found.names == last.space.names
-    assert len(found.steps) == len(lines)
-    assert found.steps[-1].phi.pi == lines[-1]["pi"]
-    assert found.steps[-1].phi.val_loss == lines[-1]["val_loss"]
+    last, phi = Policy.load(finished / "policy.json"), found.steps[-1].phi
+    assert (found.names, len(found.steps)) == (last.space.names, len(lines))
+    assert (phi.pi, phi.val_loss, phi.entropy) == tuple(lines[-1][key] for key in ("pi", "val_loss", "entropy"))
     assert torch.equal(found.policy.pi, last.pi)
     assert (found.n_rounds, len(found.policies), found.is_finished, len(found.anchors)) == (2, 2, True, 2)
     assert found.kl == [pytest.approx(b.kl(a).item()) for a, b in pairwise([found.start, *found.policies])]
+    assert dict(run_figures.kl_points(found))[2.0] == pytest.approx(found.kl[1], rel=0.05, abs=1e-4)
+    points = run_figures.trace(found, 2)
+    assert points[0] == (0.0, pytest.approx([1 / 17] * 17))
+    assert [row for _, row in points[1:]] == [phi.pi[1] for _, phi in found.policy_steps]
+    assert [x for x, _ in points] == pytest.approx([0, 1 / 3, 2 / 3, 1, 4 / 3, 5 / 3, 2])
+    drawing = run_figures.evolution(found)
+    n = found.names.index(drawing.table.rows[0][0])
+    assert drawing.table.headers == ["transformation", "start", "round 1", "round 2"]
+    assert drawing.table.rows[0][1:] == [p.probabilities.mean(0)[n].item() for p in (found.start, *found.policies)]
+    assert sum(bool(text.title) for text in shapes(drawing, scene.Text)) == run_figures.N_LABELLED
 
 
 @pytest.mark.parametrize("is_kept", [None, False, True])
@@ -53,20 +61,6 @@ def test_whether_the_policy_is_kept_is_what_the_confirmation_says(is_kept, run):
     assert (found.is_kept, found.is_finished) == (is_kept, is_kept is not None)
     assert ("It was tried" in run_page.cautions(found)) == (is_kept is False)
     assert (run_page.frames(found, (8, 8))[-1].name == "the result") == (is_kept is False)
-
-
-def test_evolution_is_the_metrics(finished):
-    found = history.read(finished)
-    points = run_figures.trace(found, 2)
-    assert points[0] == (0.0, pytest.approx([1 / 17] * 17))
-    assert [row for _, row in points[1:]] == [phi.pi[1] for _, phi in found.policy_steps]
-    assert [x for x, _ in points] == pytest.approx([0, 1 / 3, 2 / 3, 1, 4 / 3, 5 / 3, 2])
-    drawing = run_figures.evolution(found)
-    n = found.names.index(drawing.table.rows[0][0])
-    assert drawing.table.headers == ["transformation", "start", "round 1", "round 2"]
-    assert drawing.table.rows[0][1:] == [p.probabilities.mean(0)[n].item() for p in (found.start, *found.policies)]
-    assert sum(bool(text.title) for text in shapes(drawing, scene.Text)) == run_figures.N_LABELLED
-    assert dict(run_figures.kl_points(found))[2.0] == pytest.approx(found.kl[1], rel=0.05, abs=1e-4)
 
 
 @pytest.mark.parametrize("kept", range(0, 19, 2))

@@ -16,21 +16,30 @@ from slackaug.judge.studies import search_jobs
 from slackaug.report import live, page
 
 
-def test_it_is_written_after_every_round_and_stands_still_at_the_end(tiny_npz, tmp_path, monkeypatch):
-    seen = []
-    real = page.write
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Every page of the run or study in tmp_path: whether the work went on, and the text. It is written at any time."""
+    found, real = [], page.write
 
     def write(folder, **options):
         path = real(folder, **options)
-        text = path.read_text()
-        seen.append((options["is_running"], 'http-equiv="refresh"' in text, text.count('class="frame charts"')))
+        if folder == tmp_path:  # not that of one of the searches of a study
+            text = path.read_text()
+            assert ('http-equiv="refresh"' in text) == options["is_running"]
+            found.append((options["is_running"], text))
         return path
 
     monkeypatch.setattr(page, "write", write)
-    monkeypatch.setattr(live, "REST", 0.0)  # however short its rounds are
-    slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments())
-    assert seen == [(True, True, 0), (True, True, 2), (False, False, 3)]
-    assert "On your images" in (tmp_path / "run" / "report.html").read_text()
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(live, "REST", 0.0)
+    return found
+
+
+def test_it_is_written_after_every_round_and_stands_still_at_the_end(tiny_npz, tmp_path, written):
+    slackaug.search(str(tiny_npz), tmp_path, set=tiny.assignments())
+    assert [(running, text.count('class="frame charts"')) for running, text in written] == [
+        (True, 0), (True, 2), (False, 3)]  # fmt: skip
+    assert "On your images" in written[-1][1]
 
 
 @pytest.fixture
@@ -64,28 +73,12 @@ def test_a_search_that_was_stopped_has_a_page_that_stands_still(tiny_npz, tmp_pa
 
 @pytest.fixture
 def start_study(tiny_npz, tmp_path, monkeypatch):
-    """A study of 2 searches x 2 evaluations, looked at as often as possible; every page it has written."""
-    written = []
-    real = page.write
-
-    def write(folder, **options):
-        path = real(folder, **options)
-        if folder == tmp_path:  # not that of one of its searches
-            written.append((options["is_running"], path.read_text()))
-        return path
-
-    def start(**options):
-        fit = ["evaluate.epochs=1", "evaluate.batch=4"]
-        given = {"data": tiny_npz, "baselines": ["uniform"], "set": [*tiny.assignments(), *fit]} | options
-        slackaug.study("digits", tmp_path, **({"console": Console(quiet=True)} | given))
-
+    """A study of 2 searches x 2 evaluations."""
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
     monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
-    monkeypatch.setattr(live, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(live, "REST", 0.0)
-    monkeypatch.setattr(page, "write", write)
-    start.written = written
-    return start
+    given = {"data": tiny_npz, "baselines": ["uniform"], "console": Console(quiet=True)}
+    given["set"] = [*tiny.assignments(), "evaluate.epochs=1", "evaluate.batch=4"]
+    return lambda **options: slackaug.study("digits", tmp_path, **(given | options))
 
 
 def notice(text):
@@ -94,11 +87,11 @@ def notice(text):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_study_has_a_page_that_follows_it(start_study, jobs):
+def test_a_study_has_a_page_that_follows_it(start_study, written, jobs):
     start_study(jobs=jobs)
-    *during, (is_running, last) = start_study.written
-    assert all(running and 'http-equiv="refresh"' in text for running, text in during)
-    assert (is_running, 'http-equiv="refresh"' in last, notice(last)) == (False, False, None)
+    *during, (is_running, last) = written
+    assert all(running for running, _ in during)
+    assert (is_running, notice(last)) == (False, None)
     said = [notice(text) for _, text in during]
     assert "0 of 2 searches are done" in said[0]
     if jobs == 1:  # two at a time, chance decides what is seen
@@ -109,7 +102,7 @@ def test_a_study_has_a_page_that_follows_it(start_study, jobs):
     assert "There is no verdict yet: " in during[-1][1]
 
 
-def test_a_study_that_was_stopped_has_a_page_that_says_how_to_go_on(start_study, tmp_path, monkeypatch):
+def test_a_study_that_was_stopped_has_a_page_that_says_how_to_go_on(start_study, written, tmp_path, monkeypatch):
     real = search_jobs.search
 
     def stop_in_the_second(function, one, tell):
@@ -120,10 +113,9 @@ def test_a_study_that_was_stopped_has_a_page_that_says_how_to_go_on(start_study,
     monkeypatch.setattr(search_jobs, "search", stop_in_the_second)
     with pytest.raises(Stopped):
         start_study()
-    text = (tmp_path / "report.html").read_text()
+    is_running, text = written[-1]
     assert "1 of 2 searches are done" in notice(text)
-    assert notice(text).endswith(f"slackaug study -o {tmp_path} --resume")
-    assert 'http-equiv="refresh"' not in text
+    assert (is_running, notice(text).endswith(f"slackaug study -o {tmp_path} --resume")) == (False, True)
 
 
 def test_a_study_whose_page_cannot_be_written_shows_that_once(start_study, tmp_path, full_disk):

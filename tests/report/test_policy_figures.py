@@ -2,7 +2,7 @@
 
 import math
 import re
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -105,8 +105,8 @@ def test_hostile_names_are_text():
     policy = hostile()
     for drawing in (pie(policy), mu_bars(policy), side_by_side([policy, policy], [HOSTILE, "b"])):
         check(drawing)
-        assert "<script" not in svg(drawing, "x")
-        assert "&lt;script&gt;" in svg(drawing, "x")
+        assert "<script" not in (text := svg(drawing, "x"))
+        assert "&lt;script&gt;" in text
 
 
 # --- bars and studies -------------------------------------------------------------------------------------------------
@@ -127,12 +127,11 @@ def test_several_searches(n):
     beside, alike = side_by_side(found, names), correlations(found, names)
     check(beside)
     check(alike)
+    pi = np.array([policy.probabilities.mean(0).numpy() for policy in found])
     for name, *values, mean in beside.table.rows:
-        n_op = found[0].space.index(name)
-        assert values == [policy.probabilities.mean(0)[n_op].item() for policy in found]
+        assert values == pi[:, found[0].space.index(name)].tolist()
         assert mean == pytest.approx(sum(values) / n)
-    expected = np.corrcoef([policy.probabilities.mean(0).numpy() for policy in found])
-    assert np.allclose([row[1:] for row in alike.table.rows], expected)
+    assert np.allclose([row[1:] for row in alike.table.rows], np.corrcoef(pi))
 
 
 def test_uniform_policies_have_no_correlation():
@@ -166,20 +165,19 @@ def test_families_can_be_told_apart_by_the_colour_blind():
         "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
         "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
     }
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 
     def lab(colour: str, matrix: object) -> np.ndarray:
         rgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
         linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
         linear = np.clip(np.array(matrix) @ linear, 0, 1)
-        to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
         x, y, z = np.cbrt(np.clip(to_xyz @ linear / [0.9505, 1, 1.089], 0.009, None))
         return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
-    for kind, matrix in matrices.items():
-        for theme in (0, 1):
-            for a, b in combinations(strength.FAMILIES, 2):
-                one, other = (lab(scene.THEMES[role][theme], matrix) for role in (a, b))
-                assert np.linalg.norm(one - other) > 10, (kind, a, b)
+    for (kind, matrix), theme in product(matrices.items(), (0, 1)):
+        colours = {role: lab(scene.THEMES[role][theme], matrix) for role in strength.FAMILIES}
+        for a, b in combinations(colours, 2):
+            assert np.linalg.norm(colours[a] - colours[b]) > 10, (kind, a, b)
 
 
 # --- the published policies -------------------------------------------------------------------------------------------

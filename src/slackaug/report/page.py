@@ -18,10 +18,10 @@ from markupsafe import Markup
 
 from .. import __version__
 from ..data.samples import Samples
-from ..files import write_atomically
+from ..files import read_note, write_atomically
 from ..runs import folders
 from ..runs.folders import RunError
-from ..schema import PolicyError, describe, read_json
+from ..schema import PolicyError, describe
 from . import outcome, run_page, study_page
 from .render import palette
 
@@ -98,15 +98,9 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
 
 def read_environment(folder: Path) -> list[tuple[str, str]]:
     """Of the search; of a study, that of its summary."""
-    for path in (folder / "env.json", folder / "study.json", folder / "eval" / "results.json"):
-        try:
-            document = read_json(path)
-        except PolicyError:
-            continue
-        found = document if path.name == "env.json" else document.get("environment")
-        if isinstance(found, dict):
-            return [(str(key), plain(value)) for key, value in found.items() if value is not None]
-    return []
+    summaries = (read_note(folder / name).get("environment") for name in ("study.json", "eval/results.json"))
+    found = next((note for note in (read_note(folder / "env.json"), *summaries) if note and isinstance(note, dict)), {})
+    return [(str(key), plain(value)) for key, value in found.items() if value is not None]
 
 
 # --- the template -----------------------------------------------------------------------------------------------------
