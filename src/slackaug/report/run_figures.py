@@ -21,13 +21,14 @@ LEFT, RIGHT, TOP, BOTTOM = 34.0, 12.0, 26.0, 40.0  # margins around a frame, at 
 LEADER = 15.0  # from the end of a curve to its name
 MOST_FOR_NAMES = 0.44  # of the width
 T = TypeVar("T")
+Range = tuple[float, float]
 
 
 class Frame(NamedTuple):
     """The rectangle in which a chart draws, and the ranges of the data."""
 
-    x: tuple[float, float]
-    y: tuple[float, float]
+    x: Range
+    y: Range
     left: float
     right: float
     floor: float
@@ -100,23 +101,13 @@ def curve_shapes(frame: Frame, curves: Sequence[Curve]) -> list[Shape]:
     return shapes
 
 
-def chart(
-    title: str,
-    desc: str,
-    unit: str,
-    curves: list[Curve],
-    table: Numbers,
-    *,
-    x: tuple[float, float],
-    levels: Sequence[float],
-    height: float,
-) -> Scene:
+def chart(unit: str, curves: list[Curve], x: Range, levels: Sequence[float], height: float) -> list[Shape]:
     """Curves in a frame that holds all the levels; its margins are as wide as its numbers and names need."""
     y, names = padded(levels), [text_width(curve.name + curve.value, TEXT) for curve in curves if curve.name]
     left = max(LEFT, 10 + max(text_width(f"{value:g}", SMALL) for value in ticks(*y)))
     right = min(LEADER + 4 + max(names), MOST_FOR_NAMES * WIDTH) if names else RIGHT  # as far as curves can spare it
     frame = Frame(x, y, left, WIDTH - right, height - BOTTOM)
-    return Scene(title, desc, height, [*axes(frame, unit), *curve_shapes(frame, curves)], table)
+    return [*axes(frame, unit), *curve_shapes(frame, curves)]
 
 
 # --- the probabilities ------------------------------------------------------------------------------------------------
@@ -144,7 +135,7 @@ def is_whole(x: float) -> bool:
     return abs(x - round(x)) < 1e-9
 
 
-def rounds_to(x: float) -> tuple[float, float]:
+def rounds_to(x: float) -> Range:
     """The range of an axis that ends with a whole round."""
     return 0.0, max(1.0, math.ceil(x - 1e-9))
 
@@ -181,8 +172,8 @@ def evolution(history: History, position: int | None = None) -> Scene:
     note += "Only steps in which the policy moves are counted."
     moved = ", ".join(f"{names[n]} {100 * first[n]:.1f} to {100 * last[n]:.1f} %" for n in labelled[:4])
     desc, levels = f"After {x_last:.3g} rounds, most changed: {moved}.", [100 * p for _, row in points for p in row]
-    whole = chart(title, desc, f"probability in %{where}", curves, table, x=rounds, levels=levels, height=310)
-    return noted(title, desc, whole.shapes, note, 310 + 14, table)
+    shapes = chart(f"probability in %{where}", curves, rounds, levels, 310)
+    return noted(title, desc, shapes, note, 310 + 14, table)
 
 
 def evolution_table(history: History, position: int | None) -> Numbers:
@@ -225,7 +216,7 @@ def entropy(history: History) -> Scene:
     ]
     desc = f"From {highest:.3f} nats, the highest there is, to {lowest:.3f}, averaged over positions."
     unit, levels = f"entropy in nats{'; grey: each position' * differ}", [highest, *(min(row) for _, row in rows)]
-    return chart(title, desc, unit, curves, table, x=rounds_to(last), levels=levels, height=200)
+    return Scene(title, desc, 200, chart(unit, curves, rounds_to(last), levels, 200), table)
 
 
 def divergence(p: Sequence[Sequence[float]], q: Sequence[Sequence[float]]) -> float:
@@ -259,7 +250,7 @@ def kl(history: History) -> Scene:
     curve = Curve("", points, "ink", dots=dots, hint="KL to the round's anchor")
     desc = f"In nats, at the end of the rounds: {', '.join(f'{y:.4f}' for _, y in ends) or 'none is finished'}."
     levels = [y for _, y in (*points, *ends)]
-    return chart(title, desc, "KL to the anchor in nats", [curve], table, x=x, levels=levels, height=200)
+    return Scene(title, desc, 200, chart("KL to the anchor in nats", [curve], x, levels, 200), table)
 
 
 def losses(history: History) -> Scene:
@@ -278,5 +269,5 @@ def losses(history: History) -> Scene:
     last = max(first + 1, math.ceil(train[-1][0] - 1e-9))
     desc = f"Training, on augmented images: last {train[-1][1]:.3f}."
     desc += f" Validation: last {val[-1][1]:.3f}." if val else ""
-    unit, levels = "cross-entropy of a batch", [y for _, y in (*train, *val)]
-    return chart("Losses", desc, unit, curves, table, x=(first, last), levels=levels, height=270)
+    shapes = chart("cross-entropy of a batch", curves, (first, last), [y for _, y in (*train, *val)], 270)
+    return Scene("Losses", desc, 270, shapes, table)

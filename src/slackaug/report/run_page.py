@@ -84,19 +84,21 @@ def state(past: History, is_running: bool) -> str:
 
 
 def facts(past: History) -> list[tuple[str, str]]:
-    config, policy = past.config, past.policy
-    found = [("Data", config.data.source), ("Network", config.model), ("Preset", config.preset)]
-    found.append(("Space", f"{config.space} ({len(past.names)})"))
-    found.append(("Rounds", f"{len(past.policies)} of {past.n_rounds}"))
-    if (agreement := agreement_of_rounds(past.policies)) is not None:
-        found.append(("Rounds agree by", f"{agreement:.2f} (0 is chance)"))
-    found.append(("Seed", str(config.seed)))
-    if policy is not None:
-        seconds = policy.learned.get("seconds")
-        found += [("Time", duration(seconds))] if isinstance(seconds, int | float) else []
-        found.append(("Mirror flips", "on" if policy.flip else "off"))
-        found.append(("Entropy", f"{100 * entropy_share(policy):.1f} % of uniform"))
-    return found
+    config, policy, agreement = past.config, past.policy, agreement_of_rounds(past.policies)
+    seconds = policy.learned.get("seconds") if policy else None
+    found = {
+        "Data": config.data.source,
+        "Network": config.model,
+        "Preset": config.preset,
+        "Space": f"{config.space} ({len(past.names)})",
+        "Rounds": f"{len(past.policies)} of {past.n_rounds}",
+        "Rounds agree by": "" if agreement is None else f"{agreement:.2f} (0 is chance)",
+        "Seed": str(config.seed),
+        "Time": duration(seconds) if isinstance(seconds, int | float) else "",
+        "Mirror flips": "" if policy is None else "on" if policy.flip else "off",
+        "Entropy": "" if policy is None else f"{100 * entropy_share(policy):.1f} % of uniform",
+    }
+    return [(name, value) for name, value in found.items() if value]
 
 
 def cautions(past: History) -> list[str]:
