@@ -3,15 +3,12 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+import slack_in_one_file as one_file
 import slackaug
 from slackaug.data import load
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-import slack_in_one_file as one_file
 
 SEED = 3
 # Tiny, and such that every line counts: gradients are clipped, mu meets both of its bounds, epochs leave images over,

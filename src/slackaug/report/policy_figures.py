@@ -38,6 +38,9 @@ class Slice(NamedTuple):
     strength: str
     start: float  # degrees clockwise from the top
     end: float
+    side: int = 0  # of its label: 1 to the right of the pie, -1 to the left
+    y: float = 0.0  # of the label's middle, relative to the centre
+    lines: Sequence[str] = ()  # of the label
 
     @property
     def middle(self) -> float:
@@ -52,19 +55,10 @@ class Slice(NamedTuple):
         bound = self.strength if self.mu is None else f"mu {self.mu:.2f}, {self.strength}"
         return f"{self.name}: probability {100 * self.share:.2f} %, {bound}"
 
-
-class Label(NamedTuple):
-    """The text of a slice: beside the pie at `y`, relative to the centre."""
-
-    slice: Slice
-    side: int  # 1: to the right of the pie, -1: to the left
-    y: float  # of its middle
-    lines: list[str]
-
     @property
     def leader(self) -> list[Point]:
-        """From the slice's edge outwards, then to the text; relative to the centre."""
-        edge, elbow = (on_circle(0, 0, r, self.slice.middle) for r in (self.slice.radius, RADIUS + ELBOW))
+        """From the edge outwards, then to the label; relative to the centre."""
+        edge, elbow = (on_circle(0, 0, radius, self.middle) for radius in (self.radius, RADIUS + ELBOW))
         return [edge, elbow, (self.side * (RADIUS + GAP), self.y)]
 
     def crosses(self) -> bool:
@@ -73,13 +67,12 @@ class Label(NamedTuple):
         points = ((x + t / 20 * (end_x - x), y + t / 20 * (end_y - y)) for t in range(21))
         return any(math.hypot(*point) < RADIUS for point in points)
 
-    def shapes(self, centre: float) -> list[Shape]:
+    def label(self, centre: float) -> list[Shape]:
         """The leader and the text, with the pie's centre at that height."""
         x, anchor = CENTRE + self.side * (RADIUS + GAP + 3), "start" if self.side > 0 else "end"
-        first = centre + self.y + SMALL / 3 - LINE * (len(self.lines) - 1) / 2
+        first, lines = centre + self.y + SMALL / 3 - LINE * (len(self.lines) - 1) / 2, enumerate(self.lines)
         leader = Line([(CENTRE + dx, centre + dy) for dx, dy in self.leader], "muted", 0.6)
-        lines = enumerate(self.lines)
-        return [leader, *(Text(x, first + LINE * i, t, "ink", SMALL, anchor, title=self.slice.hint) for i, t in lines)]
+        return [leader, *(Text(x, first + LINE * i, t, "ink", SMALL, anchor, title=self.hint) for i, t in lines)]
 
 
 def slices(policy: Policy, position: int | None = None, turn: float = 0.0) -> list[Slice]:
@@ -93,8 +86,9 @@ def slices(policy: Policy, position: int | None = None, turn: float = 0.0) -> li
     return found
 
 
-def place_labels(found: list[Slice]) -> list[Label]:
-    labels = []
+def labelled(found: list[Slice]) -> list[Slice]:
+    """With places for their labels, side by side in the order in which they stand."""
+    placed = []
     for side in (1, -1):
         beside = [s for s in found if (s.middle % 360 < 180) == (side > 0)]
         beside.sort(key=lambda s: s.middle % 360, reverse=side < 0)
@@ -102,17 +96,17 @@ def place_labels(found: list[Slice]) -> list[Label]:
         lines = [break_name(s.name, f" {100 * s.share:.1f}", SMALL, ROOM) for s in beside]
         gaps = [LINE * (len(a) + len(b)) / 2 for a, b in pairwise(lines)]
         half = max(RADIUS + ELBOW, sum(gaps) / 2)
-        places = spread(wanted, gaps, -half, half)
-        labels += [Label(*label) for label in zip(beside, [side] * len(beside), places, lines, strict=True)]
-    return labels
+        places = zip(beside, spread(wanted, gaps, -half, half), lines, strict=True)
+        placed += [s._replace(side=side, y=y, lines=text) for s, y, text in places]
+    return placed
 
 
-def layout(policy: Policy, position: int | None = None) -> list[Label]:
-    """Slices and labels; turned no further than it takes to keep the leaders outside the pie."""
-    found: list[tuple[int, list[Label]]] = []
+def layout(policy: Policy, position: int | None = None) -> list[Slice]:
+    """Slices with labels; turned no further than it takes to keep the leaders outside the pie."""
+    found: list[tuple[int, list[Slice]]] = []
     for turn in TURNS:
-        labels = place_labels(slices(policy, position, turn))
-        found.append((sum(label.crosses() for label in labels), labels))
+        placed = labelled(slices(policy, position, turn))
+        found.append((sum(s.crosses() for s in placed), placed))
         if not found[-1][0]:
             break
     return min(found, key=lambda one: one[0])[1]
@@ -133,15 +127,12 @@ def legend(names: list[str], y: float) -> tuple[list[Shape], float]:
 
 def pie(policy: Policy, position: int | None = None) -> Scene:
     """The paper's pie, averaged over the positions or of one of them (from 1); the table has the most likely first."""
-    labels = layout(policy, position)
-    half = max(RADIUS + ELBOW, *(abs(label.y) + LINE * len(label.lines) / 2 for label in labels)) + LINE / 2
-    shapes: list[Shape] = [Circle(CENTRE, half, MU_START * RADIUS, "wash")]
-    shapes += [
-        Wedge(CENTRE, half, s.radius, s.start, s.end, family(s.name), s.hint)
-        for s in sorted((label.slice for label in labels), key=lambda s: s.start)
-    ]
+    placed = layout(policy, position)
+    half = max(RADIUS + ELBOW, *(abs(s.y) + LINE * len(s.lines) / 2 for s in placed)) + LINE / 2
+    wedges = [Wedge(CENTRE, half, s.radius, s.start, s.end, family(s.name), s.hint) for s in placed]
+    shapes: list[Shape] = [Circle(CENTRE, half, MU_START * RADIUS, "wash"), *sorted(wedges, key=lambda w: w.start)]
     shapes.append(Circle(CENTRE, half, MU_START * RADIUS, None, "ink", f"mu at the start: {MU_START:g}", 0.8, True))
-    shapes += [shape for label in labels for shape in label.shapes(half)]
+    shapes += [shape for s in placed for shape in s.label(half)]
     chips, y = legend(policy.space.names, 2 * half + 14)
     where = position_words(position, len(policy.pi))
     note = (
