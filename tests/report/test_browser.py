@@ -195,16 +195,12 @@ def test_a_running_search_renews_its_page_and_forgets_nothing(visit):
     assert page.evaluate("scrollY") == pytest.approx(700, abs=2)
 
 
-def test_a_running_study_renews_its_page(visit):
+def test_a_running_study_renews_its_page_and_this_can_be_stopped(visit):
     page = visit("running-study")
     assert "The study is going on: 2 of 2 searches are done" in page.locator(".notice").inner_text()
     page.locator("#side-table > summary").click()
     page.wait_for_event("load", timeout=RENEWED_MS)
     assert page.locator("#side-table").get_attribute("open") is not None
-
-
-def test_the_refreshing_can_be_stopped(visit):
-    page = visit("running")
     page.evaluate("window.isOld = true")
     page.get_by_role("button", name="Stop refreshing").click()
     page.wait_for_timeout(1000 * reports.REFRESH_SECONDS + 1500)

@@ -17,28 +17,6 @@ from slackaug.auto import confirm, learn
 from slackaug.judge import training
 
 
-@pytest.fixture
-def study(tiny_npz, tmp_path, monkeypatch):
-    """Nothing of what its searches learn is kept."""
-    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
-    monkeypatch.setattr(confirm, "MARGIN", 2.0)
-    settings = tiny.assignments(confirm="true", search__kl_budget=0.01, evaluate__epochs=1)
-    options = {"searches": 2, "evaluations": 1, "baselines": ["uniform-2", "none"]}
-    slackaug.study("quick", tmp_path / "one", data=tiny_npz, set=settings, console=Console(quiet=True), **options)
-    found = tmp_path / "one" / "searches" / "1" / "policy.json"
-    Policy.load(found).with_composed(0).save(found)  # of this search, to leave images as they are
-    return tmp_path / "one"
-
-
-def write_results(study, by_policy):
-    """Of two searches, and of each baseline with seeds 0 and 1."""
-    rows = ["policy,seed,accuracy"]
-    for name, values in by_policy.items():
-        rows += [f'"{name}, search {i}",{i},{x}' if name == "auto" else f"{name},{i},{x}" for i, x in values]
-    (study / "eval" / "results.csv").write_text("\n".join(rows))
-
-
 def test_holm_corrects_for_the_number_of_sets():
     assert sets.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])  # never below one that is smaller
     assert (sets.holm([0.5, 0.9]), sets.holm([0.02])) == ([1.0, 1.0], [0.02])
@@ -47,9 +25,19 @@ def test_holm_corrects_for_the_number_of_sets():
     assert sets.p_value([1.0, 2.0, 4.0]) == pytest.approx(stats.ttest_1samp([1.0, 2.0, 4.0], 0).pvalue)
 
 
-def test_a_study_is_described(study, monkeypatch, capsys):
-    write_results(study, {"uniform-2": [(1, 0.6), (0, 0.5)], "none": [(0, 0.5), (1, 0.9)],
-                          "auto": [(0, 0.51), (1, 0.611)]})  # fmt: skip
+def test_a_study_is_described(tiny_npz, tmp_path, monkeypatch, capsys):
+    """One of two searches, of which nothing is kept; one is to leave images as they are."""
+    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(confirm, "MARGIN", 2.0)
+    study, options = tmp_path / "one", {"searches": 2, "evaluations": 1, "baselines": ["uniform-2", "none"]}
+    options["set"] = tiny.assignments(confirm="true", search__kl_budget=0.01, evaluate__epochs=1)
+    slackaug.study("quick", study, data=tiny_npz, console=Console(quiet=True), **options)
+    found = study / "searches" / "1" / "policy.json"
+    Policy.load(found).with_composed(0).save(found)
+    rows = ["policy,seed,accuracy", "uniform-2,1,0.6", "uniform-2,0,0.5", "none,0,0.5", "none,1,0.9"]
+    rows += ['"auto, search 0",0,0.51', '"auto, search 1",1,0.611']
+    (study / "eval" / "results.csv").write_text("\n".join(rows))
     other = Path(shutil.copytree(study, study.parent / "other"))
     out = study.parent / "sets.json"
     monkeypatch.setattr(sys, "argv", ["sets.py", str(study), str(other), "--out", str(out)])
