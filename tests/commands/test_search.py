@@ -339,7 +339,7 @@ def test_own_code_is_named_on_the_command_line_only(command, monkeypatch, tiny_n
 
 def test_the_resume_command_keeps_what_no_configuration_knows():
     work = conduct.Session("my data", Path("runs/x"), "meta", 3, None, True, Console())
-    config = paper.cifar10("own_model:net")
+    config = paper.row("cifar10", "own_model:net")
     assert work.resume_command(config) == (
         "slackaug search 'my data' -o runs/x --resume --model own_model:net --device meta --threads 3 --tensorboard"
     )

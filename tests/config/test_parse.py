@@ -77,7 +77,7 @@ def test_an_unlike_name_is_answered_with_all_that_are_known():
 
 
 def test_every_setting_of_a_run_can_be_given_by_its_path():
-    config = paper.cifar10()
+    config = paper.row("cifar10")
     for name, value in parse.to_dict(config).items():
         for inner, inner_value in value.items() if isinstance(value, dict) else ():
             assert update(config, {name: {inner: inner_value}}) == config
@@ -146,7 +146,7 @@ def test_parse_assignment_refuses(text):
 
 
 def test_assignment_ends_in_the_configuration():
-    config = paper.cifar10()
+    config = paper.row("cifar10")
     for text in ("search.policy_lr=1e-1", "pretrain.epochs=7", "search.clip=null", "exclude=[Invert]", "flip=false"):
         config = update(config, parse_assignment(text))
     assert (config.search.policy_lr, config.pretrain.epochs, config.search.clip) == (0.1, 7, None)
@@ -167,11 +167,11 @@ def written(tmp_path, text: str | bytes):
 
 
 def test_dump_is_read_back_to_the_same(tmp_path):
-    config = replace(paper.imagenet100(), exclude=("Invert", "Hue"), flip=False, seed=12)
+    config = replace(paper.row("imagenet100"), exclude=("Invert", "Hue"), flip=False, seed=12)
     config = replace(config, search=replace(config.search, policy_lr=1e-7, weight_decay=1e-05))
     document = read_yaml(written(tmp_path, parse.dump(config)))
     assert document == parse.to_dict(config)
-    assert update(paper.cifar10(), document) == config
+    assert update(paper.row("cifar10"), document) == config
 
 
 def test_dump_is_plain_yaml():
@@ -270,4 +270,4 @@ def test_infinity_and_nan_are_numbers_that_the_configuration_refuses(tmp_path):
     document = read_yaml(written(tmp_path, "search: {model_lr: .inf}\n"))
     assert document["search"]["model_lr"] == math.inf
     with pytest.raises(SettingError, match=r"search\.model_lr: expected float, got Infinity"):
-        update(paper.cifar10(), document)
+        update(paper.row("cifar10"), document)

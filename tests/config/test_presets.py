@@ -19,17 +19,17 @@ from tiny import dataset
 RESULTS = Path(__file__).parents[2] / "research" / "results"
 # App. B.4: preset, network | n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay | clip
 SEARCH = {
-    "cifar10, WRN-40-2": (paper.cifar10("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.4, 1, 0.02, 2e-4, 5.0),
-    "cifar10, WRN-28-10": (paper.cifar10("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.4, 1, 0.02, 5e-4, 5.0),
-    "cifar100, WRN-40-2": (paper.cifar100("wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
-    "cifar100, WRN-28-10": (paper.cifar100("wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
-    "imagenet100": (paper.imagenet100(), "resnet18", 2000, 800, 256, 0.1, 0.5, 0.01, 1e-3, None),
-    "painting": (paper.domainnet("painting"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
-    "sketch": (paper.domainnet("sketch"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
-    "clipart": (paper.domainnet("clipart"), "resnet18", 800, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0),
-    "infograph": (paper.domainnet("infograph"), "resnet18", 800, 400, 128, 0.1, 0.625, 0.016, 1e-3, 5.0),
-    "quickdraw": (paper.domainnet("quickdraw"), "resnet18", 1000, 400, 128, 0.1, 1.25, 0.008, 1e-3, 5.0),
-    "real": (paper.domainnet("real"), "resnet18", 1000, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "cifar10, WRN-40-2": (paper.row("cifar10", "wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.4, 1, 0.02, 2e-4, 5.0),
+    "cifar10, WRN-28-10": (paper.row("cifar10", "wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.4, 1, 0.02, 5e-4, 5.0),
+    "cifar100, WRN-40-2": (paper.row("cifar100", "wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
+    "cifar100, WRN-28-10": (paper.row("cifar100", "wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
+    "imagenet100": (paper.row("imagenet100"), "resnet18", 2000, 800, 256, 0.1, 0.5, 0.01, 1e-3, None),
+    "painting": (paper.row("domainnet-painting"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "sketch": (paper.row("domainnet-sketch"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
+    "clipart": (paper.row("domainnet-clipart"), "resnet18", 800, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0),
+    "infograph": (paper.row("domainnet-infograph"), "resnet18", 800, 400, 128, 0.1, 0.625, 0.016, 1e-3, 5.0),
+    "quickdraw": (paper.row("domainnet-quickdraw"), "resnet18", 1000, 400, 128, 0.1, 1.25, 0.008, 1e-3, 5.0),
+    "real": (paper.row("domainnet-real"), "resnet18", 1000, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
 }
 # App. B.5: epochs, warm-up, batch, lr, weight decay
 TRAINING = {
@@ -94,7 +94,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize("name", paper.VARIANTS)
 def test_variants_change_what_the_paper_says_and_nothing_else(name):
-    base = paper.cifar10()
+    base = paper.row("cifar10")
     n_ranks = 4 if name == "ensembling" else 1
     changed = replace(base.search, **VARIANTS[name])
     assert paper.VARIANTS[name](base) == replace(base, search=changed, n_ranks=n_ranks)
@@ -115,10 +115,10 @@ def test_variants_are_of_any_configuration(name, row):
 def test_paper_picks_the_row_of_the_data():
     cifar10 = presets.paper(dataset("torchvision:CIFAR10"))
     cifar100 = presets.paper(dataset("torchvision:CIFAR100"))
-    assert cifar10 == paper.cifar10()
-    assert cifar100 == paper.cifar100()
-    assert presets.paper(dataset("own")) == paper.cifar100()
-    assert presets.paper(dataset("own", size=80)) == replace(paper.cifar100(), space="domainnet")
+    assert cifar10 == paper.row("cifar10")
+    assert cifar100 == paper.row("cifar100")
+    assert presets.paper(dataset("own")) == paper.row("cifar100")
+    assert presets.paper(dataset("own", size=80)) == replace(paper.row("cifar100"), space="domainnet")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_stored_configuration_without_ranks_is_of_one_process(tmp_path):
 
 def test_defaults_are_the_cifar10_row_and_plain_momentum_in_pre_training():
     config = RunConfig(preset="paper", model="wrn-40-2", space="cifar")
-    assert config.search == SearchConfig() == paper.cifar10().search
+    assert config.search == SearchConfig() == paper.row("cifar10").search
     assert config.pretrain.nesterov is False
     assert config.evaluate.nesterov is True
 

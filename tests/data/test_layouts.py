@@ -39,7 +39,7 @@ def test_imagenet100(imagenet):
     assert dataset.train.images.shape[1:] == (3, 256, 256)  # Resize(256), for random windows of 224
     assert (dataset.mean, dataset.std) == policy.IMAGENET
     assert "val is the test set" in dataset.notes
-    assert presets.paper(dataset) == paper.imagenet100()
+    assert presets.paper(dataset) == paper.row("imagenet100")
     assert presets.paper(dataset, "wrn-40-2").model == "wrn-40-2"
     assert paper.paper_row(dataset) == "imagenet100"
     (imagenet / "train" / "n09999999").mkdir()  # a class that is not in the list, unpacked later, or never
@@ -113,7 +113,7 @@ def test_domainnet_holds_out_a_fifth_of_each_class(domainnet):
     assert dataset.train.images.shape[1:] == (3, 224, 224)  # clipart: Resize((224, 224))
     assert (dataset.mean, dataset.std) == policy.IMAGENET
     assert any("3 classes, of the 345" in note for note in dataset.notes)
-    assert presets.paper(dataset) == paper.domainnet("clipart")
+    assert presets.paper(dataset) == paper.row("domainnet-clipart")
 
 
 def test_real_and_quickdraw_are_reduced(domainnet, monkeypatch):
@@ -123,7 +123,7 @@ def test_real_and_quickdraw_are_reduced(domainnet, monkeypatch):
     assert sorted(dataset.train.labels.bincount().tolist()) == [4, 5, 5]
     assert dataset.input_size == (224, 224)  # real: Resize(256) + RandomCrop(224)
     assert len(load(f"domainnet:{domainnet}/clipart", size=8).train.labels) == 24
-    assert presets.paper(dataset) == paper.domainnet("real")
+    assert presets.paper(dataset) == paper.row("domainnet-real")
 
 
 def test_the_split_depends_on_the_names_alone(domainnet):

@@ -40,7 +40,7 @@ def test_a_page_is_what_the_script_writes(name):
 
 def test_the_page_lists_every_setting():
     found = rows()
-    assert {*found} == flat(parse.to_dict(paper.cifar10())).keys(), RENEW
+    assert {*found} == flat(parse.to_dict(paper.row("cifar10"))).keys(), RENEW
     assert all(len(cells) in (3, 2 + len(make_settings.PRESETS)) for cells in found.values())
 
 

@@ -10,75 +10,7 @@ from ..augment.prepare import SMALL_IMAGE
 from ..data import Dataset
 from ..engine.fit import FitConfig
 from ..methods.budget import SearchConfig
-from ..schema import unknown
 from .run_config import RunConfig
-
-
-def default_space(data: Dataset) -> str:
-    if data.name in ("shapes:colour", "shapes:angle"):
-        return "domainnet"  # their answer is about Hue and Grayscale, which the smaller spaces do not have
-    return "cifar" if max(data.image_size) <= SMALL_IMAGE else "domainnet"
-
-
-def paper(data: Dataset, model: str | None = None) -> RunConfig:
-    """The paper's row for this data, and its CIFAR-100 row for data that it does not have (App. B.4)."""
-    row = paper_row(data)
-    if row in CIFAR_ROWS:
-        return replace(CIFAR_ROWS[row](model or "wrn-40-2"), space=default_space(data))
-    config = imagenet100() if row == "imagenet100" else domainnet(row.removeprefix("domainnet-"))
-    return config if model is None else replace(config, model=model)
-
-
-def paper_row(data: Dataset) -> str:
-    """Which row of the paper's table `paper` takes, by the name of the data."""
-    scheme, _, place = data.name.partition(":")
-    name = Path((place or scheme).removesuffix("@official")).stem.lower()
-    if scheme == "imagenet100":
-        return scheme
-    if scheme == "domainnet" and name in DOMAINNET:
-        return f"domainnet-{name}"
-    return name if name in CIFAR_ROWS else "cifar100"
-
-
-def cifar10(model: str = "wrn-40-2") -> RunConfig:
-    weight_decay = 2e-4 if model == "wrn-40-2" else 5e-4
-    return RunConfig(
-        preset="paper",
-        model=model,
-        space="cifar",
-        pretrain=FitConfig(nesterov=False, weight_decay=weight_decay),
-        search=SearchConfig(model_lr=0.4, weight_decay=weight_decay),
-        evaluate=FitConfig(weight_decay=weight_decay),
-    )
-
-
-def cifar100(model: str = "wrn-40-2") -> RunConfig:
-    return RunConfig(preset="paper", model=model, space="cifar", search=SearchConfig(model_lr=0.1, weight_decay=5e-4))
-
-
-CIFAR_ROWS = {"cifar10": cifar10, "cifar100": cifar100}
-
-
-def imagenet100() -> RunConfig:
-    fit = FitConfig(epochs=270, warmup_epochs=5, batch=256, weight_decay=1e-3)
-    return RunConfig(
-        preset="paper",
-        model="resnet18",
-        space="imagenet",
-        pretrain=replace(fit, nesterov=False),
-        search=SearchConfig(
-            n_retrain=2000,
-            n_unrolled=800,
-            batch=256,
-            model_lr=0.1,
-            policy_lr=0.5,
-            kl_weight=0.01,
-            weight_decay=1e-3,
-            clip=None,
-        ),
-        evaluate=fit,
-    )
-
 
 # n_retrain, policy_lr and kl_weight by domain
 DOMAINNET = {
@@ -89,40 +21,75 @@ DOMAINNET = {
     "quickdraw": (1000, 1.25, 0.008),
     "real": (1000, 0.8, 0.0125),
 }
+# Network and space of each row, and what its search and its trainings have instead of the defaults.
+ROWS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "cifar10": ("wrn-40-2", "cifar", {}, {"weight_decay": 2e-4}),
+    "cifar100": ("wrn-40-2", "cifar", {"model_lr": 0.1}, {}),
+    "imagenet100": (
+        "resnet18",
+        "imagenet",
+        {"n_retrain": 2000, "n_unrolled": 800, "model_lr": 0.1, "policy_lr": 0.5, "kl_weight": 0.01, "clip": None},
+        {"epochs": 270, "warmup_epochs": 5, "batch": 256, "weight_decay": 1e-3},
+    ),
+} | {
+    f"domainnet-{domain}": (
+        "resnet18",
+        "domainnet",
+        {"n_retrain": n_retrain, "model_lr": 0.1, "policy_lr": policy_lr, "kl_weight": kl_weight},
+        {"weight_decay": 1e-3},
+    )
+    for domain, (n_retrain, policy_lr, kl_weight) in DOMAINNET.items()
+}
 
 
-def domainnet(domain: str) -> RunConfig:
-    if domain not in DOMAINNET:
-        raise ValueError(unknown("domain", domain, list(DOMAINNET)))
-    n_retrain, policy_lr, kl_weight = DOMAINNET[domain]
-    fit = FitConfig(weight_decay=1e-3)
+def default_space(data: Dataset) -> str:
+    if data.name in ("shapes:colour", "shapes:angle"):
+        return "domainnet"  # their answer is about Hue and Grayscale, which the smaller spaces do not have
+    return "cifar" if max(data.image_size) <= SMALL_IMAGE else "domainnet"
+
+
+def paper(data: Dataset, model: str | None = None) -> RunConfig:
+    """The paper's row for this data, and its CIFAR-100 row for data that it does not have (App. B.4)."""
+    config = row(paper_row(data), model)
+    return replace(config, space=default_space(data)) if config.space == "cifar" else config
+
+
+def paper_row(data: Dataset) -> str:
+    """Which row of the paper's table `paper` takes, by the name of the data."""
+    scheme, _, place = data.name.partition(":")
+    name = Path((place or scheme).removesuffix("@official")).stem.lower()
+    if scheme == "imagenet100":
+        return scheme
+    if scheme == "domainnet" and name in DOMAINNET:
+        return f"domainnet-{name}"
+    return name if name in ("cifar10", "cifar100") else "cifar100"
+
+
+def row(name: str, model: str | None = None) -> RunConfig:
+    own_model, space, search, training = ROWS[name]
+    if name == "cifar10" and model not in (None, own_model):
+        training = {}  # the weight decay of the larger network, as for CIFAR-100
+    fit = FitConfig(**training)
     return RunConfig(
         preset="paper",
-        model="resnet18",
-        space="domainnet",
+        model=model or own_model,
+        space=space,
         pretrain=replace(fit, nesterov=False),
-        search=SearchConfig(
-            n_retrain=n_retrain, model_lr=0.1, policy_lr=policy_lr, kl_weight=kl_weight, weight_decay=1e-3
-        ),
+        search=SearchConfig(batch=fit.batch, weight_decay=fit.weight_decay, **search),
         evaluate=fit,
     )
 
 
 # --- variants of a search, each of any configuration ------------------------------------------------------------------
 
-WITHOUT_KL: dict[str, Any] = {"kl_weight": 0.0, "mu_divisor": 10.0}
 WITHOUT_CALIBRATION: dict[str, Any] = {"calibrate": False, "kl_budget": None}
 ONE_LONG_ROUND = WITHOUT_CALIBRATION | {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25}
+WITHOUT_KL = {"kl_weight": 0.0, "mu_divisor": 10.0}
 
 # What each changes of the settings of the search.
 CHANGES: dict[str, Callable[[SearchConfig], dict[str, Any]]] = {
     # No anchoring, at a quarter of the policy's rate (the published script has a half).
-    "without-kl": lambda base: {
-        "kl_budget": None,
-        "kl_weight": 0.0,
-        "policy_lr": base.policy_lr / 4,
-        "mu_divisor": 10.0,
-    },
+    "without-kl": lambda base: WITHOUT_KL | {"kl_budget": None, "policy_lr": base.policy_lr / 4},
     # One round of 10,000 steps, none of them re-training; the anchor is where it starts: uniform.
     "unrolled": lambda _: ONE_LONG_ROUND | {"kl_weight": 0.005},
     "unrolled-without-kl": lambda _: ONE_LONG_ROUND | WITHOUT_KL,
@@ -135,13 +102,11 @@ CHANGES: dict[str, Callable[[SearchConfig], dict[str, Any]]] = {
     # The policy's gradient is averaged over several models; the settings are those published for 4.
     "ensembling": lambda _: {"kl_budget": None, "policy_lr": 4.0, "kl_weight": 0.005, "mu_divisor": 60.0},
 }
-N_RANKS = {"ensembling": 4}
 
 
 def variant(name: str, base: RunConfig) -> RunConfig:
-    return replace(
-        base, n_ranks=N_RANKS.get(name, base.n_ranks), search=replace(base.search, **CHANGES[name](base.search))
-    )
+    n_ranks = 4 if name == "ensembling" else base.n_ranks
+    return replace(base, n_ranks=n_ranks, search=replace(base.search, **CHANGES[name](base.search)))
 
 
 VARIANTS: dict[str, Callable[[RunConfig], RunConfig]] = {name: partial(variant, name) for name in CHANGES}

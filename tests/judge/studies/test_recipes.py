@@ -83,7 +83,7 @@ def test_counts_are_the_papers():
 @pytest.mark.parametrize(("dataset", "model"), paper_tables.CIFAR)
 def test_variants_differ_from_their_base_in_the_search_alone(dataset, model):
     base = study(f"{dataset}-{model}")
-    assert base.search == {"cifar10": paper.cifar10, "cifar100": paper.cifar100}[dataset](model)
+    assert base.search == paper.row(dataset, model)
     for name, change in paper.VARIANTS.items():
         found = study(f"{dataset}-{model}-{name}")
         row = None if name == "unrolled-without-kl" else name
@@ -96,7 +96,7 @@ def test_transfer_searches_with_one_network_and_evaluates_with_another():
     config = study("cifar10-wrn-28-10-from-wrn-40-2")
     assert isinstance(config.search, RunConfig)
     assert (config.search.model, config.model) == ("wrn-40-2", "wrn-28-10")
-    own, other = paper.cifar10("wrn-40-2"), paper.cifar10("wrn-28-10")
+    own, other = paper.row("cifar10", "wrn-40-2"), paper.row("cifar10", "wrn-28-10")
     assert config.search == replace(own, evaluate=other.evaluate)
     assert config.search.evaluate.weight_decay != own.evaluate.weight_decay
     assert figures(config)[paper_tables.TRANSFER].accuracy == 97.43

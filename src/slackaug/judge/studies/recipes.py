@@ -37,7 +37,6 @@ class Recipe:
 # --- the main tables --------------------------------------------------------------------------------------------------
 
 CIFAR_SOURCES = {"cifar10": "torchvision:CIFAR10", "cifar100": "torchvision:CIFAR100"}
-CIFAR_SEARCHES = {"cifar10": paper.cifar10, "cifar100": paper.cifar100}
 LARGE = 224  # pixels
 TRIVIALAUGMENT_IMAGENET = ("trivialaugment-wide-imagenet", "trivialaugment-ra-imagenet")
 TRIVIALAUGMENT_CIFAR = ("trivialaugment-wide-cifar", "trivialaugment-ra-cifar")
@@ -45,13 +44,11 @@ TABLE_ONE = ("uniform", "trivialaugment-wide", "uniformaugment", "randaugment", 
 
 
 def cifar(dataset: str, model: str) -> Recipe:
-    return Recipe(
-        data=CIFAR_SOURCES[dataset], search=CIFAR_SEARCHES[dataset](model), paper=(dataset, model), row="slack"
-    )
+    return Recipe(data=CIFAR_SOURCES[dataset], search=paper.row(dataset, model), paper=(dataset, model), row="slack")
 
 
-def large(name: str, search: RunConfig, *more: str, margin: bool) -> Recipe:
-    baselines = ("uniform", *TRIVIALAUGMENT_IMAGENET, *more)
+def large(name: str, *more: str, margin: bool) -> Recipe:
+    search, baselines = paper.row(name), ("uniform", *TRIVIALAUGMENT_IMAGENET, *more)
     return Recipe(size=LARGE, margin=margin, search=search, baselines=baselines, paper=(name, "resnet18"), row="slack")
 
 
@@ -73,7 +70,7 @@ def variant(name: str, dataset: str, model: str) -> Recipe:
 
 def transfer(dataset: str, model: str, searched: str) -> Recipe:
     """Search with one network as ever, then evaluate with another, by the other's settings."""
-    search = replace(CIFAR_SEARCHES[dataset](searched), evaluate=CIFAR_SEARCHES[dataset](model).evaluate)
+    search = replace(paper.row(dataset, searched), evaluate=paper.row(dataset, model).evaluate)
     base, name = replace(cifar(dataset, model), baselines=("uniform",)), f"from {searched}"
     return replace(base, search=search, model=model, row=TRANSFER, variant=name)
 
@@ -89,9 +86,9 @@ STUDIES: dict[str, Recipe] = {
     # For trying a study out: minutes on a laptop, and too few searches to tell much
     "digits": Recipe(data="digits", search="quick", n_search=2, n_eval=2),
     **{f"{data}-{model}": cifar(data, model) for data, model in CIFAR},
-    "imagenet100": large("imagenet100", paper.imagenet100(), margin=True),
+    "imagenet100": large("imagenet100", margin=True),
     **{
-        name: large(name, paper.domainnet(domain), *TRIVIALAUGMENT_CIFAR, "domainbed", margin=domain in WITH_MARGIN)
+        name: large(name, *TRIVIALAUGMENT_CIFAR, "domainbed", margin=domain in WITH_MARGIN)
         for domain in DOMAINNET
         for name in [f"domainnet-{domain}"]
     },
