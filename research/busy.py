@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from slackaug.commands.process import SPINS
+from slackaug.exits import SPINS
 
 BUSY = "while True: pass"
 

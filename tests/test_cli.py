@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 import slackaug
-from slackaug import Policy, cli
+from slackaug import Policy, cli, exits
 from slackaug.augment.transforms import SPACES
-from slackaug.commands import COMMANDS, evaluate, process
+from slackaug.commands import COMMANDS, evaluate
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_names_are_separated_by_commas_or_repeated_and_files_are_repeated(comman
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({}, process.SPINS), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")],
+    [({}, exits.SPINS), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")],
 )
 def test_threads_are_patient_unless_told_otherwise(given, expected):
     """The command says so before torch is loaded, which reads it once."""

@@ -1,9 +1,9 @@
 """The command line, built from the functions of commands/: their parameters are its arguments and options."""
 
 import ast
-import inspect
 import sys
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from . import __version__
-from .commands import COMMANDS, process
+from . import __version__, exits
+from .commands import COMMANDS
 
-ON_THE_LINE = {"out": ("-o", "--out"), "policies": ("-p", "--policy"), "images": ("--image",)}  # others are --name
+# All others are --name. Files are repeated, one at a time, for their names may hold commas: hence in the singular.
+ON_THE_LINE = {"out": ("-o", "--out"), "policies": ("-p", "--policy"), "images": ("--image",)}
 ALWAYS_OPTIONS = ("out", "policies")  # all else that Python takes by position is an argument
 COMMA_SEPARATED = ("exclude", "baselines")
 WIDTHS = {"search": 1000, "study": 160, "evaluate": 140}  # of what is not written to a terminal; else 110
@@ -48,64 +49,51 @@ def options(
     """Learn an image-augmentation policy for your dataset, and prove whether it helps."""
 
 
-def summary(name: str) -> str:
-    """The first line about a command, read without loading it."""
-    tree = ast.parse((Path(__file__).parent / "commands" / f"{name}.py").read_text(encoding="utf-8"))
-    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
-    return (ast.get_docstring(function) or "").partition("\n")[0]
-
-
 for command_name in COMMANDS:
-    app.command(command_name, help=summary(command_name))(lambda: None)
+    tree = ast.parse(Path(__file__).with_name("commands").joinpath(f"{command_name}.py").read_text(encoding="utf-8"))
+    (defined,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == command_name)
+    app.command(command_name, help=(ast.get_docstring(defined) or "").partition("\n")[0])(lambda: None)
 
 
 def load(name: str) -> Any:
     """The command as click has it. Parameters of its function that have no help are for Python alone."""
-    from .config.options import takes_several
-
     function = getattr(import_module(f".commands.{name}", __package__), name)
-    parameters = inspect.signature(function).parameters
-    shown = {key: one for key, one in parameters.items() if hasattr(one.annotation, "__metadata__")}
+    parameters = signature(function).parameters
 
-    def call(**given: Any) -> None:
-        for key, one in shown.items():
-            if given[key] is None or (takes_several(one.annotation) and not given[key]):
-                del given[key]  # was not given
-            elif key in COMMA_SEPARATED:
-                given[key] = [entry.strip() for text in given[key] if text for entry in text.split(",")]
+    def call(**words: Any) -> None:
+        given = {key: value for key, value in words.items() if value not in (None, [])}
+        for key in given.keys() & {*COMMA_SEPARATED}:
+            given[key] = [entry.strip() for text in given[key] if text for entry in text.split(",")]
         if "console" in parameters:
             given["console"] = Console(width=None if sys.stdout.isatty() else WIDTHS.get(name, 110))
         if "data" in parameters:
             sys.path.insert(0, "")  # module:callable may name a file in this folder
-        process.is_understood()
+        exits.is_understood()
         if code := getattr(function(**given), "exit_code", 0):
             raise typer.Exit(code)
 
-    call.__doc__ = function.__doc__
-    call.__signature__ = inspect.Signature([as_typer_has_it(one) for one in shown.values()])  # type: ignore[attr-defined]
+    call.__signature__ = Signature([as_typer_has_it(one) for one in function.options.values()])  # type: ignore[attr-defined]
     alone = typer.Typer(**LOOK)
-    alone.command(name)(call)
+    alone.command(name, help=function.help)(call)
     return typer.main.get_command(alone)
 
 
-def as_typer_has_it(one: inspect.Parameter) -> inspect.Parameter:
-    from .config.options import kinds, takes_several
+def as_typer_has_it(one: Parameter) -> Parameter:
+    from .config.options import bare, several, takes_several
 
-    meaning, found = one.annotation.__metadata__[0], kinds(one.annotation)
-    kind: Any = next((kind for kind in (str, bool, int, float) if kind in found), str)
+    meaning, name = one.annotation.__metadata__[0], f"--{one.name.replace('_', '-')}"
+    kind: Any = next((kind for kind in (str, bool, int, float) if kind in several(bare(one.annotation))), str)
     kind = list[str] if takes_several(one.annotation) else kind
-    help = f"{meaning[0].upper()}{meaning[1:]}."
-    name = f"--{one.name.replace('_', '-')}"
     if kind is bool and one.default is not False:
         name = f"{name}/--no{name[1:]}"
+    help = f"{meaning[0].upper()}{meaning[1:]}."
     if one.kind is one.KEYWORD_ONLY or one.name in ALWAYS_OPTIONS:
         mark: Any = typer.Option(*ON_THE_LINE.get(one.name, (name,)), help=help)
     else:
         mark = typer.Argument(metavar=one.name.upper(), help=help)
     default = None if one.default == () else one.default
-    hint = kind | None if default is None else kind
-    return one.replace(kind=one.KEYWORD_ONLY, annotation=Annotated[hint, mark], default=default)
+    return one.replace(kind=one.KEYWORD_ONLY, annotation=Annotated[kind | None, mark], default=default)
 
 
 def main() -> None:
-    process.run(app)
+    exits.run(app)

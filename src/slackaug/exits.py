@@ -1,11 +1,19 @@
-"""How a command ends: its exit code, the signals that stop it, and the errors that go with them."""
+"""The process of a command: what it finds when it starts, the signals that stop it, and how it ends.
+
+Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 and 143 stopped by a signal.
+"""
 
 import errno
+import io
+import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)  # a disk that is full, read-only or failing
+# Turns that threads wait before they sleep. By default they are so many that busy cores starve (research/busy.py).
+SPINS = "4000"
 
 
 class Stopped(RuntimeError):
@@ -25,7 +33,6 @@ class Told(RuntimeError):
 
 
 def exit_code(error: BaseException) -> int:
-    """1 the run failed, 2 the input was wrong, 130 and 143 stopped by a signal."""
     if isinstance(error, Told):
         return error.code
     if isinstance(error, Stopped):
@@ -71,3 +78,48 @@ def ignore_sigterm() -> None:
     """For a process that is ending by itself: torchrun sends SIGTERM to all when one has ended."""
     with suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def follows() -> bool:
+    """Whether this is a process of an ensemble, but not its first (torchrun)."""
+    return os.environ.get("RANK", "0") != "0"
+
+
+def is_understood() -> None:
+    """The line is read: from here on the ensemble decides which process says what."""
+    if follows():
+        sys.stderr = sys.__stderr__
+
+
+def describe(error: BaseException) -> str:
+    """What is wrong; of a file that cannot be written its name and why, without numbers of the system."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; a smaller --size, or a smaller batch, needs less"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def run(command: Callable[[], object]) -> None:
+    """Run a command; a known error is one message on stderr, with no traceback unless --debug is given."""
+    debug = "--debug" in sys.argv  # anywhere on the line
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # closed by whoever started this
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode shows question marks
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # torch, which reads it, is not loaded yet
+    if follows():
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # rank 0 says what is wrong with the line
+    try:
+        command()
+    except (ValueError, OSError, RuntimeError, MemoryError, KeyboardInterrupt) as error:
+        if debug and not isinstance(error, KeyboardInterrupt | Told):
+            raise
+        if not isinstance(error, Told):
+            print(f"slackaug: {describe(error)}", file=sys.stderr)
+        sys.exit(exit_code(error))

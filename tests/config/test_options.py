@@ -13,7 +13,7 @@ import pytest
 import slackaug
 from slackaug import cli
 from slackaug.commands import COMMANDS
-from slackaug.config.options import Given, command, kinds, takes_several
+from slackaug.config.options import Given, command
 
 ROOT = Path(__file__).parents[2]
 # Another field in one of the configurations, before anything else has seen the class.
@@ -33,7 +33,8 @@ from slackaug import cli
 sys.path.insert(0, "docs/reference")
 import make_settings
 options = [(one.opts, one.help) for one in cli.load("search").params if one.name == "n_dummies"]
-signature = str(inspect.signature(slackaug.search).parameters.get("n_dummies"))
+signature = [str(inspect.signature(slackaug.search).parameters.get("n_dummies")),
+             "    n_dummies: how many dummies there are" in slackaug.search.__doc__.splitlines()]
 page = [line for line in make_settings.PAGES["settings.md"]().splitlines() if "n_dummies" in line]
 print(json.dumps([options, signature, page, "n_dummies" in make_settings.PAGES["commands.md"]()]))
 """
@@ -45,7 +46,7 @@ def test_a_new_field_is_an_option_a_parameter_and_a_row_of_the_reference():
     assert done.returncode == 0, done.stderr
     options, signature, rows, is_listed = json.loads(done.stdout)
     assert options == [[["--n-dummies"], "How many dummies there are."]]
-    assert signature.startswith("n_dummies: typing.Annotated[int | None, 'how many dummies there are']")
+    assert signature == ["n_dummies: int | None = None", True]
     (row,) = rows
     assert row.startswith("| `data.n_dummies` | int | How many dummies there are. Option `--n-dummies`. | 7 |")
     assert is_listed
@@ -110,10 +111,3 @@ def test_what_no_option_is_called_is_refused():
 def test_a_list_is_a_list(names):
     with pytest.raises(TypeError, match="names takes a list, such as"):
         run("x", names=names)
-
-
-def test_the_kinds_of_a_parameter():
-    assert kinds(Annotated[int | None, "help"]) == [int]
-    assert kinds(bool) == [bool]
-    assert takes_several(Annotated[tuple[str, ...] | None, "help"])
-    assert not takes_several(Annotated[str | None, "help"])

@@ -11,7 +11,6 @@ from .. import foreign
 from ..data import DataConfig, DataError, Dataset
 from ..data.sources import located
 from ..engine import weights as start
-from ..methods.budget import SearchConfig
 from ..runs.ensemble import n_processes
 from . import parse, presets
 from .run_config import BLANK, RunConfig, start_policy
@@ -87,9 +86,27 @@ def read_assignments(assignments: Sequence[str], decided: dict[str, str]) -> dic
 
 
 def changed(base: RunConfig, layers: Sequence[dict[str, Any]]) -> RunConfig:
-    """The base, changed by each layer in turn, but checked at the end alone: settings may need one another."""
-    layers = [with_rates({"weights_digest": None} | layer if "weights" in layer else layer) for layer in layers]
-    return known_weights(parse.update(base, reduce(merge, [*layers, with_distance(base.search, layers)])))
+    """The base, changed by each layer in turn, but checked at the end alone: settings may need one another.
+
+    What a layer implies counts where the layer itself does not say otherwise, as a run's file does, which has all
+    settings: a rate that is given is not searched for, and with other rounds alone the policy goes no further.
+    """
+    n_rounds, budget = base.search.n_rounds, base.search.kl_budget
+    together: dict[str, Any] = {}
+    for layer in layers:
+        given = of_search(layer)
+        wanted = given.get("n_rounds", n_rounds)
+        is_number = isinstance(wanted, int) and wanted > 0  # else it is refused below
+        implied: dict[str, Any] = {"calibrate": False} if "model_lr" in given else {}
+        if given.keys() & {*REPLACED_BY_A_BUDGET}:
+            implied["kl_budget"] = None
+        elif is_number and wanted != n_rounds and isinstance(budget, float):
+            implied["kl_budget"] = budget * n_rounds**2 / wanted**2
+        n_rounds, budget = wanted if is_number else n_rounds, (implied | given).get("kl_budget", budget)
+        if "weights" in layer:
+            together["weights_digest"] = None
+        together = merge(merge(together, {"search": implied} if implied else {}), layer)
+    return known_weights(parse.update(base, together))
 
 
 def known_weights(config: RunConfig) -> RunConfig:
@@ -100,27 +117,6 @@ def known_weights(config: RunConfig) -> RunConfig:
     if config.weights_digest not in (None, digest):
         raise start.WeightsError(f"--weights {path}: is not the file that this run began with (its content is another)")
     return replace(config, weights=path, weights_digest=digest)
-
-
-def with_distance(base: SearchConfig, layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """If only the number of rounds is changed, the policy goes no further: the budget of each round follows."""
-    n_rounds, budget = base.n_rounds, base.kl_budget
-    for given in map(of_search, layers):
-        before, n_rounds = n_rounds, given.get("n_rounds", n_rounds)
-        if "kl_budget" in given:
-            budget = given["kl_budget"]
-        elif isinstance(budget, float) and isinstance(n_rounds, int) and n_rounds > 0:  # else it is refused later
-            budget = budget * before**2 / n_rounds**2
-    return {} if budget == base.kl_budget else {"search": {"kl_budget": budget}}
-
-
-def with_rates(changes: dict[str, Any]) -> dict[str, Any]:
-    """If a rate of the search is given, it is not searched for, unless the same file or command asks for that, too:
-    a run's file has both, and what is given after it counts."""
-    given = of_search(changes)
-    off: dict[str, Any] = {"calibrate": False} if "model_lr" in given else {}
-    off |= {"kl_budget": None} if given.keys() & {*REPLACED_BY_A_BUDGET} else {}
-    return merge({"search": off}, changes) if off else changes
 
 
 def refuse_without_effect(chosen: RunConfig, assigned: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
+from textwrap import fill
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from ..data.options import DataConfig
@@ -17,6 +18,7 @@ from ..machine import machine
 from .parse import several
 
 R = TypeVar("R")
+WIDTH = 100  # of the lines that say what parameters are
 OTHER_NAMES = {"space": "ops", "n_search": "searches", "n_eval": "evaluations"}  # of fields, as options
 
 
@@ -61,35 +63,33 @@ class Workers(Machine):
         return machine(self.device, self.threads, is_here=self.address is None)
 
 
-def hints(of: Any) -> dict[str, Any]:
-    return typing.get_type_hints(of, include_extras=True)
-
-
-def kinds(hint: Any) -> list[Any]:
-    """The types that the value of an option may have, but None."""
-    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
-    return [kind for kind in several(bare) if kind is not type(None)]
+def bare(hint: Any) -> Any:
+    """The type alone, without the help."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
 def takes_several(hint: Any) -> bool:
-    return any(typing.get_origin(kind) in (tuple, Sequence) for kind in kinds(hint))
+    return any(typing.get_origin(kind) in (tuple, Sequence) for kind in several(bare(hint)))
 
 
 def options_of(one: inspect.Parameter) -> dict[str, inspect.Parameter]:
     """The options that a parameter stands for, by the name of the field that each of them sets."""
     mark = next((note for note in getattr(one.annotation, "__metadata__", ()) if isinstance(note, Given)), None)
-    if mark is None:
-        fields = hints(one.annotation) if is_dataclass(one.annotation) else {}
-        return {name: keyword(name, hint, getattr(one.annotation, name)) for name, hint in fields.items()}
-    names = mark.only or [name for name in hints(mark.config) if name not in mark.without]
-    fields = {name: hints(mark.config)[name] for name in names}
-    wanted = {name: Annotated[hint.__origin__ | None, hint.__metadata__[0]] for name, hint in fields.items()}
-    return {name: keyword(name, hint, None) for name, hint in wanted.items()}
-
-
-def keyword(name: str, hint: Any, default: Any) -> inspect.Parameter:
-    name = OTHER_NAMES.get(name, name)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    if mark is None and not is_dataclass(one.annotation):
+        return {}
+    hints = typing.get_type_hints(one.annotation if mark is None else mark.config, include_extras=True)
+    if mark is not None:
+        names = mark.only or [name for name in hints if name not in mark.without]
+        hints = {name: Annotated[bare(hints[name]) | None, hints[name].__metadata__[0]] for name in names}
+    return {
+        name: inspect.Parameter(
+            OTHER_NAMES.get(name, name),
+            inspect.Parameter.KEYWORD_ONLY,
+            default=getattr(one.annotation, name) if mark is None else None,
+            annotation=hint,
+        )
+        for name, hint in hints.items()
+    }
 
 
 def plain(value: Any) -> Any:
@@ -100,11 +100,16 @@ def plain(value: Any) -> Any:
 
 
 def command(function: Callable[..., R]) -> Callable[..., R]:
-    """The function with one keyword for each option, as the command line has them."""
+    """The function with one keyword for each option, as the command line has them.
+
+    Its signature has the types alone, and its docstring the help. `options` are the parameters with both, `help` what
+    the function itself says.
+    """
     signature = inspect.signature(function, eval_str=True)
     groups = {name: options for name, one in signature.parameters.items() if (options := options_of(one))}
     flat = [option for name, one in signature.parameters.items() for option in groups.get(name, {"": one}).values()]
-    shown = signature.replace(parameters=flat)
+    explained = {one.name: one for one in flat if hasattr(one.annotation, "__metadata__")}
+    shown = signature.replace(parameters=[one.replace(annotation=bare(one.annotation)) for one in flat])
 
     @wraps(function)
     def call(*positional: Any, **keywords: Any) -> R:
@@ -120,5 +125,9 @@ def command(function: Callable[..., R]) -> Callable[..., R]:
             bound[name] = given if typing.get_origin(kind) is Annotated else kind(**given)
         return function(**bound)
 
-    call.__signature__ = shown  # type: ignore[attr-defined]
+    help = inspect.getdoc(function) or ""
+    lines = [fill(f"{name}: {one.annotation.__metadata__[0]}", WIDTH, initial_indent="    ", subsequent_indent=" " * 8,
+                  break_on_hyphens=False) for name, one in explained.items()]  # fmt: skip
+    vars(call).update(__signature__=shown, options=explained, help=help)
+    call.__doc__ = "\n".join([help, "", "Parameters:", *lines])
     return call

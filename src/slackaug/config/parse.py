@@ -4,6 +4,7 @@ import dataclasses
 import os
 import types
 import typing
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,39 +62,32 @@ def parse(text: str | bytes) -> Any:
 
 def to_dict(config: Any) -> dict[str, Any]:
     """Nested dictionaries of plain values."""
-    return {
-        field.name: to_dict(value)
-        if dataclasses.is_dataclass(value)
-        else list(value)
-        if isinstance(value, tuple)
-        else value
-        for field in dataclasses.fields(config)
-        for value in [getattr(config, field.name)]
-    }
+    return dataclasses.asdict(config, dict_factory=lambda items: {
+        name: list(value) if isinstance(value, tuple) else value for name, value in items
+    })  # fmt: skip
 
 
 def update(config: C, changes: dict[str, Any], where: str = "") -> C:
     """The configuration with the changes of a nested dictionary."""
-    fields = {field.name: field for field in dataclasses.fields(config)}  # type: ignore[arg-type]
     kinds = typing.get_type_hints(type(config))
     new: dict[str, Any] = {}
     for key, value in changes.items():
         path = f"{where}{key}"
-        if key not in fields:
-            raise SettingError(unknown("setting", path, [f"{where}{name}" for name in fields]))
+        if key not in kinds:
+            raise SettingError(unknown("setting", path, [f"{where}{name}" for name in kinds]))
         old = getattr(config, key)
-        if dataclasses.is_dataclass(old):
-            if not isinstance(value, dict):
-                raise SettingError(f"{path}: expected settings of its own, such as {path}.{next(iter(to_dict(old)))}")
+        if not dataclasses.is_dataclass(old):
+            new[key] = checked(value, kinds[key], path)
+        elif isinstance(value, dict):
             new[key] = update(old, value, f"{path}.")
         else:
-            new[key] = checked(value, kinds[key], path)
+            raise SettingError(f"{path}: expected settings of its own, such as {path}.{next(iter(vars(old)))}")
     try:
         return dataclasses.replace(config, **new)  # type: ignore[type-var]
     except SettingError:
         raise
     except ValueError as error:
-        is_of_a_field = str(error).split(" ", 1)[0] in fields
+        is_of_a_field = str(error).split(" ", 1)[0] in kinds
         raise SettingError(f"{where}{error}" if is_of_a_field else str(error)) from None
 
 
@@ -148,19 +142,11 @@ def parse_assignment(text: str) -> dict[str, Any]:
         nested = parse(value)
     except ValueError:
         nested = value
-    if isinstance(nested, str):
-        nested = number_or_text(nested)
+    with suppress(ValueError):  # YAML reads 1e-4 as a text; people mean the number
+        nested = float(nested) if isinstance(nested, str) else nested
     for name in reversed(path.split(".")):
         nested = {name: nested}
     return typing.cast(dict[str, Any], nested)
-
-
-def number_or_text(text: str) -> float | str:
-    """YAML reads 1e-4 as a text; people mean the number."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def dump(config: Any) -> str:

@@ -11,7 +11,7 @@ from ..data.options import DataConfig
 from ..engine.fit import FitConfig
 from ..methods.budget import SearchConfig
 from ..models import MODELS
-from ..schema import unknown
+from ..schema import check_bounds, unknown
 
 N_COMPOSED = 3  # where a search is to find out by itself, it begins as the paper does
 FEWEST = (1, 2, 3)  # transformations that rounds may start from: those that are tried in any case
@@ -64,8 +64,7 @@ class RunConfig(Choices):
             raise ValueError(unknown("space", self.space, list(SPACES)))
         if not self.model:
             raise ValueError(f"model: expected a name, such as {', '.join(MODELS)}")
-        if self.n_ranks < 1:
-            raise ValueError(f"n_ranks must be at least 1, got {self.n_ranks}")
+        check_bounds(self, at_least_1=("n_ranks",), not_negative=("seed",))
         if self.n_composed is not None and not 1 <= self.n_composed <= MAX_COMPOSED:
             raise ValueError(f"n_composed must be from 1 to {MAX_COMPOSED}, or null, got {self.n_composed}")
         if self.fewest_composed not in FEWEST:
@@ -78,8 +77,7 @@ BLANK = RunConfig(preset="", model="small", space="cifar")  # for a file that ha
 def start_policy(config: RunConfig, data: Dataset) -> Policy:
     """Where a search begins; an unknown transformation in `exclude` is found here."""
     space = get_space(config.space)
-    if config.exclude:
-        space = space.exclude(*config.exclude)
+    space = space.exclude(*config.exclude) if config.exclude else space
     flip = data.flip if config.flip is None else config.flip
     n_composed = config.n_composed or N_COMPOSED
     phi = Policy.uniform(space, n_composed=n_composed, flip=flip, mean=data.mean, std=data.std)
