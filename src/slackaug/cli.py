@@ -79,7 +79,8 @@ def load(name: str) -> Any:
 
 
 def as_typer_has_it(one: Parameter) -> Parameter:
-    from .config.options import bare, several, takes_several
+    from .config.options import bare, takes_several
+    from .config.parse import several
 
     meaning, name = one.annotation.__metadata__[0], f"--{one.name.replace('_', '-')}"
     kind: Any = next((kind for kind in (str, bool, int, float) if kind in several(bare(one.annotation))), str)

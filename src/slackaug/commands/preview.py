@@ -18,6 +18,8 @@ def preview(
     overwrite: Annotated[bool, "replace the file"] = False,
 ) -> None:
     """A contact sheet of images: their most and least likely transformations, and random composites."""
+    if seed < 0:
+        raise ValueError(f"--seed {seed}: expected at least 0")
     files = [os.fspath(image) for image in images]
     contact_sheet.write(os.fspath(policy), files, os.fspath(out), seed=seed, overwrite=overwrite)
     print(f"wrote {out}")

@@ -31,14 +31,15 @@ ROWS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {"n_retrain": 2000, "n_unrolled": 800, "model_lr": 0.1, "policy_lr": 0.5, "kl_weight": 0.01, "clip": None},
         {"epochs": 270, "warmup_epochs": 5, "batch": 256, "weight_decay": 1e-3},
     ),
-} | {
-    f"domainnet-{domain}": (
-        "resnet18",
-        "domainnet",
-        {"n_retrain": n_retrain, "model_lr": 0.1, "policy_lr": policy_lr, "kl_weight": kl_weight},
-        {"weight_decay": 1e-3},
-    )
-    for domain, (n_retrain, policy_lr, kl_weight) in DOMAINNET.items()
+    **{
+        f"domainnet-{domain}": (
+            "resnet18",
+            "domainnet",
+            {"n_retrain": n_retrain, "model_lr": 0.1, "policy_lr": policy_lr, "kl_weight": kl_weight},
+            {"weight_decay": 1e-3},
+        )
+        for domain, (n_retrain, policy_lr, kl_weight) in DOMAINNET.items()
+    },
 }
 
 

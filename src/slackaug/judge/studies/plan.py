@@ -40,7 +40,7 @@ class Study:
     model: str = ""  # of the evaluations
     n_search: Annotated[int, "searches, each on another split"] = 4
     n_eval: Annotated[int, "evaluations of each learned policy"] = 4
-    baselines: Annotated[tuple[str, ...], "instead of the recipe's: uniform,trivialaugment-wide"] = ()
+    baselines: Annotated[tuple[str, ...], "instead of the recipe's: uniform, trivialaugment-wide"] = ()
     policies: Annotated[tuple[str, ...], "NAME=FILE, a published policy to evaluate beside the baselines"] = ()
     magnitudes: str = "own"  # of these
     paper: tuple[str, ...] = ()  # data set and network, where the paper has figures for them
