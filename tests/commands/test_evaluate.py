@@ -275,7 +275,7 @@ def test_another_protocol_is_refused_and_may_replace(command, tiny_npz, done, ag
     (again / "eval" / "mine.txt").write_text("not ours")
     before = tiny.contents(again)
     arguments = words(tiny_npz, again, "--baselines", "none,uniform", "--seeds", 2, "--set", "evaluate.lr=0.01")
-    refused(command(*arguments), "holds results of another protocol (fit.lr was 0.05, is 0.01)", "--overwrite")
+    refused(command(*arguments), "holds results of another protocol (evaluate.lr was 0.05, is 0.01)", "--overwrite")
     assert tiny.contents(again) == before
     succeeded(command(*arguments, "--overwrite"))
     assert outcome(again) != outcome(done)

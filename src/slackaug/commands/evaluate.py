@@ -62,10 +62,8 @@ def evaluate(
     Give the same command again, and it continues where it stopped.
     """
     console = console or Console(stderr=True)
-    if seeds < 1:
-        raise ValueError(f"--seeds {seeds}: expected at least 1")
-    if seeds > MAX_SEEDS:
-        raise ValueError(f"--seeds {seeds}: expected at most {MAX_SEEDS}")
+    if not 1 <= seeds <= MAX_SEEDS:
+        raise ValueError(f"--seeds {seeds}: expected at {'least 1' if seeds < 1 else f'most {MAX_SEEDS}'}")
     device, threads = where.ready()
     candidates = with_magnitudes(find_candidates(policies, baselines), magnitudes)
     grid = find_grid(candidates, randaugment_grid)
@@ -103,9 +101,8 @@ def evaluate(
 
         def summary(found: Found) -> Results:
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
-            verdict = results.judge(rows, subject, reference) + results.reservations(
-                rows, len(dataset.test.labels), n_duplicates
-            )
+            verdict = results.judge(rows, subject, reference)
+            verdict += results.reservations(rows, len(dataset.test.labels), n_duplicates)
             return Results(protocol, dataset.class_names, reference, rows, verdict, remarks)
 
         final = summary(conduct(work, trials, lambda found: results.write(summary(found), folder)))
@@ -122,13 +119,11 @@ def evaluate(
 
 def results_folder(policies: Sequence[PolicyLike], out: Path | None) -> FilePath:
     """`out`, or the folder of the run that the first policy comes from."""
-    if out is not None:
-        if (FilePath(out) / folders.STUDY).is_file():
-            raise RunError(f"{out}: holds a study, which has results of its own; choose another -o")
-        return FilePath(out)
-    folder = run_folder(policies)
+    folder = run_folder(policies) if out is None else FilePath(out)
     if folder is None:
         raise ValueError("give a folder for the results: -o runs/x (a policy of a run would use that run's folder)")
+    if out is not None and (folder / folders.STUDY).is_file():
+        raise RunError(f"{out}: holds a study, which has results of its own; choose another -o")
     return folder
 
 
@@ -159,23 +154,16 @@ def stored_config(policies: Sequence[PolicyLike]) -> RunConfig | None:
 
 
 def load_as(
-    stored: RunConfig | None,
-    source: str,
-    given: dict[str, Any],
-    config: Path | None,
-    reading: Reading,
+    stored: RunConfig | None, source: str, given: dict[str, Any], config: Path | None, reading: Reading
 ) -> tuple[DataConfig, Dataset, list[str]]:
     """The data, read as the first policy's run has read it, but for what is given; where it has changed since, too.
 
     Other data is read as it is, but that groups are kept wherever it has them: without them, images of one group are
     trained on and tested with. Then the options of the run that do not count come with it.
     """
-    if stored is None:
-        own = layers.data_config(source, given, config)
-        return own, training.dataset(own, reading), []
-    run = stored.data
+    run = None if stored is None else stored.data
     as_run = layers.data_config(source, given, config, run)
-    if is_same_place(source, run.source):
+    if run is None or is_same_place(source, run.source):
         return as_run, training.dataset(as_run, reading), []
     own = replace(layers.data_config(source, given, config), cache=as_run.cache)
     grouped = replace(own, group_by=as_run.group_by)
@@ -202,19 +190,14 @@ def is_same_place(source: str, stored: str) -> bool:
 
 
 def configure(
-    dataset: Dataset,
-    given: dict[str, Any],
-    stored: RunConfig | None,
-    config: Path | None,
-    assignments: Sequence[str],
+    dataset: Dataset, given: dict[str, Any], stored: RunConfig | None, config: Path | None, assignments: Sequence[str]
 ) -> RunConfig:
     """The settings of the first policy's run, or of the preset or the file, changed by --set and the options."""
     asked = layers.read_assignments(assignments, OF_A_SEARCH) | given
-    if stored is None:
-        return layers.configure(dataset, given, config, assignments)
-    if "preset" in given or config is not None:  # another protocol on the data of the run
-        chosen = layers.configure(dataset, given, config, assignments)
-        return layers.configure(dataset, given, config, assignments, before=of_data(stored, chosen))
+    if stored is None or "preset" in given or config is not None:  # another protocol on the data of the run
+        own = layers.configure(dataset, given, config, assignments)
+        before = {} if stored is None else of_data(stored, own)
+        return layers.configure(dataset, given, config, assignments, before=before) if before else own
     if "model" not in asked and layers.is_foreign(stored.model):  # a file alone may not name code to run
         raise RunError(
             f"the policy was learned with the network {stored.model}: give --model {stored.model}, or another"
@@ -251,7 +234,11 @@ def begin(folder: FilePath, protocol: Protocol, *, overwrite: bool) -> None:
     now = flat(parse.to_dict(protocol))
     for where in ("data.source", "data.cache", "weights"):
         before[where] = now[where]  # the same images may lie elsewhere
-    differences = [f"{name} was {before.get(name)}, is {now[name]}" for name in now if before.get(name) != now[name]]
+    differences = [
+        f"{name.replace('fit.', 'evaluate.')} was {before.get(name)}, is {value}"
+        for name, value in now.items()
+        if before.get(name) != value
+    ]
     if differences:
         raise RunError(
             f"{folder}: holds results of another protocol ({'; '.join(differences)}); choose another -o, or replace "
