@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
+from .commands import COMMANDS as _ALL
 
 if TYPE_CHECKING:
     from .augment.formats.published import load
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from .commands.study import study as study
     from .schema import PolicyError
 
-# Those of commands/ whose name is not that of a folder, too.
-_COMMANDS = ["check", "demo", "doctor", "evaluate", "figure", "preview", "search", "show", "study"]
+_COMMANDS = [name for name in _ALL if name not in ("export", "report")]  # which are names of folders, too
 # Imported at first use, so that `slackaug --help` need not wait for torch.
 _WHERE = {
     "Policy": "augment.policy",

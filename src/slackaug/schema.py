@@ -21,19 +21,15 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON object in a file."""
     path = Path(path)
     try:
-        if path.is_dir():
-            hint = f"; try {path / 'policy.json'}" if (path / "policy.json").is_file() else ""
-            raise PolicyError(f"{path}: is a folder, expected a JSON file{hint}")
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
-    except PolicyError:
-        raise
+    except IsADirectoryError:
+        hint = f"; try {path / 'policy.json'}" if (path / "policy.json").is_file() else ""
+        raise PolicyError(f"{path}: is a folder, expected a JSON file{hint}") from None
     except (OSError, ValueError) as error:  # ValueError: no file can have such a name
         raise PolicyError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     if len(text) > MAX_BYTES:
-        raise PolicyError(
-            f"{path}: larger than {MAX_BYTES // 1_000_000} MB, so it is not a policy (those have a few kB)"
-        )
+        raise PolicyError(f"{path}: larger than {MAX_BYTES // 10**6} MB, so it is not a policy (those have a few kB)")
     try:
         document = json.loads(
             text, parse_constant=refuse_constant, parse_float=finite, object_pairs_hook=refuse_duplicates

@@ -1,6 +1,5 @@
 """Settings as dictionaries, YAML and --set: what is accepted, and what is said about the rest."""
 
-import math
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -46,20 +45,16 @@ def test_update_changes_what_is_named_and_nothing_else():
     ("changes", "message"),
     [
         ({"nmae": "b"}, "unknown setting 'nmae'; did you mean 'name'?"),
+        ({"qqqq": 1}, "unknown setting 'qqqq'; known: name, flag, choice, names, inner"),
         ({"inner": {"n_step": 1}}, "unknown setting 'inner.n_step'; did you mean 'inner.n_steps'?"),
         ({"inner": 3}, "inner: expected settings of its own, such as inner.rate"),
         ({"inner": None}, "inner: expected settings of its own, such as inner.rate"),
         ({"inner": {"n_steps": 0}}, "inner.n_steps must be at least 1, got 0"),
         ({"name": {"a": 1}}, "name: expected str, got an object"),
-        ({"inner": {"n_steps": True}}, "inner.n_steps: expected int, got true"),
         ({"inner": {"n_steps": 2.0}}, "inner.n_steps: expected int, got 2.0"),
-        ({"inner": {"rate": "fast"}}, 'inner.rate: expected float, got "fast"'),
-        ({"inner": {"rate": True}}, "inner.rate: expected float, got true"),
         ({"inner": {"rate": None}}, "inner.rate: expected float, got null"),
         ({"inner": {"limit": "x"}}, 'inner.limit: expected float or null, got "x"'),
-        ({"flag": 1}, "flag: expected bool, got 1"),
         ({"choice": "yes"}, 'choice: expected bool or null, got "yes"'),
-        ({"name": 3}, "name: expected str, got 3"),
         ({"names": "x"}, 'names: expected a list of texts, got "x"'),
         ({"names": ["x", 1]}, "names: expected a list of texts, got a list"),
         ({3: 1}, "unknown setting '3'"),
@@ -71,34 +66,21 @@ def test_update_says_what_is_wrong(changes, message):
     assert str(error.value).startswith(message)
 
 
-def test_an_unlike_name_is_answered_with_all_that_are_known():
-    with pytest.raises(SettingError, match=r"^unknown setting 'qqqq'; known: name, flag, choice, names, inner$"):
-        update(Outer(), {"qqqq": 1})
-
-
 def test_every_setting_of_a_run_can_be_given_by_its_path():
     config = paper.row("cifar10")
     for name, value in parse.to_dict(config).items():
         for inner, inner_value in value.items() if isinstance(value, dict) else ():
             assert update(config, {name: {inner: inner_value}}) == config
         assert update(config, {name: value}) == config
-    with pytest.raises(SettingError, match=r"did you mean 'search\.n_rounds'\?"):
-        update(config, {"search": {"n_round": 1}})
-    with pytest.raises(SettingError, match=r"search\.n_rounds must be at least 1, got 0"):
-        update(config, {"search": {"n_rounds": 0}})
-    with pytest.raises(SettingError, match="unknown space 'cifr'; did you mean 'cifar'"):
-        update(config, {"space": "cifr"})
 
 
 @pytest.mark.parametrize(
     ("value", "kind", "expected"),
-    [(1, float, 1.0), (-0.5, float, -0.5), (0, int, 0), ("", str, ""), (False, bool, False), (None, int | None, None),
-     (3, int | None, 3), ([], tuple[str, ...], ()), (None, float | None, None), (1, float | None, 1.0)],
-)  # fmt: skip
+    [(1, float, 1.0), (None, int | None, None), (3, int | None, 3), ([], tuple[str, ...], ()), (1, float | None, 1.0)],
+)
 def test_checked_accepts(value, kind, expected):
     result = checked(value, kind, "here")
-    assert result == expected
-    assert type(result) is type(expected)
+    assert (result, type(result)) == (expected, type(expected))
 
 
 @given(
@@ -145,16 +127,18 @@ def test_parse_assignment_refuses(text):
         parse_assignment(text)
 
 
-def test_assignment_ends_in_the_configuration():
+def test_assignments_end_in_the_configuration():
     config = paper.row("cifar10")
     for text in ("search.policy_lr=1e-1", "pretrain.epochs=7", "search.clip=null", "exclude=[Invert]", "flip=false"):
         config = update(config, parse_assignment(text))
     assert (config.search.policy_lr, config.pretrain.epochs, config.search.clip) == (0.1, 7, None)
     assert (config.exclude, config.flip) == (("Invert",), False)
-    with pytest.raises(SettingError, match=r"^search\.n_rounds: expected int, got 10\.0$"):
-        update(config, parse_assignment("search.n_rounds=1e1"))
-    with pytest.raises(SettingError, match=r"^search\.model_lr: expected float, got NaN$"):
-        update(config, parse_assignment("search.model_lr=nan"))
+    for text, says in (
+        ("n_rounds=1e1", "n_rounds: expected int, got 10.0"),
+        ("clip=nan", "clip: expected float or null, got NaN"),
+    ):
+        with pytest.raises(SettingError, match=f"^search.{says}$"):
+            update(config, parse_assignment(f"search.{text}"))
 
 
 # --- YAML files -------------------------------------------------------------------------------------------------------
@@ -186,43 +170,34 @@ def test_a_document_must_be_settings(tmp_path, text):
         read_yaml(written(tmp_path, text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a: [1, 2",
-        "a: 'b",
-        "\ta: 1",
-        "a: !!python/object/apply:os.system [exit]",
-        "a: !!python/name:os.system",
-        "a: !own 3",
-        "a: *missing",
-        b"a: \xff\xfe",
-        "a: 2024-13-45",
-        "[" * 20_000,
-        "a: !!int ''",
-        "a: !!bool maybe",
-        "a: !!timestamp soon",
-    ],
-    ids=["list", "quote", "tab", "call", "name", "tag", "alias", "bytes", "date", "deep", "no int", "no bool", "never"],
-)
+NOT_YAML = {
+    "list": "a: [1, 2",
+    "quote": "a: 'b",
+    "tab": "\ta: 1",
+    "call": "a: !!python/object/apply:os.system [exit]",
+    "name": "a: !!python/name:os.system",
+    "tag": "a: !own 3",
+    "alias": "a: *missing",
+    "bytes": b"a: \xff\xfe",
+    "date": "a: 2024-13-45",
+    "deep": "[" * 20_000,
+    "no int": "a: !!int ''",
+    "no bool": "a: !!bool maybe",
+    "never": "a: !!timestamp soon",
+    "two documents": "a: 1\n---\nb: 2\n",
+}
+
+
+@pytest.mark.parametrize("text", NOT_YAML.values(), ids=NOT_YAML)
 def test_what_is_not_plain_yaml_is_refused(tmp_path, text):
     with pytest.raises(SettingError, match=r"config\.yaml: not valid YAML \(.+\)$"):
         read_yaml(written(tmp_path, text))
 
 
-def test_two_documents_are_refused(tmp_path):
-    with pytest.raises(SettingError, match="not valid YAML"):
-        read_yaml(written(tmp_path, "a: 1\n---\nb: 2\n"))
-
-
-def test_a_date_is_no_text(tmp_path):
+def test_a_date_is_no_text_and_an_anchor_is_harmless(tmp_path):
     with pytest.raises(SettingError, match=r"name: expected str, got .datetime"):
         update(Outer(), read_yaml(written(tmp_path, "name: 2024-01-01\n")))
-
-
-def test_an_anchor_is_harmless(tmp_path):
-    document = read_yaml(written(tmp_path, "inner: &i {rate: 0.5}\n"))
-    assert update(Outer(), document).inner.rate == 0.5
+    assert update(Outer(), read_yaml(written(tmp_path, "inner: &i {rate: 0.5}\n"))).inner.rate == 0.5
 
 
 def multiplied(first: str, line: str) -> str:
@@ -231,22 +206,18 @@ def multiplied(first: str, line: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "says"),
     [
-        "inner: &i [*i]\n",
-        multiplied("a0: &a0 [lol]\n", "a{n}: &a{n} [{before}]\n"),
-        multiplied("a0: &a0 {k: v}\n", "a{n}: &a{n} {{<<: [{before}]}}\n"),
+        ("inner: &i [*i]\n", r"aliases \(\*name\) are not read"),
+        (multiplied("a0: &a0 [lol]\n", "a{n}: &a{n} [{before}]\n"), r"aliases \(\*name\) are not read"),
+        (multiplied("a0: &a0 {k: v}\n", "a{n}: &a{n} {{<<: [{before}]}}\n"), r"aliases \(\*name\) are not read"),
+        ("a: " + "[{b: " * 10_000, "nested too deeply"),
     ],
-    ids=["of itself", "lists", "merged"],
+    ids=["of itself", "lists", "merged", "brackets"],
 )
-def test_aliases_are_refused_before_they_take_all_memory(text, tmp_path):
-    with pytest.raises(SettingError, match=r"not valid YAML \(aliases \(\*name\) are not read\)$"):
+def test_what_would_take_all_memory_or_time_is_refused_soon(text, says, tmp_path):
+    with pytest.raises(SettingError, match=rf"not valid YAML \({says}\)$"):
         read_yaml(written(tmp_path, text))
-
-
-def test_brackets_within_brackets_are_refused_soon(tmp_path):
-    with pytest.raises(SettingError, match=r"not valid YAML \(nested too deeply\)$"):
-        read_yaml(written(tmp_path, "a: " + "[{b: " * 10_000))
 
 
 @pytest.mark.timeout(20)  # it took minutes
@@ -258,16 +229,16 @@ def test_a_time_of_day_is_a_text_however_long(end, tmp_path):
 
 
 def test_a_file_that_is_large_missing_or_a_folder_is_refused(tmp_path):
-    with pytest.raises(SettingError, match="larger than 100 kB"):
-        read_yaml(written(tmp_path, "a: " + "x" * 100_000))
-    with pytest.raises(SettingError, match=r"none\.yaml: cannot be read \(No such file or directory\)"):
-        read_yaml(tmp_path / "none.yaml")
-    with pytest.raises(SettingError, match=r"cannot be read \(Is a directory\)"):
-        read_yaml(tmp_path)
+    large = written(tmp_path, "a: " + "x" * 100_000)
+    for path, says in (
+        (large, "larger than 100 kB"),
+        (tmp_path / "none", "No such file"),
+        (tmp_path, "Is a directory"),
+    ):
+        with pytest.raises(SettingError, match=rf"^{path}: .*{says}"):
+            read_yaml(path)
 
 
-def test_infinity_and_nan_are_numbers_that_the_configuration_refuses(tmp_path):
-    document = read_yaml(written(tmp_path, "search: {model_lr: .inf}\n"))
-    assert document["search"]["model_lr"] == math.inf
+def test_infinity_is_a_number_that_the_configuration_refuses(tmp_path):
     with pytest.raises(SettingError, match=r"search\.model_lr: expected float, got Infinity"):
-        update(paper.row("cifar10"), document)
+        update(paper.row("cifar10"), read_yaml(written(tmp_path, "search: {model_lr: .inf}\n")))

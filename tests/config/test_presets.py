@@ -17,74 +17,58 @@ from slackaug.methods.slack import Rate
 from tiny import dataset
 
 RESULTS = Path(__file__).parents[2] / "research" / "results"
-# App. B.4: preset, network | n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay | clip
-SEARCH = {
-    "cifar10, WRN-40-2": (paper.row("cifar10", "wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.4, 1, 0.02, 2e-4, 5.0),
-    "cifar10, WRN-28-10": (paper.row("cifar10", "wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.4, 1, 0.02, 5e-4, 5.0),
-    "cifar100, WRN-40-2": (paper.row("cifar100", "wrn-40-2"), "wrn-40-2", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
-    "cifar100, WRN-28-10": (paper.row("cifar100", "wrn-28-10"), "wrn-28-10", 1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0),
-    "imagenet100": (paper.row("imagenet100"), "resnet18", 2000, 800, 256, 0.1, 0.5, 0.01, 1e-3, None),
-    "painting": (paper.row("domainnet-painting"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
-    "sketch": (paper.row("domainnet-sketch"), "resnet18", 1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
-    "clipart": (paper.row("domainnet-clipart"), "resnet18", 800, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0),
-    "infograph": (paper.row("domainnet-infograph"), "resnet18", 800, 400, 128, 0.1, 0.625, 0.016, 1e-3, 5.0),
-    "quickdraw": (paper.row("domainnet-quickdraw"), "resnet18", 1000, 400, 128, 0.1, 1.25, 0.008, 1e-3, 5.0),
-    "real": (paper.row("domainnet-real"), "resnet18", 1000, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0),
-}
+# App. B.4: n_retrain, n_unrolled, batch, model_lr, policy_lr, kl_weight, weight decay, clip
 # App. B.5: epochs, warm-up, batch, lr, weight decay
-TRAINING = {
-    "cifar10, WRN-40-2": (200, 0, 128, 0.1, 2e-4),
-    "cifar10, WRN-28-10": (200, 0, 128, 0.1, 5e-4),
-    "cifar100, WRN-40-2": (200, 0, 128, 0.1, 5e-4),
-    "cifar100, WRN-28-10": (200, 0, 128, 0.1, 5e-4),
-    "imagenet100": (270, 5, 256, 0.1, 1e-3),
-} | dict.fromkeys(paper.DOMAINNET, (200, 0, 128, 0.1, 1e-3))
-SPACE = {"imagenet100": "imagenet"} | dict.fromkeys(paper.DOMAINNET, "domainnet")
+ROWS = {
+    ("cifar10", "wrn-40-2"): (1000, 400, 128, 0.4, 1, 0.02, 2e-4, 5.0, 200, 0, 128, 0.1, 2e-4),
+    ("cifar10", "wrn-28-10"): (1000, 400, 128, 0.4, 1, 0.02, 5e-4, 5.0, 200, 0, 128, 0.1, 5e-4),
+    ("cifar100", "wrn-40-2"): (1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0, 200, 0, 128, 0.1, 5e-4),
+    ("cifar100", "wrn-28-10"): (1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0, 200, 0, 128, 0.1, 5e-4),
+    ("imagenet100", "resnet18"): (2000, 800, 256, 0.1, 0.5, 0.01, 1e-3, None, 270, 5, 256, 0.1, 1e-3),
+    ("domainnet-painting", "resnet18"): (1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
+    ("domainnet-sketch", "resnet18"): (1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
+    ("domainnet-clipart", "resnet18"): (800, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
+    ("domainnet-infograph", "resnet18"): (800, 400, 128, 0.1, 0.625, 0.016, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
+    ("domainnet-quickdraw", "resnet18"): (1000, 400, 128, 0.1, 1.25, 0.008, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
+    ("domainnet-real", "resnet18"): (1000, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
+}
+SPACES = {"cifar10": "cifar", "cifar100": "cifar", "imagenet100": "imagenet"}  # else domainnet
+# kl_weight times policy_lr, as the paper prints it
+PRODUCTS = {"cifar10": 0.02, "cifar100": 0.02, "imagenet100": 0.005}  # else 0.01
+each_row = pytest.mark.parametrize(("name", "model"), ROWS, ids="-".join)
 
 
-@pytest.mark.parametrize("row", SEARCH)
-def test_search_table(row):
-    config, model, *cells, clip = SEARCH[row]
+@each_row
+def test_the_tables_of_the_paper(name, model):
+    config = paper.row(name, model)
     s = config.search
-    found = (s.n_retrain, s.n_unrolled, s.batch, s.model_lr, s.policy_lr, s.kl_weight, s.weight_decay)
-    assert (config.model, config.space, config.preset) == (model, SPACE.get(row, "cifar"), "paper")
-    assert found == tuple(cells)
-    assert s.clip == clip
-    # what the text around the table fixes for all rows
+    found = (s.n_retrain, s.n_unrolled, s.batch, s.model_lr, s.policy_lr, s.kl_weight, s.weight_decay, s.clip)
+    assert (config.model, config.space, config.preset) == (model, SPACES.get(name, "domainnet"), "paper")
+    assert s.kl_weight * s.policy_lr == pytest.approx(PRODUCTS.get(name, 0.01))
+    for fit, nesterov in ((config.evaluate, True), (config.pretrain, False)):
+        cells = (fit.epochs, fit.warmup_epochs, fit.batch, fit.lr, fit.weight_decay)
+        assert (*found, *cells) == ROWS[name, model]
+        assert (fit.momentum, fit.clip, fit.nesterov) == (0.9, 5.0, nesterov)
+    # what the text around the tables fixes for all rows
     assert (s.n_rounds, s.n_composites, s.momentum, s.mu_divisor) == (10, 8, 0.9, 40)
     assert (s.cold_start, s.learn_pi, s.learn_mu) == (True, True, True)
+    assert (s.calibrate, s.kl_budget, s.val_batch) == (False, None, None)
+    assert isinstance(s.rule, Rate)
     assert (config.exclude, config.flip, config.seed) == ((), None, 0)
 
 
-@pytest.mark.parametrize("row", TRAINING)
-def test_training_table(row):
-    config, *_ = SEARCH[row]
-    for fit, nesterov in ((config.evaluate, True), (config.pretrain, False)):
-        assert (fit.epochs, fit.warmup_epochs, fit.batch, fit.lr, fit.weight_decay) == TRAINING[row]
-        assert (fit.momentum, fit.clip, fit.nesterov) == (0.9, 5.0, nesterov)
-    assert TRAINING.keys() == SEARCH.keys()
-
-
-def test_kl_weight_times_rate_is_what_the_paper_prints():
-    products = {row: config.search.kl_weight * config.search.policy_lr for row, (config, *_) in SEARCH.items()}
-    assert products["imagenet100"] == pytest.approx(0.005)
-    assert all(products[domain] == pytest.approx(0.01) for domain in paper.DOMAINNET)
-    assert products["cifar100, WRN-40-2"] == pytest.approx(0.02)
+def test_every_row_is_in_the_tables():
+    assert {name for name, _ in ROWS} == paper.ROWS.keys()
+    assert {(name, paper.row(name).model) for name in paper.ROWS} <= ROWS.keys()
 
 
 # --- the variants -----------------------------------------------------------------------------------------------------
 
+LONG = {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25}
 VARIANTS = {
     "without-kl": {"kl_weight": 0.0, "policy_lr": 0.25, "mu_divisor": 10.0},
-    "unrolled": {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25, "kl_weight": 0.005},
-    "unrolled-without-kl": {
-        "n_rounds": 1,
-        "n_retrain": 0,
-        "n_unrolled": 10_000,
-        "policy_lr": 0.25,
-        "kl_weight": 0.0,
-        "mu_divisor": 10.0,
-    },
+    "unrolled": LONG | {"kl_weight": 0.005},
+    "unrolled-without-kl": LONG | {"kl_weight": 0.0, "mu_divisor": 10.0},
     "warm-start": {"cold_start": False, "model_lr": 0.8, "policy_lr": 0.5},
     "pi-only": {"learn_mu": False},
     "mu-only": {"learn_pi": False, "policy_lr": 0.025, "mu_divisor": 1.0},
@@ -92,19 +76,19 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("name", paper.VARIANTS)
-def test_variants_change_what_the_paper_says_and_nothing_else(name):
+@pytest.mark.parametrize("variant", paper.VARIANTS)
+def test_variants_change_what_the_paper_says_and_nothing_else(variant):
     base = paper.row("cifar10")
-    n_ranks = 4 if name == "ensembling" else 1
-    changed = replace(base.search, **VARIANTS[name])
-    assert paper.VARIANTS[name](base) == replace(base, search=changed, n_ranks=n_ranks)
+    n_ranks = 4 if variant == "ensembling" else 1
+    changed = replace(base.search, **VARIANTS[variant])
+    assert paper.VARIANTS[variant](base) == replace(base, search=changed, n_ranks=n_ranks)
 
 
-@pytest.mark.parametrize("name", paper.VARIANTS)
-@pytest.mark.parametrize("row", SEARCH)
-def test_variants_are_of_any_configuration(name, row):
-    base, *_ = SEARCH[row]
-    changed = paper.VARIANTS[name](base)
+@pytest.mark.parametrize("variant", paper.VARIANTS)
+@each_row
+def test_variants_are_of_any_configuration(variant, name, model):
+    base = paper.row(name, model)
+    changed = paper.VARIANTS[variant](base)
     assert changed != base
     assert (changed.pretrain, changed.evaluate, changed.model) == (base.pretrain, base.evaluate, base.model)
 
@@ -113,12 +97,10 @@ def test_variants_are_of_any_configuration(name, row):
 
 
 def test_paper_picks_the_row_of_the_data():
-    cifar10 = presets.paper(dataset("torchvision:CIFAR10"))
-    cifar100 = presets.paper(dataset("torchvision:CIFAR100"))
-    assert cifar10 == paper.row("cifar10")
-    assert cifar100 == paper.row("cifar100")
-    assert presets.paper(dataset("own")) == paper.row("cifar100")
-    assert presets.paper(dataset("own", size=80)) == replace(paper.row("cifar100"), space="domainnet")
+    cifar100 = paper.row("cifar100")
+    assert presets.paper(dataset("torchvision:CIFAR10")) == paper.row("cifar10")
+    assert presets.paper(dataset("torchvision:CIFAR100")) == presets.paper(dataset("own")) == cifar100
+    assert presets.paper(dataset("own", size=80)) == replace(cifar100, space="domainnet")
 
 
 @pytest.mark.parametrize(
@@ -181,13 +163,6 @@ def test_the_budget_of_ten_rounds_is_the_speed_of_the_paper_s_search():
     assert presets.kl_budget(10) == pytest.approx(0.004)
 
 
-def test_the_paper_is_not_tuned():
-    for row in SEARCH.values():
-        s = row[0].search
-        assert (s.calibrate, s.kl_budget, s.val_batch) == (False, None, None)
-        assert isinstance(s.rule, Rate)
-
-
 @pytest.mark.parametrize("name", ["shapes", "shapes_folder", "shapes.npz"])
 def test_only_the_built_in_shapes_have_a_space_of_their_own(name):
     assert presets.quick(replace(dataset(size=8), name=name)).space == "cifar"
@@ -195,21 +170,13 @@ def test_only_the_built_in_shapes_have_a_space_of_their_own(name):
 
 
 def test_the_network_is_by_the_size_of_the_images():
-    assert presets.standard(dataset(size=64)).model == "wrn-40-2"
-    assert presets.standard(dataset(size=65)).model == "resnet18"
+    assert [presets.standard(dataset(size=size)).model for size in (64, 65)] == ["wrn-40-2", "resnet18"]
     assert presets.standard(dataset(size=65), "small").model == "small"
 
 
-def test_epochs_within():
-    assert presets.epochs_within(200, 2_000, 40_000, 25_000, 128) == 200
-    assert presets.epochs_within(200, 2_000, 40_000, 1_000_000, 128) == 6
-    assert presets.epochs_within(200, 2_000, 40_000, 640, 128) == 400
-
-
-def test_epochs_for():
-    assert presets.epochs_for(600, 100, 32) == 200
-    assert presets.epochs_for(600, 10, 32) == 600
-    assert presets.epochs_for(1, 10_000, 32) == 1
+def test_epochs():
+    assert [presets.epochs_within(200, 2_000, 40_000, n, 128) for n in (25_000, 1_000_000, 640)] == [200, 6, 400]
+    assert [presets.epochs_for(*given, 32) for given in ((600, 100), (600, 10), (1, 10_000))] == [200, 600, 1]
 
 
 def test_presets_are_listed_and_an_unknown_one_is_not():
@@ -220,16 +187,18 @@ def test_presets_are_listed_and_an_unknown_one_is_not():
         presets.preset("quik", small)
 
 
-def test_run_config_refuses_an_unknown_space_and_no_model():
-    with pytest.raises(ValueError, match="unknown space 'cifer'; did you mean 'cifar'"):
-        RunConfig(preset="quick", model="small", space="cifer")
-    with pytest.raises(ValueError, match="model: expected a name, such as small"):
-        RunConfig(preset="quick", model="", space="cifar")
-
-
-def test_an_ensemble_has_at_least_one_model():
-    with pytest.raises(ValueError, match="n_ranks must be at least 1, got 0"):
-        RunConfig(preset="quick", model="small", space="cifar", n_ranks=0)
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"space": "cifer"}, "unknown space 'cifer'; did you mean 'cifar'"),
+        ({"model": ""}, "model: expected a name, such as small"),
+        ({"n_ranks": 0}, "n_ranks must be at least 1, got 0"),
+        ({"seed": -1}, "seed must not be negative, got -1"),
+    ],
+)
+def test_run_config_refuses(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        RunConfig(**{"preset": "quick", "model": "small", "space": "cifar"} | wrong)
 
 
 def test_a_stored_configuration_without_ranks_is_of_one_process(tmp_path):
@@ -240,8 +209,7 @@ def test_a_stored_configuration_without_ranks_is_of_one_process(tmp_path):
 def test_defaults_are_the_cifar10_row_and_plain_momentum_in_pre_training():
     config = RunConfig(preset="paper", model="wrn-40-2", space="cifar")
     assert config.search == SearchConfig() == paper.row("cifar10").search
-    assert config.pretrain.nesterov is False
-    assert config.evaluate.nesterov is True
+    assert (config.pretrain.nesterov, config.evaluate.nesterov) == (False, True)
 
 
 @pytest.mark.parametrize(("has_gpu", "preset"), [(False, "quick"), (True, "fast")])

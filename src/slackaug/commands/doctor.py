@@ -22,13 +22,6 @@ class Diagnosis(NamedTuple):
     remedy: str = ""  # empty: nothing to fix
 
 
-def version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 class Diagnoses(list[Diagnosis]):
     @property
     def exit_code(self) -> int:
@@ -38,7 +31,13 @@ class Diagnoses(list[Diagnosis]):
 @command
 def doctor(*, console: Console | None = None) -> Diagnoses:
     """Say what is installed, what is broken, and the line that fixes it. Exits 1 where something is broken."""
-    found = Diagnoses(findings())
+    found = Diagnoses([
+        Diagnosis("python", f"{platform.python_version()}, {platform.machine()}, {platform.system()}"),
+        *(Diagnosis(package, version(package) or "not found") for package in ("slackaug", "torch", "numpy", "pillow")),
+        Diagnosis("processor", f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads"),
+        gpu(),
+        torchvision(),
+    ])  # fmt: skip
     for finding in found if console is not None else ():
         print(f"{finding.what:12} {finding.state}")
         if finding.remedy:
@@ -46,26 +45,20 @@ def doctor(*, console: Console | None = None) -> Diagnoses:
     return found
 
 
-def findings() -> list[Diagnosis]:
-    return [
-        Diagnosis("python", f"{platform.python_version()}, {platform.machine()}, {platform.system()}"),
-        *(Diagnosis(package, version(package) or "not found") for package in ("slackaug", "torch", "numpy", "pillow")),
-        Diagnosis("processor", f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads"),
-        gpu(),
-        torchvision(),
-    ]
+def version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def gpu() -> Diagnosis:
+    cuda = torch.version.cuda
     if torch.cuda.is_available():
         name, memory = torch.cuda.get_device_name(), torch.cuda.get_device_properties(0).total_memory
-        return Diagnosis(
-            "GPU", f"{torch.cuda.device_count()} x {name}, {memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
-        )
-    if torch.version.cuda:
-        return Diagnosis(
-            "GPU", f"torch is built for CUDA {torch.version.cuda}, but finds no device", "check the driver: nvidia-smi"
-        )
+        return Diagnosis("GPU", f"{torch.cuda.device_count()} x {name}, {memory / 2**30:.0f} GiB, CUDA {cuda}")
+    if cuda:
+        return Diagnosis("GPU", f"torch is built for CUDA {cuda}, but finds no device", "check the driver: nvidia-smi")
     return Diagnosis("GPU", "none used: this torch is a CPU build")
 
 
@@ -78,12 +71,8 @@ def torchvision() -> Diagnosis:
     if attempt.returncode == 0:
         return Diagnosis("torchvision", found)
     reason = (attempt.stderr.strip().splitlines() or ["no reason given"])[-1]
-    return Diagnosis("torchvision", f"{found} does not import: {reason}", torchvision_remedy())
-
-
-def torchvision_remedy() -> str:
-    """The command for the build of torchvision that goes with this build of torch."""
     release, _, build = torch.__version__.partition("+")
     minor = int(release.split(".")[1]) + TORCHVISION_OFFSET
     index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
-    return f"python -m pip install --force-reinstall --no-deps 'torchvision==0.{minor}.*'{index}"
+    remedy = f"python -m pip install --force-reinstall --no-deps 'torchvision==0.{minor}.*'{index}"
+    return Diagnosis("torchvision", f"{found} does not import: {reason}", remedy)

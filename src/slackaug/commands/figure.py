@@ -62,11 +62,11 @@ def figure(
 
 
 def in_format(drawn: Scene | Image.Image, suffix: str, identity: str, title: str) -> bytes:
-    buffer = io.BytesIO()
     if suffix == "svg":
         text = embedded(drawn, title) if isinstance(drawn, Image.Image) else render.svg(drawn, identity)
-        buffer.write(f"{text}\n".encode())
-    elif isinstance(drawn, Image.Image):
+        return f"{text}\n".encode()
+    buffer = io.BytesIO()
+    if isinstance(drawn, Image.Image):
         drawn.save(buffer, suffix)
     else:
         render.save(drawn, buffer, suffix)
@@ -104,16 +104,9 @@ def images_of_run(source: str) -> list[Image.Image]:
 
 def embedded(sheet: Image.Image, title: str) -> str:
     """The sheet as an SVG that holds it."""
-    buffer = io.BytesIO()
-    sheet.save(buffer, "PNG")
-    width, height = sheet.size
-    address = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
-    return element(
-        "svg",
-        element("title", words(title), id="strips-title"),
-        element("image", href=address, width=width, height=height),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        aria_labelledby="strips-title",
-    )
+    content = base64.b64encode(in_format(sheet, "png", "", title)).decode()
+    (width, height), identity = sheet.size, "strips-title"
+    head = element("title", words(title), id=identity)
+    image = element("image", href=f"data:image/png;base64,{content}", width=width, height=height)
+    about = {"viewBox": f"0 0 {width} {height}", "role": "img", "aria_labelledby": identity}
+    return element("svg", head, image, xmlns="http://www.w3.org/2000/svg", **about)

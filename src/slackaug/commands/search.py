@@ -20,7 +20,7 @@ from ..data import Dataset
 from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
-from ..messages import duration
+from ..messages import counted, duration
 from ..methods.budget import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import RunError
@@ -109,18 +109,14 @@ def settled(
 def announce(session: Session, dataset: Dataset, config: RunConfig) -> None:
     """What is about to be done."""
     height, width = dataset.image_size
-    flip = dataset.flip if config.flip is None else config.flip
-    session.say(
+    on, other = ("on", "--no-flip") if (dataset.flip if config.flip is None else config.flip) else ("off", "--flip")
+    for line in (
         f"{dataset.name}: {len(dataset.train.labels):,} training images of {width} x {height} pixels, "
-        f"{dataset.n_classes} classes; {len(dataset.test.labels):,} test images, which the search does not see"
-    )
-    for note in dataset.notes:
-        session.say(note)
-    session.say(
-        f"mirror flips are {'on' if flip else 'off'} ({'--no-flip' if flip else '--flip'} changes that); "
-        f"{basis(config, dataset)}, on {session.device}"
-    )
-    for line in choices(config, dataset):
+        f"{dataset.n_classes} classes; {len(dataset.test.labels):,} test images, which the search does not see",
+        *dataset.notes,
+        f"mirror flips are {on} ({other} changes that); {basis(config, dataset)}, on {session.device}",
+        *choices(config, dataset),
+    ):
         session.say(line)
 
 
@@ -138,18 +134,16 @@ def choices(config: RunConfig, dataset: Dataset) -> list[str]:
     """How a search goes about it, in lines."""
     found = [describe(config.search, *map(len, dataset.half_indices(config.seed)))]
     if config.n_composed is None:
-        found.append(
-            "pre-training with 3 transformations in a composite, and with fewer or more, says how many do best"
-        )
+        found += ["pre-training with 3 transformations in a composite, and with fewer or more, says how many do best"]
     if config.confirm:
-        found.append("after the rounds a whole training decides whether the policy does better than pre-training did")
+        found += ["after the rounds a whole training decides whether the policy does better than pre-training did"]
     if config.balanced:
-        found.append("the validation loss counts all classes alike (--balanced)")
+        found += ["the validation loss counts all classes alike (--balanced)"]
     if config.n_ranks > 1:
-        found.append(
+        found += [
             f"an ensemble of {config.n_ranks} models, one in each process, learns one policy; "
             "the losses that are shown and stored are those of rank 0"
-        )
+        ]
     return found
 
 
@@ -160,12 +154,15 @@ def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
         rate = f"the rate of re-training is found by trial, from {search.model_lr:g} on"
     speed = f"the policy's rate is {search.policy_lr:g}, its KL weight {search.kl_weight:g}"
     if search.kl_budget is not None:
-        speed = f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position"
-    rounds = "1 round" if search.n_rounds == 1 else f"{search.n_rounds} rounds"
-    steps = f"{rounds} of {search.n_retrain} + {search.n_unrolled} steps"
-    images = f"{search.n_composites} composites of {min(search.batch, n_train)} images in each"
-    shared = "; all positions of a composite have one distribution" if search.kl_budget is not None else ""
-    return f"{steps}, {images}, and {min(search.n_val, n_val)} of validation; {rate}; {speed}{shared}"
+        speed = (
+            f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position; all positions of a "
+            "composite have one distribution"
+        )
+    return (
+        f"{counted(search.n_rounds, 'round')} of {search.n_retrain} + {search.n_unrolled} steps, "
+        f"{search.n_composites} composites of {min(search.batch, n_train)} images in each, "
+        f"and {min(search.n_val, n_val)} of validation; {rate}; {speed}"
+    )
 
 
 def fitting(
@@ -180,10 +177,10 @@ def fitting(
             is_fixed = is_given or {text.partition("=")[0] for text in assignments} & found.keys()
             if not found or is_fixed or config.preset == "paper":
                 raise
-            said = " and ".join(f"{setting}={value}" for setting, value in found.items())
-            session.say(f"{error.what} do not fit on the GPU; going on with {said}")
-            for setting, value in found.items():
-                config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
+            texts = [f"{setting}={value}" for setting, value in found.items()]
+            session.say(f"{error.what} do not fit on the GPU; going on with {' and '.join(texts)}")
+            for text in texts:
+                config = parse.update(config, parse.parse_assignment(text))
         else:
             session.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
             return config
@@ -191,13 +188,11 @@ def fitting(
 
 def smaller(config: RunConfig, error: OutOfMemory) -> dict[str, int]:
     """The settings with which less has to fit: half of the batch, and of a search's composites when that is small."""
-    search = config.search
+    search, is_of_rounds, found = config.search, error.setting == "search.batch", {}
     if error.batch >= LEAST_BATCH:
         found = {error.setting: error.batch}
-    elif error.setting == "search.batch" and search.n_composites // 2 >= LEAST_COMPOSITES:
+    elif is_of_rounds and search.n_composites // 2 >= LEAST_COMPOSITES:
         found = {"search.n_composites": search.n_composites // 2}
-    else:
-        return {}
-    if error.setting == "search.batch" and search.val_batch is not None:
+    if found and is_of_rounds and search.val_batch is not None:
         found["search.val_batch"] = max(search.val_batch // 2, 1)
     return found

@@ -3,8 +3,7 @@
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -64,14 +63,13 @@ def study(
         raise ValueError("expected a recipe and -o FOLDER, or -o FOLDER --resume; --list names the recipes")
     console, folder, place = console or Console(stderr=True), FilePath(out), None if data is None else os.fspath(data)
     device, threads = where.ready()
-    model = chosen.get("model")
     if resume:
         if recipe or plan or chosen.keys() - {"model"} or set or overwrite or reading:
             raise RunError(
                 "--resume takes all settings from the study; give only -o, where to run and, if it has moved, --data"
             )
         found = read_study(folder)
-        check_model(found, model)
+        check_model(found, chosen.get("model"))
     else:
         folders.refuse(folder, overwrite=overwrite, what="study", config=folders.STUDY)
         study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
@@ -81,9 +79,9 @@ def study(
     else:
         found = configure(recipe or "", place, reading, chosen, plan, set, Reading(console))  # reads the data
         refuse_inside(found.data.source, folder)
-    here = {"--data": place if resume else None, "--model": found.foreign_model()}
-    here |= {f"--{name}": str(value) for name, value in vars(where).items() if value not in (None, "local")}
-    words = [word for key, value in here.items() if value for word in (key, value)]
+    here = {"data": place if resume else None, "model": found.foreign_model()}
+    here |= {name: value for name, value in vars(where).items() if value != "local"}
+    words = [word for name, value in here.items() if value is not None for word in (f"--{name}", str(value))]
     again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
     work = Comparison(found.protocol(), folder / "eval", None, device, threads, backend, console, again)
     dataset = training.dataset(found.data, Reading(console))
@@ -146,6 +144,7 @@ def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
 def conduct(
     work: Comparison, chosen: Study, folder: FilePath, fixed: Sequence[Candidate], dataset: Dataset, n_duplicates: int
 ) -> StudyResults:
+    """report.html follows the work, and is written a last time when it ends, however it does."""
     names = [candidate.name for candidate in fixed]
     reference = next(iter(names), None)
 
@@ -153,7 +152,10 @@ def conduct(
         rows, remarks = results.make_rows(found, reference), {"duplicates": n_duplicates}
         results.write(Results(work.protocol, dataset.class_names, reference, rows, verdict, remarks), work.folder)
 
-    with reporting(work, folder) as followed:
+    page = live.Live(folder, None, work.say)
+    page.update()
+    followed = work._replace(follow=page.look)
+    try:
         wanted = searches(chosen, folder, work)
         policies = search_all(wanted, followed, api.search)
         if policies:
@@ -163,6 +165,8 @@ def conduct(
         final = study_results.summarise(chosen, found, names, policies, learned)
         write_results(found, final.verdict)
         write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
+    finally:
+        page.update(is_running=False)
     work.console.print(study_results.table(chosen, final))
     if (folder / "report.html").is_file():
         work.say(f"the report is {folder / 'report.html'}")
@@ -172,17 +176,6 @@ def conduct(
         work.say(f"one policy for all {len(policies)} searches is {folder / folders.POLICY}")
     work.say(f"all results are in {folder / 'study.json'}")
     return final
-
-
-@contextmanager
-def reporting(work: Comparison, folder: FilePath) -> Iterator[Comparison]:
-    """report.html follows the work, and is written a last time when it ends, however it does."""
-    page = live.Live(folder, None, work.say)
-    page.update()
-    try:
-        yield work._replace(follow=page.look)
-    finally:
-        page.update(is_running=False)
 
 
 def evaluate_all(
@@ -199,7 +192,6 @@ def evaluate_all(
         wanted += [work.training(candidate, seed) for seed in study.seeds(s)]
 
     def on_result(found: queue.Found) -> None:
-        n_done = sum(map(len, found.values()))
-        write_results(found, messages.no_verdict_yet(n_done, len(wanted)))
+        write_results(found, messages.no_verdict_yet(sum(map(len, found.values())), len(wanted)))
 
     return queue.conduct(work, wanted, on_result)

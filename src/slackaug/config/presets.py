@@ -42,13 +42,10 @@ def self_tuned(
     the policy (research/notebook.md).
     """
     per_epoch = max(1, n_images // (n_composites * batch // PAPER_COMPOSITES))
-    n_retrain, n_unrolled = (
-        min(max(epochs * per_epoch, allowed.start), allowed.stop) for epochs, allowed in ((5, retrain), (2, unrolled))
-    )
     return SearchConfig(
         n_rounds=n_rounds,
-        n_retrain=n_retrain,
-        n_unrolled=n_unrolled,
+        n_retrain=min(max(5 * per_epoch, retrain.start), retrain.stop),
+        n_unrolled=min(max(2 * per_epoch, unrolled.start), unrolled.stop),
         n_composites=n_composites,
         batch=batch,
         val_batch=val_batch,
@@ -97,7 +94,7 @@ def standard(data: Dataset, model: str | None = None) -> RunConfig:
     fit = FitConfig(epochs=epochs_within(200, 2_000, 40_000, n_train // 2, 128))
     return RunConfig(
         preset="standard",
-        model=model or default_model(data),
+        model=model or ("wrn-40-2" if max(data.image_size) <= SMALL_IMAGE else "resnet18"),
         space=default_space(data),
         n_composed=None,
         fewest_composed=3,
@@ -120,21 +117,13 @@ def fast(data: Dataset, model: str | None = None) -> RunConfig:
     )
 
 
-def default_model(data: Dataset) -> str:
-    return "wrn-40-2" if max(data.image_size) <= SMALL_IMAGE else "resnet18"
-
-
 def epochs_within(epochs: int, least: int, most: int, n_images: int, batch: int) -> int:
     """So many epochs, but no fewer and no more than so many steps."""
     return min(max(epochs, epochs_for(least, n_images, batch)), epochs_for(most, n_images, batch))
 
 
 PRESETS: dict[str, Callable[[Dataset, str | None], RunConfig]] = {
-    "quick": quick,
-    "standard": standard,
-    "fast": fast,
-    "paper": paper,
-    "demo": demo,
+    function.__name__: function for function in (quick, standard, fast, paper, demo)
 }
 
 
