@@ -48,7 +48,7 @@ class Found(NamedTuple):
 def fuzz(target: Target, n: int, seed: int) -> Found:
     """Execute `n` times. Whatever else than a documented error comes out is raised, with what brought it about."""
     random, refused, slowest = Random(seed), 0, 0.0
-    forget_peak()
+    Path("/proc/self/clear_refs").write_text("5")  # what another reader has needed would hide what this one needs
     begin, memory = time.perf_counter(), peak_memory()
     with alarm():
         for number in range(n):
@@ -64,7 +64,6 @@ def fuzz(target: Target, n: int, seed: int) -> Found:
                 error.add_note(f"execution {number} of seed {seed}: {document[:3000]!r}")
                 raise
             slowest = max(slowest, time.perf_counter() - start)
-        signal.setitimer(signal.ITIMER_REAL, 0)
     return Found(n, refused, time.perf_counter() - begin, slowest, peak_memory() - memory)
 
 
@@ -81,13 +80,8 @@ def alarm() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def forget_peak() -> None:
-    """What another reader has needed before would hide what this one needs."""
-    Path("/proc/self/clear_refs").write_text("5")
-
-
 def peak_memory() -> int:
-    """The most of the process since the last `forget_peak`."""
+    """The most of the process since 5 was written to clear_refs."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return 1024 * int(line.split()[1])
 
@@ -101,7 +95,7 @@ def damaged(target: Target, random: Random) -> bytes:
         return replaced(json.loads(document), random)
     words = (*WORDS, *target.words)
     for _ in range(random.choice((1, 1, 1, 2, 4, 16))):
-        document = random.choice(DAMAGES)(document, random, words)
+        document = damage(document, random, words)
     if random.random() < 0.05:  # the head of one, the tail of another
         other = random.choice(target.seeds)
         document = document[: random.randrange(len(document) + 1)] + other[random.randrange(len(other)) :]
@@ -141,46 +135,20 @@ def somewhere(document: Any, random: Random) -> tuple[Any, Any]:
     return parent, key
 
 
-Words = Sequence[bytes]
-
-
-def flip(document: bytes, random: Random, words: Words) -> bytes:
-    if not document:
-        return document
-    changed = bytearray(document)
-    changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
-    return bytes(changed)
-
-
-def overwrite(document: bytes, random: Random, words: Words) -> bytes:
+def damage(document: bytes, random: Random, words: Sequence[bytes]) -> bytes:
     start = random.randrange(len(document) + 1)
-    word = random.choice(words)
-    return document[:start] + word + document[start + len(word) :]
-
-
-def insert(document: bytes, random: Random, words: Words) -> bytes:
-    start = random.randrange(len(document) + 1)
-    return document[:start] + random.choice(words) + document[start:]
-
-
-def remove(document: bytes, random: Random, words: Words) -> bytes:
-    start = random.randrange(len(document) + 1)
-    return document[:start] + document[start + random.choice((1, 2, 8, 64)) :]
-
-
-def repeat(document: bytes, random: Random, words: Words) -> bytes:
-    start = random.randrange(len(document) + 1)
-    piece = document[start : start + random.choice((1, 8, 64))]
-    return document[:start] + piece * random.choice((2, 3, 50)) + document[start:]
-
-
-def cut(document: bytes, random: Random, words: Words) -> bytes:
-    return document[: random.randrange(len(document) + 1)]
-
-
-def noise(document: bytes, random: Random, words: Words) -> bytes:
-    start = random.randrange(len(document) + 1)
-    return document[:start] + random.randbytes(random.choice((1, 4, 16))) + document[start + 4 :]
-
-
-DAMAGES = (flip, flip, overwrite, insert, remove, repeat, cut, noise)
+    head, tail, word, n = document[:start], document[start:], random.choice(words), random.choice((1, 2, 8, 64))
+    match random.randrange(8):
+        case 0 | 1 if tail:  # a bit
+            return head + bytes([tail[0] ^ 1 << random.randrange(8)]) + tail[1:]
+        case 2:
+            return head + word + tail[len(word) :]
+        case 3:
+            return head + word + tail
+        case 4:
+            return head + tail[n:]
+        case 5:
+            return head + tail[:n] * random.choice((2, 3, 50)) + tail[n:]
+        case 6:
+            return head + random.randbytes(n % 17) + tail[4:]
+    return head

@@ -24,9 +24,20 @@ def policy_file(tmp_path):
     return tmp_path / "policy.json"
 
 
+def python(*words, **options):
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, **options)
+
+
 def test_help_lists_the_commands_that_work(command):
     out = command("--help").stdout
     assert all(f" {name} " in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_cuts_no_word(name, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    done = command(name, "--help")
+    assert (done.returncode, "Usage:" in done.stdout, "\u2026" in done.stdout) == (0, True, False)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +46,7 @@ def test_help_lists_the_commands_that_work(command):
 )
 def test_version_and_help_do_not_wait_for_torch(option, says):
     script = f"import sys; from slackaug import cli; sys.argv[1:] = ['{option}']; cli.app(standalone_mode=False); "
-    script += "assert 'torch' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = python("-c", f"{script}assert 'torch' not in sys.modules")
     assert done.returncode == 0, done.stderr
     assert says in done.stdout
 
@@ -62,23 +72,20 @@ def test_threads_are_patient_unless_told_otherwise(given, expected):
     script = "import os, sys; from slackaug import cli; cli.app = lambda: print(os.getenv('GOMP_SPINCOUNT')); "
     script += "assert 'torch' not in sys.modules; cli.main()"
     free = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=free | given)
+    done = python("-c", script, env=free | given)
     assert (done.returncode, done.stdout.strip()) == (0, expected)
 
 
 def test_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "slackaug", "shwo"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "Did you mean 'show'" in done.stderr
+    done = python("-m", "slackaug", "shwo")
+    assert (done.returncode, "Did you mean 'show'" in done.stderr) == (2, True)
 
 
 def test_show_prints_most_likely_first_with_physical_strengths(command, policy_file):
     done = command("show", policy_file)
-    rows = [line.split("│") for line in done.stdout.splitlines() if line.startswith("│")]
-    assert done.returncode == 0
-    assert len(rows) == 17
-    assert rows[0][1].strip() == "Rotate"
-    assert rows[0][5].strip() == "0 to ±67.5 degrees"
+    rows = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines() if line.startswith("│")]
+    assert (done.returncode, len(rows)) == (0, 17)
+    assert (rows[0][1], rows[0][5]) == ("Rotate", "0 to ±67.5 degrees")
     assert float(rows[0][2]) > float(rows[1][2])
 
 
@@ -94,10 +101,13 @@ def test_a_run_stands_for_its_policy(command, policy_file, tmp_path):
     assert sheet.is_file()
 
 
-def test_show_the_start_of_a_search(command):
-    done = command("show", "uniform:domainnet")
-    assert "RandomResizeCrop" in done.stdout
-    assert "entropy 100.0% of uniform" in done.stdout
+def test_show_the_start_of_a_search_and_a_space_of_one(command, tmp_path):
+    out = command("show", "uniform:domainnet").stdout
+    assert "RandomResizeCrop" in out
+    assert "entropy 100.0% of uniform" in out
+    space = SPACES["cifar"]
+    Policy.uniform(space.exclude(*space.names[1:])).save(tmp_path / "one.json")
+    assert "entropy 100.0% of uniform" in command("show", tmp_path / "one.json").stdout
 
 
 def test_show_compares_two(command, policy_file):
@@ -108,15 +118,10 @@ def test_show_compares_two(command, policy_file):
 
 
 def test_show_a_published_format(command, tmp_path):
-    document = {
-        "kind": "subpolicies (op,prob,level in [0,1] of op range)",
-        "source": "a test",
-        "subpolicies": [[["Rotate", 0.5, 1.0], ["Invert", 1.0, 0.3]]],
-    }
+    document = {"kind": "subpolicies (op,prob,level in [0,1] of op range)", "source": "a test"}
+    document["subpolicies"] = [[["Rotate", 0.5, 1.0], ["Invert", 1.0, 0.3]]]
     (tmp_path / "fast.json").write_text(json.dumps(document))
-    done = command("show", tmp_path / "fast.json")
-    assert done.returncode == 0
-    assert "0.500 │ ±30 degrees" in done.stdout
+    assert "0.500 │ ±30 degrees" in command("show", tmp_path / "fast.json").stdout
 
 
 @pytest.mark.parametrize(
@@ -126,16 +131,15 @@ def test_show_a_published_format(command, tmp_path):
         (["show", "uniform:cifr"], "expected one of uniform:cifar"),
         (["show", "a", "b", "c"], "unexpected extra argument"),
         (["show"], "Missing argument"),
-        (["shwo"], "Did you mean 'show'"),
         (["show", "--nonsense"], "No such option"),
+        (["preview", "uniform:cifar", "x.png", "--seed", "-1"], "--seed -1: expected at least 0"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_2(command, arguments, says):
     done = command(*arguments)
-    assert done.returncode == 2
+    assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
-    assert done.stdout == ""
 
 
 def test_debug_lets_the_traceback_through(monkeypatch):
@@ -157,15 +161,7 @@ def test_show_trusts_no_text_of_a_file(command, tmp_path):
     path.write_text(json.dumps(Policy.uniform("cifar").to_dict() | {"learned": hostile}))
     done = command("show", path)
     assert done.returncode == 0
-    assert "\x1b[2J" not in done.stdout
-    assert "y" * 100 not in done.stdout
-    assert "[/x] hi" in done.stdout
-
-
-def test_show_a_space_of_one(command, tmp_path):
-    space = SPACES["cifar"]
-    Policy.uniform(space.exclude(*space.names[1:])).save(tmp_path / "one.json")
-    assert "entropy 100.0% of uniform" in command("show", tmp_path / "one.json").stdout
+    assert [text in done.stdout for text in ("\x1b[2J", "y" * 100, "[/x] hi")] == [False, False, True]
 
 
 # --- what a command finds when it starts ------------------------------------------------------------------------------

@@ -6,18 +6,22 @@ import torch
 from slackaug.machine import BESIDE_A_GPU, default_device, duration_seconds, machine, use_threads
 
 
+@pytest.fixture(autouse=True)
+def _threads_are_put_back():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 def test_what_is_there_is_the_default():
     assert machine(None, None) == (default_device(), None)
     assert default_device() == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def test_threads_are_set():
-    before = torch.get_num_threads()
-    try:
-        assert machine("cpu", before + 1) == ("cpu", before + 1)
-        assert torch.get_num_threads() == before + 1
-    finally:
-        torch.set_num_threads(before)
+    n = torch.get_num_threads() + 1
+    assert machine("cpu", n) == ("cpu", n)
+    assert torch.get_num_threads() == n
 
 
 @pytest.mark.parametrize(
@@ -25,16 +29,12 @@ def test_threads_are_set():
     [("cuda", None, None, BESIDE_A_GPU), ("cuda:1", 9, None, 9), ("cuda", None, "8", 8), ("cpu", None, None, 8)],
 )
 def test_few_threads_beside_a_gpu_unless_more_are_asked_for(device, asked, environment, n, monkeypatch):
-    before = torch.get_num_threads()
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if environment is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", environment)
-    try:
-        torch.set_num_threads(8)
-        use_threads(device, asked)
-        assert torch.get_num_threads() == n
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(8)
+    use_threads(device, asked)
+    assert torch.get_num_threads() == n
 
 
 @pytest.mark.parametrize(("device", "made_current"), [("cuda:1", ["cuda:1"]), ("cuda", []), ("cpu", [])])
