@@ -35,17 +35,25 @@ class BadGradient(torch.autograd.Function):
 
 
 class Failing(torch.nn.Module):
-    """A model of which one pass in training fails: from the n-th on, or that one alone."""
+    """A model of which passes in training fail, by their numbers."""
 
-    def __init__(self, model, n, harm, *, once=False):
+    def __init__(self, model, numbers, harm):
         super().__init__()
-        self.model, self.n, self.harm, self.once, self.count = model, n, harm, once, 0
+        self.model, self.numbers, self.harm, self.count = model, numbers, harm, 0
 
     def forward(self, images):
         logits = self.model(images)
         self.count += self.training
-        is_hit = self.count == self.n if self.once else self.count >= self.n
-        return self.harm(logits) if is_hit and self.training else logits
+        return self.harm(logits) if self.training and self.count in self.numbers else logits
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    def fail(numbers, harm):
+        build = models.build
+        monkeypatch.setattr(models, "build", lambda *rest: Failing(build(*rest), numbers, harm))
+
+    return fail
 
 
 HARMS = {
@@ -62,11 +70,10 @@ MOMENTS = {"pre-training": 3, "re-training": N_PRETRAINING + 3, "train": N_PRETR
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("harm", HARMS)
-def test_what_is_no_number_ends_the_search_and_is_nowhere_saved(harm, moment, command, tiny_npz, tmp_path, monkeypatch):
-    build, out = models.build, tmp_path / "run"
-    with monkeypatch.context() as patch:
-        patch.setattr(models, "build", lambda *rest: Failing(build(*rest), MOMENTS[moment], HARMS[harm]))
-        done = command(*tiny.arguments(tiny_npz, out))
+def test_what_is_no_number_ends_the_search_and_is_nowhere_saved(harm, moment, command, tiny_npz, tmp_path, failing):
+    out = tmp_path / "run"
+    failing(range(MOMENTS[moment], 1000), HARMS[harm])
+    done = command(*tiny.arguments(tiny_npz, out))
     assert done.returncode == 1
     assert "the loss or the model is no longer a number (" in done.stderr
     assert "Try a lower rate, from the start: --overwrite --set " in done.stderr
@@ -76,11 +83,9 @@ def test_what_is_no_number_ends_the_search_and_is_nowhere_saved(harm, moment, co
     assert not (out / "policy.json").exists()
 
 
-def test_a_single_bad_gradient_of_the_policy_is_found(command, tiny_npz, tmp_path, monkeypatch):
+def test_a_single_bad_gradient_of_the_policy_is_found(command, tiny_npz, tmp_path, failing):
     """It leaves theta as it was, and makes phi nothing."""
-    build = models.build
-    made = {"n": N_PRETRAINING + 9, "harm": BadGradient.apply, "once": True}
-    monkeypatch.setattr(models, "build", lambda *rest: Failing(build(*rest), **made))
+    failing([MOMENTS["val"]], BadGradient.apply)
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run"))
     assert (done.returncode, "is no longer a number (policy, round 1, step" in done.stderr) == (1, True)
 
@@ -119,10 +124,10 @@ def is_finite(state):
     return all(torch.isfinite(tensor).all() for tensor in tensors)
 
 
-WAYS = [{"policy_lr": 1.0}, {"kl_budget": 0.01}]
+each_way = pytest.mark.parametrize("way", [{"policy_lr": 1.0}, {"kl_budget": 0.01}], ids=["rate", "budget"])
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["rate", "budget"])
+@each_way
 @pytest.mark.parametrize("bound", [MU_MIN, MU_MAX])
 def test_mu_at_its_clamps(bound, way):
     phi = Policy.uniform("cifar", n_composed=2)
@@ -131,13 +136,12 @@ def test_mu_at_its_clamps(bound, way):
     assert ((end.phi.mu >= MU_MIN) & (end.phi.mu <= MU_MAX)).all()
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["rate", "budget"])
+@each_way
 @pytest.mark.parametrize("name", ["Identity", "Rotate", "Cutout"])
 def test_everything_on_one_transformation(name, way):
     document = Policy.uniform("cifar").to_dict()
     place = document["transformations"].index(name)
-    document["pi"] = [[float(n == place) for n in range(17)]] * 3
-    phi = Policy.from_dict(document)
+    phi = Policy.from_dict(document | {"pi": [[float(n == place) for n in range(17)]] * 3})
     tau = phi.sample(100, torch.Generator().manual_seed(0))
     assert (tau.op == place).all()
     assert torch.isfinite(phi.log_prob(tau)).all()
@@ -149,7 +153,7 @@ def test_everything_on_one_transformation(name, way):
     assert slackaug.SlackAugment(phi)(images).shape == images.shape
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["rate", "budget"])
+@each_way
 @pytest.mark.parametrize(
     ("n_composed", "names"), [(1, ("Rotate", "Identity")), (1, ("Invert",)), (16, ("Hue", "Color"))]
 )
@@ -172,27 +176,23 @@ def test_a_budget_with_no_gradient_moves_nothing():
 # --- batches at the edge ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", [1, 2])
-def test_batches_without_some_of_the_classes(batch, command, tiny_npz, tmp_path):
-    """Of one image, whose class is the only one there, or of two, of three classes."""
-    settings = {"pretrain__batch": batch, "search__batch": batch, "pretrain__epochs": 1}
-    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", **settings))
+SMALL = {"pretrain__batch": 1, "search__batch": 1}
+
+
+@pytest.mark.parametrize(
+    "settings", [SMALL, dict.fromkeys(SMALL, 2), {"search__n_composites": 1}], ids=["one image", "two", "one composite"]
+)
+def test_batches_without_some_of_the_classes(settings, command, tiny_npz, tmp_path):
+    """Of one image, whose class is the only one there, or of two, of three classes; and a step of one composite."""
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", pretrain__epochs=1, **settings))
     assert done.returncode == 0, done.stderr
-    policy = Policy.load(tmp_path / "run" / "policy.json")
-    assert torch.isfinite(policy.pi).all()
+    assert torch.isfinite(Policy.load(tmp_path / "run" / "policy.json").pi).all()
 
 
 def test_a_batch_too_small_for_the_network_is_one_message(command, tiny_npz, tmp_path, monkeypatch):
     """At 8 x 8 pixels, ResNet-18 ends with maps of a single pixel. The first steps are those that measure the cost."""
     monkeypatch.undo()
-    settings = {"pretrain__batch": 1, "search__batch": 1}
-    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--model", "resnet18", **settings))
-    assert done.returncode == 2
-    assert "give batches of at least 2" in done.stderr
-    assert all(name in done.stderr for name in ("pretrain.batch", "search.batch", "evaluate.batch"))
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--model", "resnet18", **SMALL))
+    says = ("give batches of at least 2", "pretrain.batch", "search.batch", "evaluate.batch")
+    assert (done.returncode, [text for text in says if text not in done.stderr]) == (2, [])
     assert not (tmp_path / "run").exists()
-
-
-def test_one_composite(command, tiny_npz, tmp_path):
-    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", search__n_composites=1))
-    assert done.returncode == 0, done.stderr

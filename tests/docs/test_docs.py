@@ -45,15 +45,18 @@ def commands(path: Path) -> list[list[str]]:
 # --- Python -----------------------------------------------------------------------------------------------------------
 
 
+def run(name: str, found: list[str], given: dict) -> dict:
+    exec(compile("\n".join(found), name, "exec"), given)
+    return given
+
+
 def test_the_examples_of_the_api_run(tmp_path, monkeypatch, capsys, quick_search):
     monkeypatch.chdir(tmp_path)
     found = blocks(ROOT / "docs" / "reference" / "api.md")
     assert len(found) == 4
-    exec(compile("\n".join(found), "docs/reference/api.md", "exec"), {})
+    run("docs/reference/api.md", found, {})
     out = capsys.readouterr().out
-    assert "Hue" in out
-    assert "none" in out
-    assert "exact" in out
+    assert all(word in out for word in ("Hue", "none", "exact"))
     for name in ("runs/shapes/report.html", "evolution.svg", "sheet.png", "augment.py"):
         assert (tmp_path / name).stat().st_size > 1000
 
@@ -65,10 +68,9 @@ def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
     real = inspect.signature(slackaug.search)
     monkeypatch.setattr(slackaug, "search", lambda *a, **k: calls.append(real.bind(*a, **k)))
     found = [block for block in blocks(ROOT / "README.md") if "torchvision" not in block]
-    assert len(found) == 3
     given = {"slackaug": slackaug, "image": Image.new("RGB", (32, 24)), "tensor": torch.zeros(3, 24, 24).byte()}
-    exec(compile("\n".join(found), "README.md", "exec"), given)
-    assert len(calls) == 1
+    run("README.md", found, given)
+    assert (len(found), len(calls)) == (3, 1)
 
 
 @pytest.mark.torchvision
@@ -76,31 +78,19 @@ def test_the_readmes_example_with_torchvision_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     slackaug.Policy.uniform("cifar").save("policy.json")
     (found,) = (block for block in blocks(ROOT / "README.md") if "torchvision" in block)
-    given: dict = {}
-    exec(compile(found, "README.md", "exec"), given)
-    assert given["pipeline"](Image.new("RGB", (32, 24))).dtype == torch.float32
+    assert run("README.md", [found], {})["pipeline"](Image.new("RGB", (32, 24))).dtype == torch.float32
+
+
+CALLED = [
+    slackaug.search, slackaug.evaluate, slackaug.study, slackaug.load, slackaug.SlackAugment, slackaug.Policy,
+    slackaug.figure, page.write, export.write, export.render, contact_sheet.write, contact_sheet.render,
+    policy_figures.pie, policy_figures.mu_bars, policy_figures.side_by_side, policy_figures.correlations,
+    run_figures.evolution, run_figures.entropy, run_figures.kl, run_figures.losses,
+]  # fmt: skip
 
 
 def test_what_people_call_says_what_it_is():
-    functions = [
-        slackaug.search,
-        slackaug.evaluate,
-        slackaug.study,
-        slackaug.load,
-        slackaug.SlackAugment,
-        slackaug.Policy,
-    ]
-    functions += [
-        page.write,
-        slackaug.figure,
-        export.write,
-        export.render,
-        contact_sheet.write,
-        contact_sheet.render,
-    ]
-    functions += [policy_figures.pie, policy_figures.mu_bars, policy_figures.side_by_side, policy_figures.correlations]
-    functions += [run_figures.evolution, run_figures.entropy, run_figures.kl, run_figures.losses]
-    assert [function.__name__ for function in functions if not inspect.getdoc(function)] == []
+    assert [function.__name__ for function in CALLED if not inspect.getdoc(function)] == []
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -134,13 +124,12 @@ def test_the_quickstart_works_on_a_folder(command, tmp_path, monkeypatch):
         part = tmp_path / "pets" / ("test" if i > 6 else "train") / ("cat", "dog")[i % 2]
         part.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / f"{i}.png", part)
-    settings = [*tiny.assignments(), "evaluate.epochs=1", "evaluate.batch=2"]
-    tiny_settings = [word for text in settings for word in ("--set", text)]
+    fewer = ["--set", "evaluate.epochs=1", "--set", "evaluate.batch=2"]
+    more = {"search": [*tiny.arguments("", "")[4:], *fewer], "evaluate": fewer[:2]}
     found = [words for words in commands(ROOT / "docs" / "guide" / "quickstart.md") if words[0] != "study"]
     assert [words[0] for words in found] == ["check", "search", "search", "evaluate", "report", "export"]
     for words in found:
-        more = {"search": tiny_settings, "evaluate": ["--set", "evaluate.epochs=1"]}.get(words[0], [])
-        done = command(*words, *more)
+        done = command(*words, *more.get(words[0], []))
         assert done.returncode == 0, done.stderr
     run = tmp_path / "runs" / "pets"
     results = json.loads((run / "eval" / "results.json").read_text())
@@ -171,18 +160,16 @@ def test_links_lead_somewhere(path):
 def test_files_that_are_named_are_there(path):
     """Those of the repository by their paths, those of the package by their paths in it."""
     named = re.findall(r"[` ]((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|md))?)[` ]", path.read_text(encoding="utf-8"))
-    rooms = (
+    rooms = {
         "src",
         "tests",
         "docs",
         "research",
         "examples",
         *(room.name for room in PACKAGE.iterdir() if room.is_dir()),
-    )
-    missing = [name for name in named if name.partition("/")[0] in rooms and not any(
-        (place / name).exists() for place in (ROOT, PACKAGE)
-    )]  # fmt: skip
-    assert missing == []
+    }
+    ours = [name for name in named if name.partition("/")[0] in rooms]
+    assert [name for name in ours if not any((place / name).exists() for place in (ROOT, PACKAGE))] == []
 
 
 @pytest.mark.parametrize("name", ["research/notebook.md", "docs/science/performance.md"])

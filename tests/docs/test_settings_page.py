@@ -83,14 +83,15 @@ def test_the_values_are_those_of_the_presets(preset, name, n, size):
         assert agrees(cell, given[setting]), f"{setting}: {preset} gives {given[setting]}, and not {cell}; {RENEW}"
 
 
+CELLS = {
+    "5.0": [5.0, 5.0], "null": [None], "true": [True], "[]": [()], "small": ["small"], '""': [""],
+    "from the data: 1 or 3": [3, 1, 3], "from the data: 1 to 3": [3, 1, 2], "from the data: 5.0 or null": [None, 5.0],
+    "from the data: a, b or c": ["c", "b", "a"],
+}  # fmt: skip
+
+
 def test_cells():
-    assert [make_settings.cell([one, one]) for one in (5.0, None, True, (), "small", "")] == [
-        "5.0", "null", "true", "[]", "small", '""'
-    ]  # fmt: skip
-    assert make_settings.cell([3, 1, 3]) == "from the data: 1 or 3"
-    assert make_settings.cell([3, 1, 2]) == "from the data: 1 to 3"
-    assert make_settings.cell([None, 5.0]) == "from the data: 5.0 or null"
-    assert make_settings.cell(["c", "b", "a"]) == "from the data: a, b or c"
+    assert [make_settings.cell(values) for values in CELLS.values()] == [*CELLS]
 
 
 # --- settings without effect ------------------------------------------------------------------------------------------
@@ -128,12 +129,10 @@ def test_a_setting_without_effect_has_none_there_and_has_one_elsewhere(name, val
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_nesterov_has_no_effect_without_momentum(momentum):
-    found = []
-    for nesterov in (False, True):
-        theta, old = torch.ones(3), torch.full((3,), 0.5)
+    found = [torch.ones(3), torch.ones(3)]
+    for theta, nesterov in zip(found, (False, True), strict=True):
         config = FitConfig(momentum=momentum, nesterov=nesterov)
-        descend(theta, old, torch.arange(3.0), torch.zeros(3), torch.tensor(0.1), config)
-        found.append(theta)
+        descend(theta, torch.full((3,), 0.5), torch.arange(3.0), torch.zeros(3), torch.tensor(0.1), config)
     assert torch.equal(*found) == (momentum == 0)
 
 
