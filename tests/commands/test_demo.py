@@ -28,16 +28,14 @@ def shortened(monkeypatch):
 def test_it_ends_with_a_verdict_and_where_the_files_are(shortened, tmp_path, capsys):
     for _ in range(2):  # an earlier demo is replaced
         demo.demo(out=tmp_path / "demo", console=Console(width=200))
-    out = capsys.readouterr().out
-    learned = tmp_path / "demo"
+    out, folder = capsys.readouterr().out, tmp_path / "demo"
     for baseline in map(messages.augmentation, demo.BASELINES):
         words = ("is better than", "is worse than", messages.ALIKE)
-        sentences = [f"{learned} {word} {baseline} (" for word in words]
-        assert sum(out.count(sentence) for sentence in sentences) == 2
-    assert f"all results are in {learned / 'eval' / 'results.json'}" in out
-    assert f"the policy is {tmp_path / 'demo' / 'policy.json'}" in out
-    assert f"the report is {tmp_path / 'demo' / 'report.html'}" in out
-    assert (learned / "report.html").is_file()
+        assert sum(out.count(f"{folder} {word} {baseline} (") for word in words) == 2
+    assert f"all results are in {folder / 'eval' / 'results.json'}" in out
+    assert f"the policy is {folder / 'policy.json'}" in out
+    assert f"the report is {folder / 'report.html'}" in out
+    assert (folder / "report.html").is_file()
 
 
 def test_it_replaces_no_other_run(shortened, tmp_path):

@@ -107,48 +107,33 @@ def test_paper_picks_the_row_of_the_data():
     ("name", "size", "space"),
     [("own", 32, "cifar"), ("own", 64, "cifar"), ("own", 65, "domainnet"), ("shapes:colour", 20, "domainnet")],
 )
-def test_default_space(name, size, space):
+def test_the_space_is_by_the_size_of_the_images(name, size, space):
     small = dataset(name, 4, size)
-    assert paper.default_space(small) == space
-    assert presets.quick(small).space == presets.paper(small).space == space
+    assert presets.quick(small).space == presets.paper(small).space == paper.default_space(small) == space
 
 
-@pytest.mark.parametrize("n", [40, 400, 1000])
-def test_quick_has_as_many_steps_for_little_data_of_any_amount(n):
-    """To within an epoch; with four images, an epoch is a step."""
-    config, least = (presets.preset("quick", dataset(n=size, size=8)) for size in (n, 4))
-    assert (config.preset, config.model, config.pretrain.nesterov) == ("quick", "small", False)
-    for fit, n_images, n_steps in (
-        (config.pretrain, n // 2, least.pretrain.epochs),
-        (config.evaluate, n, least.evaluate.epochs),
-    ):
-        per_epoch = n_images // min(fit.batch, n_images)
-        assert n_steps <= fit.epochs * per_epoch < n_steps + per_epoch
-    assert config.search.cold_start
-    assert config.search.calibrate
+# Of so many training images: epochs before and after the rounds, and steps of a round. Few images have as many steps as
+# four, to within an epoch, and many no more than a limit.
+STEPS = {
+    "quick": {40: (500, 1000, 40, 60), 400: (84, 167, 40, 60), 1000: (34, 67, 75, 60), 5000: (28, 13, 80, 60),
+              27_600: (12, 5, 80, 60), 100_000: (4, 4, 80, 60)},
+    "standard": {40: (2000, 2000, 100, 100), 1000: (667, 286, 100, 100), 5000: (200, 200, 100, 100),
+                 27_600: (200, 200, 535, 200), 100_000: (103, 103, 1000, 200)},
+    "fast": {40: (1000, 1000, 60, 60), 1000: (334, 143, 60, 60), 5000: (60, 60, 95, 60), 27_600: (60, 38, 300, 150),
+             100_000: (31, 11, 300, 150)},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("n", "pretrain", "evaluate"), [(5_000, 28, 13), (27_600, 12, 5), (100_000, 4, 4)])
-def test_quick_gives_many_images_more_steps_up_to_a_limit(n, pretrain, evaluate):
-    base = dataset(n=40, size=8)
-    many = Split(base.train.images[:1].expand(n, -1, -1, -1), base.train.labels[:1].expand(n))
-    config = presets.quick(replace(base, train=many))
-    assert (config.pretrain.epochs, config.evaluate.epochs) == (pretrain, evaluate)
-
-
-@pytest.mark.parametrize("name", ["quick", "standard", "fast"])
-@pytest.mark.parametrize("n", [40, 2_000, 100_000])
+@pytest.mark.parametrize(("name", "n"), [(name, n) for name in STEPS for n in STEPS[name]])
 def test_what_tunes_itself_depends_on_the_number_of_images_alone(name, n):
     base = dataset(n=40, size=8)
-    half = Split(base.train.images[:1].expand(n, -1, -1, -1), base.train.labels[:1].expand(n))
-    found = presets.preset(name, replace(base, train=half)).search
-    assert found.calibrate
-    assert found.kl_budget == pytest.approx(0.4 / found.n_rounds**2)
-    assert isinstance(found.rule, Budget)
-    per_epoch = max(1, n // 2 // (32 if name == "quick" else 128))
-    bounds = {"quick": (40, 80, 60, 60), "standard": (100, 1000, 100, 200), "fast": (60, 300, 60, 150)}[name]
-    assert found.n_retrain == min(max(5 * per_epoch, bounds[0]), bounds[1])
-    assert found.n_unrolled == min(max(2 * per_epoch, bounds[2]), bounds[3])
+    many = Split(base.train.images[:1].expand(n, -1, -1, -1), base.train.labels[:1].expand(n))
+    config = presets.preset(name, replace(base, train=many))
+    search = config.search
+    assert (config.pretrain.epochs, config.evaluate.epochs, search.n_retrain, search.n_unrolled) == STEPS[name][n]
+    assert (config.pretrain.nesterov, search.calibrate, search.cold_start) == (False, True, True)
+    assert search.kl_budget == pytest.approx(0.4 / search.n_rounds**2)
+    assert isinstance(search.rule, Budget)
 
 
 def test_the_budget_of_ten_rounds_is_the_speed_of_the_paper_s_search():
@@ -163,20 +148,15 @@ def test_the_budget_of_ten_rounds_is_the_speed_of_the_paper_s_search():
     assert presets.kl_budget(10) == pytest.approx(0.004)
 
 
-@pytest.mark.parametrize("name", ["shapes", "shapes_folder", "shapes.npz"])
-def test_only_the_built_in_shapes_have_a_space_of_their_own(name):
-    assert presets.quick(replace(dataset(size=8), name=name)).space == "cifar"
+def test_only_the_built_in_shapes_have_a_space_of_their_own():
+    for name in ("shapes", "shapes_folder", "shapes.npz"):
+        assert presets.quick(replace(dataset(size=8), name=name)).space == "cifar"
     assert presets.quick(data.load("shapes:colour")).space == presets.quick(data.load("shapes")).space == "domainnet"
 
 
 def test_the_network_is_by_the_size_of_the_images():
     assert [presets.standard(dataset(size=size)).model for size in (64, 65)] == ["wrn-40-2", "resnet18"]
     assert presets.standard(dataset(size=65), "small").model == "small"
-
-
-def test_epochs():
-    assert [presets.epochs_within(200, 2_000, 40_000, n, 128) for n in (25_000, 1_000_000, 640)] == [200, 6, 400]
-    assert [presets.epochs_for(*given, 32) for given in ((600, 100), (600, 10), (1, 10_000))] == [200, 600, 1]
 
 
 def test_presets_are_listed_and_an_unknown_one_is_not():
@@ -212,17 +192,15 @@ def test_defaults_are_the_cifar10_row_and_plain_momentum_in_pre_training():
     assert (config.pretrain.nesterov, config.evaluate.nesterov) == (False, True)
 
 
-@pytest.mark.parametrize(("has_gpu", "preset"), [(False, "quick"), (True, "fast")])
-def test_the_default_is_what_proved_itself_on_such_a_machine(has_gpu, preset, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
-    assert presets.default_preset() == preset
+def test_the_default_is_what_proved_itself_on_such_a_machine(monkeypatch):
+    for has_gpu, preset in ((False, "quick"), (True, "fast")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+        assert presets.default_preset() == preset
 
 
-@pytest.mark.parametrize("name", list(presets.PRESETS))
+@pytest.mark.parametrize("name", presets.PRESETS)
 def test_trials_before_and_after_the_rounds_are_of_the_presets_that_tune_themselves(name):
     config = presets.preset(name, dataset(n=5000))
     assert (config.n_composed, config.confirm) == ((3, False) if name in ("paper", "demo") else (None, True))
     assert config.fewest_composed == (3 if name in ("fast", "standard") else 1)
-    alone = paper.rounds_alone(config)
-    assert (alone.n_composed, alone.confirm) == (3, False)
-    assert (alone.search, alone.pretrain, alone.evaluate) == (config.search, config.pretrain, config.evaluate)
+    assert paper.rounds_alone(config) == replace(config, n_composed=3, confirm=False)
