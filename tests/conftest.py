@@ -4,7 +4,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,16 +29,12 @@ def declare_missing_operators() -> torch.library.Library | None:
     """torchvision's wheel is a CUDA build, and beside a CPU torch its library does not load. All that `import
     torchvision` then misses are the schemas of two operators, which no test calls."""
     spec = importlib.util.find_spec("torchvision")
-    folder = next(iter(spec.submodule_search_locations or ()), None) if spec else None
-    if folder is None:
+    if spec is None or spec.origin is None:
         return None
-    library = FileFinder(folder, (ExtensionFileLoader, EXTENSION_SUFFIXES)).find_spec("_C")
-    try:
-        if library is not None and library.origin is not None:
-            torch.ops.load_library(library.origin)  # what torchvision does first of all; a second time is harmless
+    with suppress(OSError):  # the CUDA libraries are not there, or torch is another version
+        for library in Path(spec.origin).parent.glob("_C*.so"):
+            torch.ops.load_library(library)  # what torchvision does first of all; a second time is harmless
             return None
-    except OSError:  # the CUDA libraries are not there, or torch is another version
-        pass
     declared = torch.library.Library("torchvision", "FRAGMENT")
     declared.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     declared.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -76,11 +76,6 @@ def test_threads_are_patient_unless_told_otherwise(given, expected):
     assert (done.returncode, done.stdout.strip()) == (0, expected)
 
 
-def test_runs_as_a_module():
-    done = python("-m", "slackaug", "shwo")
-    assert (done.returncode, "Did you mean 'show'" in done.stderr) == (2, True)
-
-
 def test_show_prints_most_likely_first_with_physical_strengths(command, policy_file):
     done = command("show", policy_file)
     rows = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines() if line.startswith("│")]
@@ -131,6 +126,8 @@ def test_show_a_published_format(command, tmp_path):
         (["show", "uniform:cifr"], "expected one of uniform:cifar"),
         (["show", "a", "b", "c"], "unexpected extra argument"),
         (["show"], "Missing argument"),
+        (["search", "digits"], "Missing option"),
+        (["shwo"], "Did you mean 'show'"),
         (["show", "--nonsense"], "No such option"),
         (["preview", "uniform:cifar", "x.png", "--seed", "-1"], "--seed -1: expected at least 0"),
     ],

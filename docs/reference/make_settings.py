@@ -6,12 +6,9 @@ Each field says what it means; what a preset gives is what its function in `pres
 data of many kinds.
 """
 
-import ast
 import inspect
-import io
 import json
 import re
-import tokenize
 import typing
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
@@ -78,25 +75,13 @@ def stand_in(name: str, size: int, n_images: int) -> Dataset:
 
 
 def meanings(record: type) -> dict[str, str]:
-    """What each field of a dataclass is: its annotation, or the comment beside it."""
+    """What each field of a dataclass is, as its annotation says."""
     hints = typing.get_type_hints(record, include_extras=True)
     found = {field.name: getattr(hints[field.name], "__metadata__", ("",))[0] for field in fields(record)}
-    if not any(found.values()):
-        found = comments(record)
     missing = [name for name, meaning in found.items() if not meaning]
     if missing:
         raise ValueError(f"{record.__name__}: nothing says what it is: {', '.join(missing)}")
     return found
-
-
-def comments(record: type) -> dict[str, str]:
-    source = inspect.getsource(record)
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    by_line = {token.start[0]: token.string.strip("# ") for token in tokens if token.type == tokenize.COMMENT}
-    (definition,) = ast.parse(source).body
-    assert isinstance(definition, ast.ClassDef)
-    nodes = [node for node in definition.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
-    return {node.target.id: by_line.get(node.end_lineno or 0, "") for node in nodes}
 
 
 def sentence(comment: str) -> str:

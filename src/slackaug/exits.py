@@ -44,31 +44,24 @@ def exit_code(error: BaseException) -> int:
     return 2 if isinstance(error, ValueError | OSError) else 1
 
 
-class Note:
-    """A handler that notes signals; a second SIGINT interrupts at once."""
-
-    def __init__(self, caught: list[int]):
-        self.caught = caught
+class Note(list[int]):
+    """The signals that have come, and the handler that notes them; a second SIGINT interrupts at once."""
 
     def __call__(self, number: int, frame: object) -> None:
-        if self.caught and number == signal.SIGINT:
+        if self and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.caught.append(number)
+        self.append(number)
 
 
 @contextmanager
 def signals() -> Iterator[list[int]]:
     """SIGINT and SIGTERM are noted, to be acted upon after the step. Where one is inside another, both see all."""
-    outside = signal.getsignal(signal.SIGINT)
-    caught: list[int] = outside.caught if isinstance(outside, Note) else []
-    note = Note(caught)
-    try:
+    outside, before = signal.getsignal(signal.SIGINT), {}
+    note = outside if isinstance(outside, Note) else Note()
+    with suppress(ValueError):  # not in the main thread: whoever owns that decides
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: whoever owns that decides
-        yield caught
-        return
     try:
-        yield caught
+        yield note
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -80,14 +73,9 @@ def ignore_sigterm() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def follows() -> bool:
-    """Whether this is a process of an ensemble, but not its first (torchrun)."""
-    return os.environ.get("RANK", "0") != "0"
-
-
 def is_understood() -> None:
     """The line is read: from here on the ensemble decides which process says what."""
-    if follows():
+    if os.environ.get("RANK", "0") != "0":
         sys.stderr = sys.__stderr__
 
 
@@ -113,8 +101,8 @@ def run(command: Callable[[], object]) -> None:
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows question marks
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # torch, which reads it, is not loaded yet
-    if follows():
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # rank 0 says what is wrong with the line
+    if os.environ.get("RANK", "0") != "0":  # not the first process of an ensemble (torchrun)
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # the first one says what is wrong with the line
     try:
         command()
     except (ValueError, OSError, RuntimeError, MemoryError, KeyboardInterrupt) as error:

@@ -19,14 +19,13 @@ def machine(device: str | None, threads: int | None, *, is_here: bool = True) ->
         raise ValueError(f"--threads {threads}: expected at least 1 and at most {MAX_THREADS}")
     device = device or default_device()
     use_threads(device, threads)
-    if not is_here:
-        return device, threads
-    try:
-        torch.empty(1, device=device).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises any of them
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"--device {device}: cannot be used ({reason}); expected cpu or cuda") from None
-    use_gpu(device)
+    if is_here:
+        try:
+            torch.empty(1, device=device).cpu()
+        except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises any of them
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"--device {device}: cannot be used ({reason}); expected cpu or cuda") from None
+        use_gpu(device)
     return device, threads
 
 
