@@ -96,27 +96,38 @@ def test_a_run_stands_for_its_policy(command, policy_file, tmp_path):
     assert sheet.is_file()
 
 
-def test_show_the_start_of_a_search_and_a_space_of_one(command, tmp_path):
-    out = command("show", "uniform:domainnet").stdout
-    assert "RandomResizeCrop" in out
-    assert "entropy 100.0% of uniform" in out
-    space = SPACES["cifar"]
-    Policy.uniform(space.exclude(*space.names[1:])).save(tmp_path / "one.json")
-    assert "entropy 100.0% of uniform" in command("show", tmp_path / "one.json").stdout
-
-
 def test_show_compares_two(command, policy_file):
     done = command("show", policy_file, "uniform:cifar")
+    assert [text in done.stdout for text in ("KL(A || B)", "correlation of the probabilities: undefined")] == [True] * 2
+
+
+SUBPOLICIES = {
+    "kind": "subpolicies (op,prob,level in [0,1] of op range)",
+    "source": "a test",
+    "subpolicies": [[["Rotate", 0.5, 1.0], ["Invert", 1.0, 0.3]]],
+}
+HOSTILE = Policy.uniform("cifar").to_dict() | {"learned": {"note": "[/x] hi \x1b[2J", "long": "y" * 10_000}}
+ONE = Policy.uniform(SPACES["cifar"].exclude(*SPACES["cifar"].names[1:])).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("policy", "shown"),
+    [
+        ("uniform:domainnet", ["RandomResizeCrop", "entropy 100.0% of uniform"]),  # the start of a search
+        (ONE, ["entropy 100.0% of uniform"]),
+        (SUBPOLICIES, ["0.500 │ ±30 degrees"]),
+        (HOSTILE, ["[/x] hi"]),
+    ],
+    ids=["start", "one transformation", "published", "hostile"],
+)
+def test_show(policy, shown, command, tmp_path):
+    path = tmp_path / "[bold]x.json"
+    path.write_text(json.dumps(policy))
+    done = command("show", policy if isinstance(policy, str) else path)
     assert done.returncode == 0
-    assert "KL(A || B)" in done.stdout
-    assert "correlation of the probabilities: undefined" in done.stdout
-
-
-def test_show_a_published_format(command, tmp_path):
-    document = {"kind": "subpolicies (op,prob,level in [0,1] of op range)", "source": "a test"}
-    document["subpolicies"] = [[["Rotate", 0.5, 1.0], ["Invert", 1.0, 0.3]]]
-    (tmp_path / "fast.json").write_text(json.dumps(document))
-    assert "0.500 │ ±30 degrees" in command("show", tmp_path / "fast.json").stdout
+    assert [text for text in shown if text not in done.stdout] == []
+    assert "\x1b[2J" not in done.stdout
+    assert "y" * 100 not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -150,15 +161,6 @@ def test_doctor_says_what_is_here(command):
     for package in ("python", "torch", "numpy", "pillow", "GPU", "torchvision"):
         assert package in done.stdout
     assert "Traceback" not in done.stderr
-
-
-def test_show_trusts_no_text_of_a_file(command, tmp_path):
-    path = tmp_path / "[bold]x.json"
-    hostile = {"note": "[/x] hi \x1b[2J", "long": "y" * 10_000}
-    path.write_text(json.dumps(Policy.uniform("cifar").to_dict() | {"learned": hostile}))
-    done = command("show", path)
-    assert done.returncode == 0
-    assert [text in done.stdout for text in ("\x1b[2J", "y" * 100, "[/x] hi")] == [False, False, True]
 
 
 # --- what a command finds when it starts ------------------------------------------------------------------------------

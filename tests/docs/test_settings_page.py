@@ -13,7 +13,6 @@ import small_search
 import tiny
 from slackaug.commands.evaluate import flat
 from slackaug.config import paper, parse, presets
-from slackaug.config.layers import configure
 from slackaug.config.run_config import RunConfig
 from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig, descend
@@ -27,10 +26,8 @@ RENEW = "docs/reference is not what the code says now: `make settings` renews it
 
 def rows() -> dict[str, list[str]]:
     """The cells of each setting on the page, after its name."""
-    cells = [
-        line.strip("| \n").split(" | ")
-        for line in (make_settings.FOLDER / "settings.md").read_text(encoding="utf-8").splitlines()
-    ]
+    page = (make_settings.FOLDER / "settings.md").read_text(encoding="utf-8")
+    cells = [line.strip("| ").split(" | ") for line in page.splitlines()]
     return {name.strip("`"): rest for name, *rest in cells if name.startswith("`") and len(rest) > 2}
 
 
@@ -91,6 +88,7 @@ def test_cells():
 
 # --- settings without effect ------------------------------------------------------------------------------------------
 
+# What the page says of rates and rounds: tests/auto/test_calibrate.py.
 BUDGET = {"kl_budget": 0.01}
 NO_EFFECT = [
     ("policy_lr", 5.0, BUDGET),
@@ -129,17 +127,3 @@ def test_nesterov_has_no_effect_without_momentum(momentum):
         config = FitConfig(momentum=momentum, nesterov=nesterov)
         descend(theta, torch.full((3,), 0.5), torch.arange(3.0), torch.zeros(3), torch.tensor(0.1), config)
     assert torch.equal(*found) == (momentum == 0)
-
-
-def test_what_the_page_says_of_rates_and_rounds():
-    def search(*assignments: str) -> SearchConfig:
-        return configure(tiny.dataset(), {"preset": "standard"}, None, assignments).search
-
-    plain = search()
-    assert plain.calibrate
-    assert plain.kl_budget == presets.DISTANCE / plain.n_rounds**2
-    assert not search("search.model_lr=0.2").calibrate
-    assert search("search.policy_lr=2").kl_budget is search("search.kl_weight=0.1").kl_budget is None
-    assert search("search.n_rounds=3").kl_budget == pytest.approx(presets.DISTANCE / 9)
-    with pytest.raises(parse.SettingError, match="which have no effect beside it"):
-        search("search.mu_divisor=60")
