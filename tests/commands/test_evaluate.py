@@ -720,9 +720,9 @@ def test_the_policy_of_a_study_is_evaluated_as_its_searches_were(places, tmp_pat
             read_by(tmp_path / "study", places["films"], out)
     study = tmp_path / "study" / "study.yaml"
     study.write_text(re.sub("^model: small", "model: wrn-10-1", study.read_text(), flags=re.MULTILINE))
-    assert evaluation.stored_config([tmp_path / "study"]).model == "wrn-10-1"  # that of its evaluations
+    assert evaluation.origin([tmp_path / "study"])[1].model == "wrn-10-1"  # that of its evaluations
     study.unlink()
-    assert evaluation.stored_config([tmp_path / "study"]) is None  # search.yaml alone is anybody's
+    assert evaluation.origin([tmp_path / "study"]) == (None, None)  # search.yaml alone is anybody's
 
 
 def test_damaged_files_were_left_out_and_what_was_decoded_is_kept_where_the_user_has_room(tmp_path, command):

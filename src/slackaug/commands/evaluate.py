@@ -67,11 +67,16 @@ def evaluate(
     device, threads = where.ready()
     candidates = with_magnitudes(find_candidates(policies, baselines), magnitudes)
     grid = find_grid(candidates, randaugment_grid)
-    folder = results_folder(policies, out) / "eval"
-    refuse_inside(os.fspath(data), folder.parent)
+    run, stored = origin(policies)
+    if out is not None and (FilePath(out) / folders.STUDY).is_file():
+        raise RunError(f"{out}: holds a study, which has results of its own; choose another -o")
+    home = run if out is None else FilePath(out)
+    if home is None:
+        raise ValueError("give a folder for the results: -o runs/x (a policy of a run would use that run's folder)")
+    folder = home / "eval"
+    refuse_inside(os.fspath(data), home)
     refuse_inside(os.fspath(data), save_models, "--save-models")
     backend = get_backend(where.backend, address=where.address, n_jobs=where.jobs, device=device, threads=threads)
-    stored = stored_config(policies)
     training.load_once.cache_clear()  # files may have changed since an earlier call
     source, dataset, lost = load_as(stored, os.fspath(data), reading, config, Reading(console))
     settings = configure(dataset, chosen, stored, config, set)
@@ -110,47 +115,27 @@ def evaluate(
     console.print(results.table(final, console.width))
     work.say(final.verdict)
     work.say(f"all results are in {folder / 'results.json'} and {folder / 'results.csv'}")
-    if stored is not None and folder.parent == run_folder(policies):
+    if stored is not None and home == run:
         is_its_own = stored.data.fingerprint == dataset.fingerprint
-        if live.attempt(folder.parent, dataset if is_its_own else None, work.say):
-            work.say(f"the report is {folder.parent / 'report.html'}")
+        if live.attempt(home, dataset if is_its_own else None, work.say):
+            work.say(f"the report is {home / 'report.html'}")
     return final
 
 
-def results_folder(policies: Sequence[PolicyLike], out: Path | None) -> FilePath:
-    """`out`, or the folder of the run that the first policy comes from."""
-    folder = run_folder(policies) if out is None else FilePath(out)
-    if folder is None:
-        raise ValueError("give a folder for the results: -o runs/x (a policy of a run would use that run's folder)")
-    if out is not None and (folder / folders.STUDY).is_file():
-        raise RunError(f"{out}: holds a study, which has results of its own; choose another -o")
-    return folder
-
-
-def folder_of(policies: Sequence[PolicyLike]) -> FilePath | None:
-    """Where the first policy lies."""
+def origin(policies: Sequence[PolicyLike]) -> tuple[FilePath | None, RunConfig | None]:
+    """The folder of the run that the first policy comes from, and its settings, or those of all searches of a study."""
     if not policies or isinstance(policies[0], Policy):
-        return None
+        return None, None
     path = FilePath(policies[0])
-    return path if path.is_dir() else path.parent
-
-
-def run_folder(policies: Sequence[PolicyLike]) -> FilePath | None:
-    folder = folder_of(policies)
-    return folder if folder is not None and (folder / "config.yaml").is_file() else None
-
-
-def stored_config(policies: Sequence[PolicyLike]) -> RunConfig | None:
-    """The settings of the run that the first policy comes from, or of all searches of the study."""
-    if (folder := run_folder(policies)) is not None:
-        return layers.read(folder / "config.yaml")
-    folder = folder_of(policies)
-    if folder is None or not (folder / folders.STUDY).is_file():
-        return None
+    folder = path if path.is_dir() else path.parent
+    if (folder / "config.yaml").is_file():
+        return folder, layers.read(folder / "config.yaml")
+    if not (folder / folders.STUDY).is_file():
+        return None, None
     searches, model = layers.read(folder / folders.SEARCHES), parse.read_yaml(folder / folders.STUDY).get("model")
-    if model == searches.model:
-        return searches
-    return replace(searches, model=str(model), weights=None, weights_digest=None)  # it evaluates another network
+    if model != searches.model:  # it evaluates another network
+        searches = replace(searches, model=str(model), weights=None, weights_digest=None)
+    return None, searches
 
 
 def load_as(
