@@ -1,4 +1,4 @@
-"""The device and the threads of a command. Signals and times: test_api.py."""
+"""The device, the threads and the time of a command."""
 
 import pytest
 import torch

@@ -94,18 +94,16 @@ def expect(condition: bool, where: str, expected: str, got: object) -> None:
 
 def number(value: object, where: str, low: float = -math.inf, high: float = math.inf) -> float:
     expected = "a finite number" + ("" if math.isinf(low) and math.isinf(high) else f" from {low:g} to {high:g}")
-    expect(isinstance(value, int | float) and not isinstance(value, bool), where, expected, value)
-    assert isinstance(value, int | float)
     # Compared before it is converted: an integer may be too large for a float.
-    expect((-1e300 < value < 1e300) and low <= value <= high, where, expected, value)
-    return float(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
+    expect(is_number and low <= typing.cast(float, value) <= high, where, expected, value)
+    return float(typing.cast(float, value))
 
 
 def integer(value: object, where: str, low: int, high: int) -> int:
     is_integer = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
     expect(is_integer, where, f"an integer from {low} to {high}", value)
-    assert isinstance(value, int)
-    return value
+    return typing.cast(int, value)
 
 
 def boolean(value: object, where: str) -> bool:
