@@ -31,10 +31,14 @@ class Hang(BaseException):
 class Target(NamedTuple):
     read: Callable[[bytes], object]
     errors: tuple[type[Exception], ...]  # that it documents
-    seeds: Sequence[bytes]
+    seeds: Sequence[str | bytes]
     words: Sequence[bytes] = ()
     is_json: bool = False
     seconds: float = 2.0  # that none of some kilobytes takes, though others work on the machine
+
+    @property
+    def encoded(self) -> list[bytes]:
+        return [seed.encode() if isinstance(seed, str) else seed for seed in self.seeds]
 
 
 class Found(NamedTuple):
@@ -90,14 +94,14 @@ def peak_memory() -> int:
 
 
 def damaged(target: Target, random: Random) -> bytes:
-    document = random.choice(target.seeds)
+    document = random.choice(target.encoded)
     if target.is_json and random.random() < 0.7:
         return replaced(json.loads(document), random)
     words = (*WORDS, *target.words)
     for _ in range(random.choice((1, 1, 1, 2, 4, 16))):
         document = damage(document, random, words)
     if random.random() < 0.05:  # the head of one, the tail of another
-        other = random.choice(target.seeds)
+        other = random.choice(target.encoded)
         document = document[: random.randrange(len(document) + 1)] + other[random.randrange(len(other)) :]
     return document
 

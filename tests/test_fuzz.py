@@ -8,6 +8,7 @@ import io
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,12 +44,8 @@ FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 @pytest.fixture
 def place():
     """In memory: a disk would be what is measured."""
-    folder = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp") / f"slackaug-fuzz-{os.getpid()}"
-    folder.mkdir()
-    yield folder
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    folder.rmdir()
+    with TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+        yield Path(folder)
 
 
 def stored(path, read):
@@ -67,7 +64,7 @@ def stored(path, read):
 
 def policies(place):
     seeds = [Policy.uniform("cifar").dumps(), *(json.dumps(document) for document in DOCUMENTS.values())]
-    return Target(stored(place / "policy.json", published.load), (PolicyError,), encoded(seeds), is_json=True)
+    return Target(stored(place / "policy.json", published.load), (PolicyError,), seeds, is_json=True)
 
 
 def configurations(place):
@@ -78,14 +75,14 @@ def configurations(place):
     ]
     words = [b"&a ", b"*a ", b"<<: ", b"!!python/object/apply:os.system ", b"!!binary ", b"!!set ", b".inf", b".nan",
              b"1:30", b"0x1F", b"0o7", b"2001-01-01", b"? ", b"- ", b"| ", b"> ", b"---", b"%YAML", b"#"]  # fmt: skip
-    return Target(stored(place / "config.yaml", layers.read), (SettingError,), encoded(seeds), words)
+    return Target(stored(place / "config.yaml", layers.read), (SettingError,), seeds, words)
 
 
 def assignments(place):
     def read_assignment(document):
         return parse.parse_assignment(document.decode("utf-8", "replace"))
 
-    seeds = encoded(["search.n_rounds=5", "exclude=[Invert, Hue]", "search.policy_lr=1e-4", "flip=false"])
+    seeds = ["search.n_rounds=5", "exclude=[Invert, Hue]", "search.policy_lr=1e-4", "flip=false"]
     return Target(read_assignment, (SettingError,), seeds, [b"&a ", b"*a", b"!!int ", b"1:30", b"{", b"=", b"."])
 
 
@@ -109,7 +106,7 @@ def protocols(place):
     )
     begin = stored(place / "results.json", lambda _: evaluate.begin(place, protocol, overwrite=False))
     seed = json.dumps({"protocol": parse.to_dict(protocol), "policies": []})
-    return Target(begin, (RunError,), encoded([seed]), is_json=True)
+    return Target(begin, (RunError,), [seed], is_json=True)
 
 
 def trials(place):
@@ -122,7 +119,7 @@ def trials(place):
         (found,) = training.read_results([one])
         return None if found is None else results.make_rows({"x": [found]}, "x")[0].images_per_second
 
-    return Target(stored(place / "x.json", read_result), (), encoded([seed]), is_json=True)
+    return Target(stored(place / "x.json", read_result), (), [seed], is_json=True)
 
 
 def metrics(place):
@@ -131,7 +128,7 @@ def metrics(place):
     line |= {"pi": start.probabilities.tolist(), "mu": [0.75] * 17}
     short = {"stage": "pre-training", "round": 0, "step": 2, "train_loss": 1.0}
     read_step = stored(place / "metrics.jsonl", lambda path: history.read_steps(path, start))
-    return Target(read_step, (), encoded([json.dumps(line), json.dumps(short)]), is_json=True)
+    return Target(read_step, (), [json.dumps(line), json.dumps(short)], is_json=True)
 
 
 def archives(place):
@@ -153,7 +150,7 @@ def tables(place):
     seeds = ["\n".join(["path,label", *rows]), "\n".join(["path;label;split", *split])]
     words = [b"../", b"/etc/passwd", b"path", b"label", b"split", b"test", b'""', b"\r", b"a.png", b"\x00", b'"' * 99]
     read_table = stored(place / "x.csv", lambda path: load(str(path), skip_bad=True))
-    return Target(read_table, (DataError,), encoded(seeds), words)
+    return Target(read_table, (DataError,), seeds, words)
 
 
 def images(place):
@@ -186,10 +183,6 @@ def checkpoints(place):
     return Target(sealed, (Damaged,), seeds, [b"cposix\nsystem\n", b"c__builtin__\neval\n", b"R", b".", b"PK\x03\x04"])
 
 
-def encoded(texts):
-    return [text.encode() for text in texts]
-
-
 READERS = {
     policies: 300_000,
     metrics: 300_000,
@@ -215,7 +208,7 @@ HOURS = pytest.mark.slow, pytest.mark.timeout(3600)
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_only_documented_errors(reader, share, place):
     target = reader(place)
-    assert target.read(target.seeds[0]) is not None or reader in (protocols,)  # what the damaged ones are made of
+    assert target.read(target.encoded[0]) is not None or reader in (protocols,)  # what the damaged ones are made of
     found = fuzz.fuzz(target, READERS[reader] // share, seed=1 if share > 1 else 2)
     print(f"{reader.__name__}: {found}, {found.executions / found.seconds:,.0f} a second")
     assert found.refused > found.executions / 10 or not target.errors  # such are left out, not refused
