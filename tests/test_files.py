@@ -44,16 +44,17 @@ def test_written_by_many_at_once_it_is_whole(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
 
 
-def test_what_a_killed_process_left_is_no_part_of_it(tmp_path):
-    (tmp_path / temporary_name("x")).write_bytes(b"half of what was to be written")
-    write_atomically(tmp_path / "x", b"all")
-    assert tiny.contents(tmp_path) == {"x": b"all"}
+FOUND = {
+    "what a killed process left": lambda path, _: path.write_bytes(b"half of what was to be written"),
+    "a link to one of your files": lambda path, other: path.symlink_to(other),
+    "a pipe": lambda path, _: os.mkfifo(path),
+}
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("put", [lambda path, other: path.symlink_to(other), lambda path, _: os.mkfifo(path)])
-def test_what_leads_elsewhere_is_not_written_to(put, tmp_path):
-    """In a folder that somebody else made, the name of a file to be may be a link to one of yours."""
+@pytest.mark.parametrize("put", FOUND.values(), ids=FOUND)
+def test_what_has_the_name_of_a_file_to_be_is_no_part_of_it(put, tmp_path):
+    """In a folder that somebody else made, it may lead elsewhere."""
     other = tmp_path / "precious"
     other.write_bytes(b"precious")
     put(tmp_path / temporary_name("x"), other)

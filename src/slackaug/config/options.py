@@ -129,5 +129,5 @@ def command(function: Callable[..., R]) -> Callable[..., R]:
     lines = [fill(f"{name}: {one.annotation.__metadata__[0]}", WIDTH, initial_indent="    ", subsequent_indent=" " * 8,
                   break_on_hyphens=False) for name, one in explained.items()]  # fmt: skip
     vars(call).update(__signature__=shown, options=explained, help=help)
-    call.__doc__ = "\n".join([help, "", "Parameters:", *lines])
+    call.__doc__ = "\n".join([help, "", "Parameters:", *lines]) if lines else help
     return call
