@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from PIL import Image, ImageOps
+from PIL import Image
 
 from ..augment.formats.published import find_slack
 from ..augment.policy import Policy
 from ..config.options import Path as PathLike
 from ..config.options import PolicySource, command
-from ..data import DataError, decode, samples
+from ..data import DataError, samples
 from ..files import write_atomically
-from ..report import history, pictures, policy_figures, render, run_figures
+from ..report import contact_sheet, history, pictures, policy_figures, render, run_figures
 from ..report.render import element, words
 from ..report.scene import Scene
 
@@ -86,12 +86,9 @@ def find_policy(source: str) -> Policy:
 def read_image(path: PathLike) -> Image.Image:
     """As a search would see it, made as small as it is shown: of a photograph, all strips would take half a minute."""
     try:
-        with decode.opened(Path(path)) as file:
-            image = decode.to_rgb(ImageOps.exif_transpose(file))
+        return contact_sheet.read_image(Path(path), pictures.CELL)[0]
     except DataError as error:
         raise ValueError(f"--image {path}: cannot be read as an image ({error})") from error
-    image.thumbnail((pictures.CELL, pictures.CELL), Image.Resampling.LANCZOS)
-    return image
 
 
 def images_of_run(source: str) -> list[Image.Image]:

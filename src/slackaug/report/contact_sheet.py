@@ -185,12 +185,12 @@ def sheet(title: str, subtitle: str, blocks: Sequence[list[list[Group]]]) -> Ima
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def read_image(path: Path) -> tuple[Image.Image, str]:
+def read_image(path: Path, side: int = TILE) -> tuple[Image.Image, str]:
     """As a search would see it, reduced to a tile; and its size in words."""
     with opened(path) as file:
         image = to_rgb(ImageOps.exif_transpose(file))
     size = f"{image.width} x {image.height}"
-    image.thumbnail((TILE, TILE), Image.Resampling.LANCZOS)
+    image.thumbnail((side, side), Image.Resampling.LANCZOS)
     return image, size
 
 
