@@ -23,12 +23,14 @@ BUSY = "while True: pass"
 
 def measure(seconds: float) -> float:
     """Steps a second, in this process."""
-    from slackaug.auto.stages import Pretrain, Problem
+    from slackaug.auto.pretrain import Pretrain
+    from slackaug.auto.problem import Problem
     from slackaug.config import paper, presets
     from slackaug.data import load
 
     data = load("digits")
-    steps = Pretrain(Problem(paper.rounds_alone(presets.quick(data)), data)).run()
+    problem = Problem(paper.rounds_alone(presets.quick(data)), data)
+    steps = Pretrain(problem, problem.start()).run()
     next(steps)
     start, done = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:

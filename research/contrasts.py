@@ -30,9 +30,10 @@ from torch import Tensor
 from slackaug import rng
 from slackaug.augment.policy import MU_MAX, MU_MIN, Policy, magnitude_mask
 from slackaug.augment.policy_file import MAX_COMPOSED
-from slackaug.auto import composing
-from slackaug.auto.stages import Pretrain, Problem
+from slackaug.auto.pretrain import Pretrain
+from slackaug.auto.problem import Problem, tempered_loss
 from slackaug.config import paper, presets
+from slackaug.config.run_config import N_COMPOSED
 from slackaug.data import Dataset, load
 from slackaug.engine import ways
 from slackaug.engine.chance import scalar
@@ -125,7 +126,7 @@ class Retraining:
         while fit.done < fit.n_steps:
             fit.step()
         logits = predict(problem.model, fit.normalise, problem.val)
-        found = composing.tempered_loss(logits, problem.val.labels).item()
+        found = tempered_loss(logits, problem.val.labels).item()
         if not math.isfinite(found):
             raise SystemExit("the validation loss is no longer a number after a training; try a lower --lr")
         return found
@@ -170,7 +171,7 @@ def search(arguments: argparse.Namespace, data: Dataset, seed: int) -> tuple[Pol
     problem, usual = Problem(config, data, arguments.device), config.pretrain
     if not arguments.whole:
         usual = replace(usual, epochs=EPOCHS, batch=config.evaluate.batch)
-        for _ in Pretrain(problem).run():
+        for _ in Pretrain(problem, problem.start()).run():
             pass
     epochs, batch = arguments.epochs or usual.epochs, arguments.batch or usual.batch
     retrain = replace(usual, epochs=epochs, batch=batch, lr=arguments.lr)
@@ -204,7 +205,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="of evaluations; with --whole that of pre-training")
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--distance", type=float, default=presets.DISTANCE, help="nats from uniform, if all agree")
-    parser.add_argument("--composed", type=int, default=composing.N_COMPOSED, help="transformations of a composite")
+    parser.add_argument("--composed", type=int, default=N_COMPOSED, help="transformations of a composite")
     parser.add_argument("--whole", action="store_true", help="whole trainings instead of re-trainings from theta_0")
     parser.add_argument("--mu", action="store_true", help="learn the bounds of magnitudes, too")
     parser.add_argument("--device", default=default_device())

@@ -36,7 +36,8 @@ from slackaug import rng
 from slackaug.augment import apply
 from slackaug.augment.apply import Composites, Parameters
 from slackaug.augment.policy import Policy
-from slackaug.auto.stages import Pretrain, Problem, take_one
+from slackaug.auto.pretrain import Pretrain
+from slackaug.auto.problem import Problem
 from slackaug.config import presets
 from slackaug.data import Split, load
 from slackaug.engine.gpu.captured import CapturedPasses, CompiledModel
@@ -177,12 +178,13 @@ def record(arguments: argparse.Namespace) -> None:
 def prepare(problem: Problem) -> Place:
     """At the end of a re-training."""
     start = time.perf_counter()
-    for _ in Pretrain(problem).run():
+    pretrain = Pretrain(problem, problem.start())
+    for _ in pretrain.run():
         pass
-    chance, passes = problem.make_search(problem.phi)
+    chance, passes = problem.make_search(pretrain.found)
     before, search, state = problem.val_loss(passes), problem.config.search, slack.start(problem.phi, passes.theta)
-    for _ in range(search.n_retrain):
-        state, _ = take_one(chance, passes, state, search)
+    for _ in itertools.islice(slack.rounds(state, chance, passes, search), search.n_retrain):
+        pass
     losses = f"validation loss {before:.3f} after pre-training, {problem.val_loss(passes):.3f} after re-training"
     print(f"seed {problem.config.seed}: {losses}, {time.perf_counter() - start:.0f} s", flush=True)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True  # forward mode knows no autocast

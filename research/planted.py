@@ -24,7 +24,8 @@ from typing import NamedTuple
 import torch
 
 from slackaug import Policy
-from slackaug.auto import stages
+from slackaug.auto.problem import Problem
+from slackaug.auto.stages import Search
 from slackaug.config import paper, presets
 from slackaug.config.run_config import RunConfig
 from slackaug.data import load
@@ -40,15 +41,15 @@ COLOUR = [
 ]  # fmt: skip
 
 
-class Problem(NamedTuple):
+class Planted(NamedTuple):
     source: str
     destroying: list[str]
     harmless: list[str]
 
 
 PROBLEMS = (
-    Problem("shapes:colour", ["Hue", "Grayscale", "Invert"], GEOMETRIC),
-    Problem("shapes:angle", ["Rotate", "ShearX", "ShearY"], COLOUR),
+    Planted("shapes:colour", ["Hue", "Grayscale", "Invert"], GEOMETRIC),
+    Planted("shapes:angle", ["Rotate", "ShearX", "ShearY"], COLOUR),
 )
 
 
@@ -61,19 +62,19 @@ def search(source: str, seed: int, change: Callable[[RunConfig], RunConfig] = la
     torch.set_num_threads(1)
     data = load(source)
     config = change(replace(paper.rounds_alone(presets.quick(data)), seed=seed))
-    found = stages.Search(stages.Problem(config, data))
+    found = Search(Problem(config, data))
     start = time.perf_counter()
     rounds, anchor = [], found.problem.phi
-    for standing in itertools.chain.from_iterable(stage.run() for stage in found.stages):
+    for standing in itertools.chain.from_iterable(stage.run() for stage in found.stages()):
         if standing.round and standing.step == standing.n_steps:
             phi = standing.phi
             entropy = phi.entropy().mean().item() / math.log(len(phi.space))
             kl = phi.kl(anchor).item() / len(phi.pi)
             pi, mu, anchor = phi.probabilities.mean(0).tolist(), phi.mu.tolist(), phi
             rounds.append({"pi": pi, "mu": mu, "entropy": entropy, "kl": kl})
-    said = {"source": source, "seed": seed, "seconds": time.perf_counter() - start, "rounds": rounds}
-    rate = found.calibrate and found.calibrate.found
-    return said | ({"calibration": rate.to_json()} if rate else {})
+    rate = found.stage.given.model_lr
+    seconds = time.perf_counter() - start
+    return {"source": source, "seed": seed, "seconds": seconds, "rounds": rounds, "model_lr": rate}
 
 
 def job(arguments: tuple[str, int, str]) -> dict:

@@ -21,7 +21,7 @@ from scipy import stats
 
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import consensus, stability
-from slackaug.auto import calibrate, composing, confirm
+from slackaug.auto import calibrate, confirm, pretrain
 from slackaug.judge.intervals import interval
 from slackaug.runs import folders
 
@@ -106,7 +106,7 @@ def describe(study: Path) -> dict[str, Any]:
         "positions of what was learned": [len(policy.pi) for policy in learned],
         "positions of the results": [policy.n_composed for policy in policies],
         "kept": [policy.learned.get("is_kept") for policy in policies],
-        "composing": notes(study, composing.FILE),
+        "composing": notes(study, pretrain.FILE),
         "confirmation": notes(study, confirm.FILE),
         "stability": stability(learned)._asdict(),
         "stability of halves together": agreement_of_halves(learned),

@@ -125,12 +125,10 @@ def position(state: dict[str, Any] | None) -> int:
     """Of a checkpoint: it grows with the work that is done."""
     if state is None:
         return -1
-    if "stages" not in state:  # of an evaluation's training
-        return int(state["fit"]["done"])
-    pretraining, rounds = state["stages"]
-    if "search" in rounds:
-        return int((rounds["search"]["round"] + 1) * N_STEPS + rounds["search"]["step"])
-    return int(pretraining["fit"]["done"])
+    stage = state.get("stage", state)  # an evaluation's training has no stages
+    if "search" in stage:
+        return int((stage["search"]["round"] + 1) * N_STEPS + stage["search"]["step"])
+    return int(stage["fit"]["done"])
 
 
 # --- in the process that is killed ------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import tiny
-from slackaug.auto.stages import Problem, Search
-from slackaug.auto.steps import share_done
+from slackaug.auto.problem import Problem
+from slackaug.auto.stages import Search
 from slackaug.config import parse, presets
 from slackaug.config.run_config import RunConfig
 from slackaug.data import Dataset
@@ -22,22 +22,19 @@ def config_of(data: Dataset, **changes: Any) -> RunConfig:
     return config
 
 
-def search_of(data: Dataset, **changes: Any) -> Search:
-    return Search(Problem(config_of(data, **changes), data))
+def search_of(data: Dataset, saved: dict[str, Any] | None = None, **changes: Any) -> Search:
+    return Search(Problem(config_of(data, **changes), data), saved)
 
 
 def steps(search: Search) -> Iterator[Standing]:
-    """Of all stages that are not done, as `learn` goes through them."""
-    for stage in search.stages:
-        if not stage.is_done:
-            for standing in stage.run():
-                yield standing._replace(done=share_done(search))
+    """Of all stages, as `learn` goes through them."""
+    for stage in search.stages():
+        yield from map(search.counted, stage.run())
 
 
 def finish(search: Search) -> Search:
     for _ in steps(search):
         pass
-    assert search.is_finished
     return search
 
 

@@ -1,10 +1,11 @@
-"""Messages for bad input that are not tested beside what raises them, and the sentences of messages.py."""
+"""Messages for bad input that are not tested beside what raises them, and the sentences of `messages`."""
 
 import io
 import re
 import sys
 import zipfile
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from slackaug.augment.transforms import get_space
 from slackaug.data import Split, cache, packages, samples
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import DataConfig
+from slackaug.messages import search
 from slackaug.runs.checkpoints import from_bytes
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -136,7 +138,7 @@ def test_in_python(says):
         IN_PYTHON[says]()
 
 
-# --- what messages.py says --------------------------------------------------------------------------------------------
+# --- what `messages` says ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_baselines_in_plain_words(name, words):
     assert messages.augmentation(name) == words
 
 
-def test_the_golden_texts_of_verdicts():
+def test_the_golden_texts():
     """The few sentences whose wording is held."""
     assert messages.no_difference("auto", "uniform-2", 0.004, 0.012, "4 searches") == (
         "auto shows no measurable difference from 2 random transformations (+0.4 points, 95 % interval -0.8 to +1.6, "
@@ -182,6 +184,23 @@ def test_the_golden_texts_of_verdicts():
         "whole trainings kept the learned policy in 1 of 4 searches, and took no transformations in 1 and 2 random "
         "transformations in 2"
     )
+    confirm = partial(search.confirmation, margin=0.02)
+    assert confirm(1.23, 1.234, 2, is_kept=False) == (
+        "Use 2 random transformations per image. Learning which ones did not help on this data (validation loss 1.234 "
+        "learned, 1.230 random)."
+    )
+    assert confirm(1.23, 1.229, 0, is_kept=False) == (
+        "Leave images as they are. Learning transformations did not help on this data (validation loss 1.229 learned, "
+        "1.230 without; a gain below 2% may be chance)."
+    )
+    assert confirm(1.23, 1.1, 1, is_kept=True) == (
+        "Use the learned policy. It did better than 1 random transformation per image (validation loss 1.100 learned, "
+        "1.230 random)."
+    )
+    assert search.composing({3: 1.0, 2: 0.5, 1: 2.0}, 2, 3, 12) == [
+        "Best in pre-training: 2 random transformations per image (validation loss 2.000 with 1, 0.500 with 2, 1.000 "
+        "with 3). Learning still starts from 3."
+    ]
 
 
 def test_costs_are_of_all_that_is_done():
@@ -192,8 +211,8 @@ def test_costs_are_of_all_that_is_done():
 
 def test_what_may_be_missing_is_left_out():
     assert messages.search_done("search 1", None, 2.5, None, []) == "search 1: entropy 2.500"
-    full = messages.search_done("search 1", 90, 2.5, "its rounds agree", ["a", "b"])
-    assert full == "search 1: 1 min 30 s, entropy 2.500, its rounds agree; a; b"
+    full = messages.search_done("search 1", 90, 2.5, "its rounds agree", ["A.", "B."])
+    assert full == "search 1: 1 min 30 s, entropy 2.500, its rounds agree. A. B."
     correlations = dict.fromkeys(("pi", "pi_rest", "mu"), 0.5) | {"mu_rest": None}
     assert "pi 0.50" in messages.stability(4, correlations, "")
     assert "without Solarize undefined" in messages.stability(4, correlations, "")

@@ -17,27 +17,20 @@ from slackaug.auto import learn
 from slackaug.data import Dataset, Split, build
 from slackaug.runs.progress import Display, Standing
 
-SETTINGS = {
-    "pretrain": {"epochs": 2, "batch": 4},  # 6 steps
-    "search": {
-        "n_rounds": 2, "n_retrain": 3, "n_unrolled": 3, "n_composites": 2, "batch": 4, "calibrate": "false",
-    },
+SETTINGS = {  # 6 steps of pre-training
+    "n_composed": 3, "confirm": "false", "pretrain.epochs": 2, "pretrain.batch": 4, "search.n_rounds": 2,
+    "search.n_retrain": 3, "search.n_unrolled": 3, "search.n_composites": 2, "search.batch": 4,
+    "search.calibrate": "false",
 }  # fmt: skip
 EVALUATION = ["evaluate.epochs=1", "evaluate.batch=4", "evaluate.lr=0.05"]  # 6 steps
 TIMES = ("seconds", "images_per_second")
 N_CLASSES = 3
 Moment = tuple[str, int, int]  # stage, round and step; or "replace", the number of a write, 0
+NEVER = "never", 0, 0
 
 FORK = multiprocessing.get_context("forkserver")  # imports torch once for all processes
-FORK.set_forkserver_preload(
-    [
-        "crash",
-        "slackaug.commands.study",
-        "slackaug.report.page",
-        "slackaug.report.live",
-        "torch.fx.experimental.symbolic_shapes",
-    ]
-)
+FORK.set_forkserver_preload(["crash", "slackaug.commands.study", "slackaug.report.page", "slackaug.report.live",
+                             "torch.fx.experimental.symbolic_shapes"])  # fmt: skip
 
 
 def arrays(n_train: int = 24, n_test: int = 6, seed: int = 0) -> dict[str, Any]:
@@ -76,10 +69,8 @@ def network() -> nn.Module:
 
 def assignments(**changes: Any) -> list[str]:
     """`search__n_rounds=5` as a setting, on top of SETTINGS."""
-    flat = {f"{part}.{name}": value for part, values in SETTINGS.items() for name, value in values.items()}
-    flat = {"n_composed": 3, "confirm": "false"} | flat
-    flat |= {name.replace("__", "."): value for name, value in changes.items()}
-    return [f"{name}={value}" for name, value in flat.items()]
+    settings = SETTINGS | {name.replace("__", "."): value for name, value in changes.items()}
+    return [f"{name}={value}" for name, value in settings.items()]
 
 
 def arguments(data: object, out: object, *more: object, **changes: Any) -> list[str]:
@@ -107,23 +98,25 @@ def study_resume(out: object, *more: object) -> list[str]:
     return ["study", "-o", str(out), "--resume", *map(str, more)]
 
 
+def policy(path: Path) -> dict[str, Any]:
+    """The document, without how long it took."""
+    document: dict[str, Any] = json.loads(path.read_text())
+    document["learned"].pop("seconds")
+    return document
+
+
 def outcome(run: Path) -> dict[str, Any]:
     """All that must not depend on whether a run was interrupted."""
-    found: dict[str, Any] = {"metrics.jsonl": (run / "metrics.jsonl").read_text()}
-    for path in (run / "policy.json", *sorted((run / "policies").iterdir())):
-        document = json.loads(path.read_text())
-        document["learned"].pop("seconds")
-        found[path.name] = document
-    return found
+    policies = {path.name: policy(path) for path in (run / "policy.json", *sorted((run / "policies").iterdir()))}
+    return {"metrics.jsonl": (run / "metrics.jsonl").read_text()} | policies
 
 
 def evaluate_outcome(out: Path) -> list[dict[str, Any]]:
     """All of the results that must not depend on interruptions, jobs or the machine."""
     document = json.loads((out / "eval" / "results.json").read_text())
-    for policy in document["policies"]:
-        for found in (policy, *policy["trials"]):
-            for key in TIMES:
-                del found[key]
+    for found in [one for row in document["policies"] for one in (row, *row["trials"])]:
+        for key in TIMES:
+            del found[key]
     return [document[key] for key in ("protocol", "class_names", "reference", "verdict", "duplicates", "policies")]
 
 
@@ -131,10 +124,7 @@ def study_outcome(out: Path) -> dict[str, Any]:
     """Likewise: accuracies and policies."""
     document = json.loads((out / "study.json").read_text())
     found = {key: document[key] for key in ("rows", "verdict", "others", "stability", "duplicates")}
-    for path in sorted(out.glob("searches/*/policy.json")):
-        policy = json.loads(path.read_text())
-        policy["learned"].pop("seconds")
-        found[path.parent.name] = policy
+    found |= {path.parent.name: policy(path) for path in sorted(out.glob("searches/*/policy.json"))}
     for path in sorted(out.glob("eval/trials/*.json")):
         result = json.loads(path.read_text())
         found[path.name] = {key: value for key, value in result.items() if key not in TIMES}
@@ -155,6 +145,10 @@ def refused(found: Any, *facts: str) -> None:
     assert "Traceback" not in text
 
 
+def metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
@@ -173,15 +167,6 @@ def run_until(words: list[str], log: Path, moment: Moment, number: int = signal.
     process.close()
     assert code is not None
     return int(code)
-
-
-def killed_and_whole(data: object, folder: Path, moment: Moment, **changes: Any) -> tuple[Path, Path]:
-    """A run that was killed at the moment and taken up again, and the same run that nobody interrupted."""
-    cut, whole, log, never = folder / "cut", folder / "whole", folder / "log", ("never", 0, 0)
-    assert run_until(arguments(data, whole, **changes), log, never) == 0
-    assert run_until(arguments(data, cut, **changes), log, moment) == -signal.SIGKILL
-    assert run_until(resume(data, cut), log, never) == 0
-    return cut, whole
 
 
 def live_and_die(words: list[str], log: str, moment: Moment, number: int) -> None:

@@ -12,9 +12,8 @@ import slackaug
 import tiny
 from searching import let_losses_be
 from slackaug.augment.policy import MU_START, Policy
-from slackaug.auto import learn, stages
-from slackaug.auto.confirm import Confirmation, at_strength
-from slackaug.auto.stages import Confirm
+from slackaug.auto import confirm, learn
+from slackaug.auto.confirm import Confirm, Confirmation, at_strength
 from slackaug.report import history, page, run_page
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -23,22 +22,17 @@ pytestmark = pytest.mark.usefixtures("quick_search")
 @pytest.mark.parametrize(
     ("after", "is_kept"), [(0.9, True), (0.979, True), (0.981, False), (1.2, False), (math.nan, False)]
 )
-def test_what_is_kept(after, is_kept):
-    found = Confirmation(1.0, after, 3)
-    assert found.is_kept is is_kept
+@pytest.mark.parametrize("number", [0, 1, 5])
+def test_what_is_kept(after, is_kept, number, generator):
+    found, uniform = Confirmation(1.0, after, number), Policy.uniform("cifar")
+    pi, mu = torch.randn(3, 17, generator=generator, dtype=torch.float64), torch.full((17,), 0.3, dtype=torch.float64)
+    learned = replace(uniform, pi=pi, mu=mu)
+    result, expected = found.kept(learned), learned if is_kept else uniform.with_composed(number)
+    assert (found.is_kept, result.n_composed) == (is_kept, 3 if is_kept else number)
+    torch.testing.assert_close(result.probabilities, expected.probabilities)
+    torch.testing.assert_close(result.mu, expected.mu)
     stored = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert (stored["is_kept"], stored["remark"]) == (is_kept, found.describe())
-    assert ("; use the uniform policy of 3" in found.describe()) != is_kept
-
-
-@pytest.mark.parametrize("number", [0, 1, 2, 5])
-def test_where_nothing_is_kept_the_result_is_that_of_the_best_pre_training(number, generator):
-    pi, mu = torch.randn(3, 17, generator=generator, dtype=torch.float64), torch.full((17,), 0.3, dtype=torch.float64)
-    result = Confirmation(1.0, 1.1, number).kept(replace(Policy.uniform("cifar"), pi=pi, mu=mu))
-    assert result.n_composed == number
-    assert (result.mu == MU_START).all()
-    if number:
-        torch.testing.assert_close(result.probabilities, Policy.uniform("cifar", n_composed=number).probabilities)
 
 
 def test_strengths_lead_from_uniform_to_the_policy(generator):
@@ -58,14 +52,15 @@ def test_strengths_lead_from_uniform_to_the_policy(generator):
 
 
 @pytest.mark.parametrize(("loss", "is_kept"), [(0.5, True), (1.0, False)])
-def test_the_result_is_what_is_left(loss, is_kept, tiny_npz, tmp_path, monkeypatch, command):
+def test_the_result_is_what_is_left_and_the_report_shows_it(loss, is_kept, tiny_npz, tmp_path, monkeypatch, command):
     let_losses_be(monkeypatch, {3: 1.0}, loss)
     run = tmp_path / "run"
     done = command(*tiny.arguments(tiny_npz, run, confirm="true"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert "after the rounds a whole training decides whether the policy does better than pre-training did" in said
-    assert "validation loss after whole trainings: 1.000 with the uniform policy of 3" in said
+    assert f"{loss:.3f} learned, 1.000 random" in said
+    assert ("Use the learned policy" if is_kept else "Use 3 random transformations per image") in said
     assert json.loads((run / "confirmation.json").read_text())["is_kept"] is is_kept
     last, result = Policy.load(run / "policies" / "round_02.json"), Policy.load(run / "policy.json")
     assert result.learned["is_kept"] is is_kept
@@ -73,56 +68,43 @@ def test_the_result_is_what_is_left(loss, is_kept, tiny_npz, tmp_path, monkeypat
     expected = last if is_kept else Policy.uniform("cifar")
     torch.testing.assert_close(result.probabilities, expected.probabilities)
     torch.testing.assert_close(result.mu, expected.mu)
+    assert {row["stage"] for row in tiny.metrics(run)} == {"pre-training", "re-training", "policy"}
     past = history.read(run)
-    assert past.policy is not None
-    assert past.policy.learned["is_kept"] is is_kept
-    assert past.is_finished
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert {row["stage"] for row in rows} == {"pre-training", "re-training", "policy"}
+    assert (past.policy.learned["is_kept"], past.is_finished) == (is_kept, True)
+    parts = run_page.policy_parts(past, past.policy, (8, 8))
+    names = ["round 1 of 2", "round 2 of 2", *["the result"] * (not is_kept)]
+    assert [frame.name for frame in parts["frames"]][1:] == names
+    assert (past.confirmation in run_page.cautions(past)) == (not is_kept)
+    assert bool(parts["most"]) == is_kept
+    page.write(run, samples=None)
+    text = (run / "report.html").read_text()
+    assert ("All are equally likely" in text, past.confirmation in text) == (not is_kept, not is_kept)
 
 
 def test_the_rounds_do_not_depend_on_it(tiny_npz, finished, tmp_path):
     slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(confirm="true"))
+    ours, theirs = tiny.outcome(tmp_path / "run"), tiny.outcome(finished)
     for name in ("round_01.json", "round_02.json"):
-        ours, theirs = (json.loads((run / "policies" / name).read_text()) for run in (tmp_path / "run", finished))
-        for document in (ours, theirs):
-            document["learned"].pop("seconds")
-        assert ours == theirs
-
-
-def test_a_killed_search_ends_with_the_same_bits(tiny_npz, tmp_path):
-    cut, whole = tiny.killed_and_whole(tiny_npz, tmp_path, ("confirmation", 0, 4), confirm="true")
-    assert tiny.outcome(cut) == tiny.outcome(whole)
-    assert (cut / "confirmation.json").read_text() == (whole / "confirmation.json").read_text()
+        assert ours[name] == theirs[name]
 
 
 def test_a_training_that_diverges_is_no_error(tiny_npz, tmp_path, monkeypatch):
-    train = stages.train
+    train = confirm.train
 
     def broken(name, fit, phi):
         yield from train(name, fit, phi)
-        if name == "confirmation":
-            fit.theta.fill_(math.nan)
+        fit.theta.fill_(math.nan)
 
-    monkeypatch.setattr(stages, "train", broken)
+    monkeypatch.setattr(confirm, "train", broken)
     slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(confirm="true"))
     found = json.loads((tmp_path / "run" / "confirmation.json").read_text())
     assert (found["is_kept"], found["val_loss"]) == (False, None)
 
 
-# --- what is shown of it ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def unconfirmed(tiny_npz, tmp_path):
-    """A run that was left in its confirmation."""
+def test_a_run_that_was_left_in_it_is_not_finished(tiny_npz, tmp_path):
     words = tiny.arguments(tiny_npz, tmp_path / "run", confirm="true")
     assert tiny.run_until(words, tmp_path / "log", ("confirmation", 0, 3)) == -signal.SIGKILL
-    return tmp_path / "run"
-
-
-def test_a_run_that_was_left_in_it_is_not_finished(unconfirmed):
-    past = history.read(unconfirmed)
+    past = history.read(tmp_path / "run")
     assert not past.is_finished
     assert "all rounds are done, and what they have learned is not confirmed yet" in run_page.state(past, False)
     assert "To go on: slackaug search" in run_page.state(past, False)
@@ -139,28 +121,8 @@ def test_a_time_limit_in_it_is_said(tiny_npz, tmp_path, command, monkeypatch):
     monkeypatch.setattr(learn.Clock, "__call__", lambda self: seconds[0])
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--time-limit", "1min", confirm="true"))
     assert done.returncode == 0
-    assert "the policy is that of round 2 of 2, and is not confirmed yet" in " ".join(done.stdout.split())
+    assert "the policy is that of round 2 of 2, not confirmed yet" in " ".join(done.stdout.split())
     assert not (tmp_path / "run" / "confirmation.json").exists()
-
-
-@pytest.mark.parametrize(("loss", "n_frames"), [(0.5, 3), (1.0, 4)])
-def test_the_report_shows_the_result_and_says_what_became_of_the_rounds(
-    loss, n_frames, tiny_npz, tmp_path, monkeypatch
-):
-    let_losses_be(monkeypatch, {3: 1.0}, loss)
-    slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(confirm="true"))
-    past, is_uniform = history.read(tmp_path / "run"), n_frames == 4
-    assert past.policy is not None
-    parts = run_page.policy_parts(past, past.policy, (8, 8))
-    names = [frame.name for frame in parts["frames"]]
-    assert len(names) == n_frames
-    assert names[-1] == ("the result" if is_uniform else "round 2 of 2")
-    assert (past.confirmation.capitalize() in [text.capitalize() for text in run_page.cautions(past)]) == is_uniform
-    assert bool(parts["most"]) != is_uniform
-    page.write(tmp_path / "run", samples=None)
-    text = (tmp_path / "run" / "report.html").read_text()
-    assert ("All are equally likely" in text) == is_uniform
-    assert ("use the uniform policy of 3" in text) == is_uniform
 
 
 def test_a_study_says_which_of_its_searches_kept_nothing(tiny_npz, tmp_path, monkeypatch, command):
@@ -170,4 +132,4 @@ def test_a_study_says_which_of_its_searches_kept_nothing(tiny_npz, tmp_path, mon
                    "--baselines", "uniform", *settings_given)  # fmt: skip
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert said.count("; use the uniform policy of 3") >= 2
+    assert said.count("Use 3 random transformations per image") >= 2

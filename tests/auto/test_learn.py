@@ -1,6 +1,5 @@
 """A whole search: what it depends on, what it writes, and when it stops."""
 
-import json
 import math
 
 import numpy as np
@@ -10,8 +9,9 @@ import torch
 import slackaug
 import tiny
 from searching import config_of
-from slackaug.auto import composing, learn
+from slackaug.auto import learn
 from slackaug.auto.learn import Keeper, StepSeconds
+from slackaug.auto.stages import N_NUMBERS
 from slackaug.data import load
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -30,15 +30,6 @@ class Ticks:
         return self.now
 
 
-def rows(run):
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
-def test_same_seed_same_bits(tiny_npz, finished, tmp_path):
-    slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments())
-    assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
-
-
 def test_another_seed_another_policy(tiny_npz, finished, tmp_path):
     result = slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(), seed=1)
     before = slackaug.Policy.load(finished / "policy.json")
@@ -47,7 +38,7 @@ def test_another_seed_another_policy(tiny_npz, finished, tmp_path):
     assert result.policy.learned["seed"] == 1
 
 
-def test_the_global_stream_is_neither_used_nor_moved(tiny_npz, finished, tmp_path):
+def test_the_same_seed_has_the_same_bits_whatever_the_global_stream(tiny_npz, finished, tmp_path):
     before = torch.get_rng_state()
     torch.rand(7)
     state = torch.get_rng_state()
@@ -57,26 +48,21 @@ def test_the_global_stream_is_neither_used_nor_moved(tiny_npz, finished, tmp_pat
     torch.set_rng_state(before)
 
 
-def test_test_data_is_never_seen(tiny_npz, finished, tmp_path):
-    poisoned = tiny.arrays()
-    poisoned["test_images"] = 255 - poisoned["test_images"]
-    poisoned["test_labels"] = (poisoned["test_labels"] + 1) % tiny.N_CLASSES
-    np.savez(tmp_path / "poisoned.npz", **poisoned)
-    slackaug.search(str(tmp_path / "poisoned.npz"), tmp_path / "run", set=tiny.assignments())
-    assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
-
-
-def test_training_data_is_seen(finished, tmp_path):
-    """The test above can fail: one pixel of a training image changes everything."""
+@pytest.mark.parametrize("part", ["test", "train"])
+def test_test_data_is_never_seen_and_one_pixel_of_training_data_is(part, finished, tmp_path):
     changed = tiny.arrays()
-    changed["train_images"][0, 0, 0, 0] ^= 128
+    if part == "test":
+        changed["test_images"] = 255 - changed["test_images"]
+        changed["test_labels"] = (changed["test_labels"] + 1) % tiny.N_CLASSES
+    else:
+        changed["train_images"][0, 0, 0, 0] ^= 128
     np.savez(tmp_path / "changed.npz", **changed)
     slackaug.search(str(tmp_path / "changed.npz"), tmp_path / "run", set=tiny.assignments())
-    assert tiny.outcome(tmp_path / "run") != tiny.outcome(finished)
+    assert (tiny.outcome(tmp_path / "run") == tiny.outcome(finished)) == (part == "test")
 
 
 def test_metrics(finished):
-    found = rows(finished)
+    found = tiny.metrics(finished)
     stages = [("pre-training", 0, step, 6) for step in range(1, 7)]
     for number in (1, 2):
         stages += [("re-training" if step <= 3 else "policy", number, step, 6) for step in range(1, 7)]
@@ -99,10 +85,10 @@ def test_the_time_limit_ends_with_the_last_finished_round(command, monkeypatch, 
         patch.setattr(learn, "Clock", Ticks)
         done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--time-limit", "32s"))  # two looks at each step
     assert done.returncode == 0
-    assert "time limit: the policy is that of round 1 of 2. To go on: slackaug search " in done.stdout
+    assert "the policy is that of round 1 of 2. To go on: slackaug search " in done.stdout
     first = (tmp_path / "run" / "policy.json").read_text()
     assert first == (tmp_path / "run" / "policies" / "round_01.json").read_text()
-    assert rows(tmp_path / "run")[-1]["round"] == 2
+    assert tiny.metrics(tmp_path / "run")[-1]["round"] == 2
     assert command(*tiny.resume(tiny_npz, tmp_path / "run")).returncode == 0
     assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
 
@@ -115,7 +101,7 @@ def test_the_time_limit_before_the_first_round(command, monkeypatch, tiny_npz, f
         assert "the time limit came before the end of the first round, so there is no policy yet" in done.stderr
         again = command(*tiny.resume(tiny_npz, tmp_path / "run", "--time-limit", "5s"))  # from now on, not in all
         assert again.returncode == 1
-    assert len(rows(tmp_path / "run")) > 4
+    assert len(tiny.metrics(tmp_path / "run")) > 4
     assert command(*tiny.resume(tiny_npz, tmp_path / "run")).returncode == 0
     assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
 
@@ -133,7 +119,7 @@ def test_the_cost_grows_with_the_work(monkeypatch, tiny_npz):
 
 def test_the_cost_of_trials_is_counted(tiny_npz):
     each, data = StepSeconds(10, 1.0, 0.0, 0.0), load(str(tiny_npz))
-    for changes, n_trainings in (({}, 1), ({"n_composed": "null"}, composing.N_USUAL), ({"confirm": "true"}, 2)):
+    for changes, n_trainings in (({}, 1), ({"n_composed": "null"}, N_NUMBERS), ({"confirm": "true"}, 2)):
         assert learn.whole_seconds(each, config_of(data, **changes)) == 10 * n_trainings
 
 
@@ -141,12 +127,18 @@ def test_the_cost_of_trials_is_counted(tiny_npz):
 
 
 @pytest.mark.parametrize(
-    ("setting", "where"), [("pretrain.lr", "pre-training, step"), ("search.model_lr", "re-training, round 1, step")]
+    ("setting", "more", "where"),
+    [
+        ("pretrain.lr", {}, "pre-training, step"),
+        ("pretrain.lr", {"pretrain__epochs": 1}, "pre-training, step"),  # found when the model is to be saved
+        ("search.model_lr", {"search__n_retrain": 5}, "re-training, round 1, step"),
+    ],
 )
-def test_a_loss_that_is_no_number_stops_the_search(setting, where, command, tiny_npz, tmp_path):
-    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--set", f"{setting}=1e30", search__n_retrain=5))
+def test_a_loss_or_a_model_that_is_no_number_stops_the_search(setting, more, where, command, tiny_npz, tmp_path):
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--set", f"{setting}=1e30", **more))
     assert done.returncode == 1
     assert f"the loss or the model is no longer a number ({where}" in done.stderr
+    assert ("there was no checkpoint yet" in done.stderr) == (setting == "pretrain.lr")
     assert f"--overwrite --set {setting}=2.5e+29" in done.stderr
     assert "Traceback" not in done.stderr
     assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
@@ -163,15 +155,7 @@ def test_divergence_keeps_the_last_good_checkpoint(command, monkeypatch, tiny_np
     with monkeypatch.context() as patch:
         patch.setattr(Keeper, "check_finite", poisoned)
         assert command(*tiny.arguments(tiny_npz, tmp_path / "run")).returncode == 1
-    assert rows(tmp_path / "run")[-1]["round"] == 1
+    assert tiny.metrics(tmp_path / "run")[-1]["round"] == 1
     assert (tmp_path / "run" / "policies" / "round_01.json").exists()
     assert command(*tiny.resume(tiny_npz, tmp_path / "run")).returncode == 0
     assert tiny.outcome(tmp_path / "run") == tiny.outcome(finished)
-
-
-def test_a_model_that_ends_its_pretraining_as_nan_is_found_there(command, tiny_npz, tmp_path):
-    parse = ("--set", "pretrain.lr=1e30", "--set", "pretrain.epochs=1")
-    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", *parse))
-    assert done.returncode == 1
-    assert "(pre-training, step" in done.stderr
-    assert "there was no checkpoint yet" in done.stderr

@@ -2,21 +2,22 @@
 
 import copy
 import math
+import signal
 from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
-import searching
-from searching import config_of, finish, let_losses_be, search_of, steps
+import tiny
+from searching import finish, let_losses_be, search_of, steps
 from slackaug import models, rng
-from slackaug.augment.policy import Policy
-from slackaug.auto import composing, confirm, stages
-from slackaug.auto.stages import Problem, Search
+from slackaug.auto import confirm, stages
+from slackaug.auto.stages import cost, images, plan
+from slackaug.config import paper, presets
 from slackaug.data import load
 from slackaug.engine import ways
-from slackaug.engine.fit import Diverged
 from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses
 from slackaug.engine.passes import drawing_from
 
@@ -30,11 +31,16 @@ def data(tiny_npz):
     return load(str(tiny_npz))
 
 
-def findings(search):
-    return [stage.finding() for stage in search.stages]
-
-
 # --- left and taken up again ------------------------------------------------------------------------------------------
+
+
+def gone_through(search):
+    """Each step with the state after it, and what the stages tell."""
+    seen, told = [], []
+    for stage in search.stages():
+        seen += [(standing, copy.deepcopy(search.state())) for standing in map(search.counted, stage.run())]
+        told.append(repr(stage.notice()))
+    return seen, told
 
 
 @pytest.mark.parametrize(
@@ -53,62 +59,85 @@ def test_any_moment_of_any_stage_can_be_taken_up_again(changes, losses, data, mo
     if losses:
         let_losses_be(monkeypatch, losses)
     whole = search_of(data, **changes)
-    seen = [(standing, copy.deepcopy(whole.get_state())) for standing in steps(whole)]
+    seen, told = gone_through(whole)
     moments = dict.fromkeys(i for i, (standing, _) in enumerate(seen) if standing.step in (1, 4, standing.n_steps))
     assert len(moments) >= 9
     for i in moments:
-        again = search_of(data, **changes)
-        again.set_state(seen[i][1])
-        losses_found = [standing.train_loss.item() for standing in steps(again)]
+        again = search_of(data, seen[i][1], **changes)
+        seen_again, told_again = gone_through(again)
+        losses_found, expected = ([step.train_loss.item() for step, _ in each] for each in (seen_again, seen[i + 1 :]))
+        assert losses_found[len(losses_found) - len(expected) :] == expected
         is_trial = seen[i][0].stage == "calibration"  # which begins anew
-        expected = [standing.train_loss.item() for standing, _ in seen[i + 1 :]]
-        assert losses_found[len(losses_found) - len(expected) :] == pytest.approx(expected, abs=0, nan_ok=True)
         assert is_trial or len(losses_found) == len(expected)
-        assert repr(findings(again)) == repr(findings(whole))
+        assert told_again == told[-len(told_again) :]
         assert torch.equal(again.theta, whole.theta)
-        assert torch.equal(again.result.pi, whole.result.pi)
-        assert torch.equal(again.result.mu, whole.result.mu)
+        assert torch.equal(again.stage.found.phi.pi, whole.stage.found.phi.pi)
+        assert torch.equal(again.stage.found.phi.mu, whole.stage.found.phi.mu)
 
 
-class Dropping(torch.nn.Module):
-    """A model that draws random numbers of its own."""
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_npz, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stages")
+    assert tiny.run_until(tiny.arguments(tiny_npz, folder / "run", **ALL), folder / "log", tiny.NEVER) == 0
+    return folder / "run"
 
-    def __init__(self, n_classes):
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.LazyLinear(n_classes))
 
-    def forward(self, images):
-        return self.layers(images)
+@pytest.mark.parametrize(
+    "moment", [("pre-training", 0, 4), ("calibration", 0, 2), ("policy", 1, 5), ("confirmation", 0, 4)]
+)
+def test_a_killed_search_ends_with_the_same_bits(moment, uninterrupted, tiny_npz, tmp_path):
+    cut, log = tmp_path / "cut", tmp_path / "log"
+    assert tiny.run_until(tiny.arguments(tiny_npz, cut, **ALL), log, moment) == -signal.SIGKILL
+    assert tiny.run_until(tiny.resume(tiny_npz, cut), log, tiny.NEVER) == 0
+    assert tiny.outcome(cut) == tiny.outcome(uninterrupted)
+    for file in ("composing.json", "calibration.json", "confirmation.json"):
+        assert (cut / file).read_text() == (uninterrupted / file).read_text()
+
+
+@pytest.mark.parametrize(("moment", "is_telling"), [(("pre-training", 0, 2), False), (("policy", 2, 5), True)])
+def test_the_time_left_is_said_when_there_is_something_to_tell_it_by(moment, is_telling, tiny_npz, tmp_path):
+    words = tiny.arguments(tiny_npz, tmp_path / "run", search__n_rounds=5)
+    assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
+    assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "run"), tmp_path / "log", tiny.NEVER) == 0
+    (said,) = (line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("going on after"))
+    assert ("left" in said) == is_telling
 
 
 def test_dropout_does_not_spoil_the_seed_or_the_resumption(data, monkeypatch):
-    def build(name, n, size, generator):
-        model = Dropping(n)
+    """It draws random numbers of its own."""
+
+    def build(name, n_classes, size, generator):
         with drawing_from(rng.generator(0)):
-            model(torch.zeros(2, 3, *size))
-        return model
+            return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(3 * math.prod(size), n_classes))
 
     monkeypatch.setattr(models, "build", build)
     whole = finish(search_of(data))
     torch.rand(7)  # whatever others draw
-    first, second = search_of(data), search_of(data)
+    first = search_of(data)
     going = steps(first)
-    for _ in range(first.pretrain.fit.n_steps + 3):
+    for _ in range(first.stage.fit.n_steps + 3):
         next(going)
-    second.set_state(copy.deepcopy(first.get_state()))
-    assert torch.equal(finish(second).result.pi, whole.result.pi)
-
-
-def test_a_state_without_what_pre_training_left_is_not_ours(data, monkeypatch):
-    let_losses_be(monkeypatch, TWO)
-    search = search_of(data, **ALL)
-    state = [copy.deepcopy(search.get_state()) for _ in steps(search)][-1]
-    del state["stages"][0]["theta_0"]
-    with pytest.raises(KeyError, match="theta_0"):
-        search_of(data, **ALL).set_state(state)
+    second = search_of(data, copy.deepcopy(first.state()))
+    assert torch.equal(finish(second).stage.found.phi.pi, whole.stage.found.phi.pi)
 
 
 # --- how far it is ----------------------------------------------------------------------------------------------------
+
+
+def test_trials_add_their_steps_and_a_step_has_the_images_of_all_passes(data):
+    config = paper.rounds_alone(presets.preset("quick", data))
+    counts = {"n_rounds": 4, "n_retrain": 10, "n_unrolled": 7, "n_composites": 3, "batch": 16}
+    config = replace(config, search=replace(config.search, calibrate=False, **counts))
+    config = replace(config, pretrain=replace(config.pretrain, batch=64))
+    rounds = {"re-training": 40, "policy": 28}
+    assert [steps for _, steps in plan(config, 100)] == [{"pre-training": 100}, rounds]
+    more = replace(config, n_composed=None, confirm=True, search=replace(config.search, calibrate=True))
+    trials = [{"pre-training": 100 * stages.N_NUMBERS}, {"calibration": 10 * stages.N_RATES}]
+    assert [steps for _, steps in plan(more, 100)] == [*trials, rounds, {"confirmation": 100}]
+    trainings = dict.fromkeys(("pre-training", "confirmation"), 64)
+    assert images(config, 1000) == trainings | dict.fromkeys(("calibration", "re-training", "policy"), 48)
+    assert {*images(config, 12).values()} == {12, 36}  # a batch has no more than there are
+    assert cost(rounds, images(config, 1000)) == 48 * 68
 
 
 @pytest.mark.parametrize(
@@ -129,24 +158,18 @@ def test_progress_grows_to_1_stage_by_stage(changes, losses, n_trainings, data, 
     shares = [done for _, done in seen]
     assert shares[0] > 0
     assert shares == sorted(shares)
-    assert shares[-1] == pytest.approx(1)
+    assert shares[-1] == 1
     assert sum(stage == "pre-training" for stage, _ in seen) == 6 * n_trainings
-    if not changes:
-        assert len(set(shares)) == len(shares)
+    if not changes:  # a step of pre-training has 4 images, and one of a round 2 composites of 4
+        gains = [after - before for before, after in zip([0.0, *shares], shares, strict=False)]
+        assert gains == pytest.approx([gains[0]] * 6 + [2 * gains[0]] * 12)
     for stage in ("pre-training", "calibration", "confirmation"):
         own = [done for name, done in seen if name == stage]
-        if own and n_trainings < composing.N_USUAL:
+        if own and n_trainings < stages.N_NUMBERS:
             assert own[-1] > own[0]
     if "confirm" in changes:
         searched = max(done for stage, done in seen if stage == "policy")
         assert searched < min(done for stage, done in seen if stage == "confirmation") < 1
-
-
-def test_progress_is_by_images(data):
-    """A step of pre-training has 4 images, and one of a round 2 composites of 4."""
-    shares = [standing.done for standing in steps(search_of(data))]
-    gains = [after - before for before, after in zip([0.0, *shares], shares, strict=False)]
-    assert gains == pytest.approx([gains[0]] * 6 + [2 * gains[0]] * 12)
 
 
 # --- what a stage leaves to the next ----------------------------------------------------------------------------------
@@ -165,121 +188,28 @@ def test_progress_is_by_images(data):
 )
 def test_a_search_after_trials_is_the_search_with_that_number(losses, fewest, number, data, monkeypatch):
     let_losses_be(monkeypatch, losses)
-    found, given = (finish(search_of(data, fewest_composed=fewest, n_composed=n)).result for n in ("null", number))
-    assert found.pi.shape == (number, 17)
-    assert torch.equal(found.pi, given.pi)
-    assert torch.equal(found.mu, given.mu)
+    found, given = (finish(search_of(data, fewest_composed=fewest, n_composed=n)) for n in ("null", number))
+    assert found.stage.found.phi.pi.shape == (number, 17)
+    assert torch.equal(found.stage.found.phi.pi, given.stage.found.phi.pi)
+    assert torch.equal(found.stage.found.phi.mu, given.stage.found.phi.mu)
 
 
 def test_a_search_after_a_calibration_is_the_search_at_that_rate(data):
-    found = finish(search_of(data, search__calibrate="true"))
-    assert len(found.calibrate.found.trials) >= 2
-    given = finish(search_of(data, search__model_lr=found.calibrate.found.model_lr))
-    assert torch.equal(found.result.pi, given.result.pi)
-    assert torch.equal(found.result.mu, given.result.mu)
+    found = finish(search_of(data, search__calibrate="true")).stage.found
+    assert found.model_lr != search_of(data).stage.given.model_lr  # else the next lines would say nothing
+    given = finish(search_of(data, search__model_lr=found.model_lr)).stage.found
+    assert torch.equal(found.phi.pi, given.phi.pi)
+    assert torch.equal(found.phi.mu, given.phi.mu)
 
 
 def test_a_confirmation_is_the_pre_training_with_the_policy(data, monkeypatch):
     let_losses_be(monkeypatch, {3: 1.0}, 0.5)
     search, again = finish(search_of(data, confirm="true")), search_of(data)
-    fit = again.pretrain.fit
-    fit.policy = confirm.at_strength(search.rounds.learned)
+    fit = again.stage.fit
+    fit.policy = confirm.at_strength(search.stage.given.phi)
     while fit.done < fit.n_steps:
         fit.step()
     assert torch.equal(search.theta, again.theta)
-
-
-# --- losses -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_loss_of_a_training_is_that_of_validation_images_as_they_are(data):
-    search = search_of(data)
-    problem, fit = search.problem, search.pretrain.fit
-    fit.step()
-    before = problem.weights()
-    found = problem.tempered_loss(fit)
-    problem.model.eval()
-    with torch.no_grad():
-        logits = problem.model(fit.normalise(problem.val.images))
-    assert found == pytest.approx(composing.tempered_loss(logits, problem.val.labels).item())
-    assert all(torch.equal(value, problem.weights()[name]) for name, value in before.items())
-
-
-def test_of_many_validation_images_some_are_looked_at(data, monkeypatch):
-    search, seen = search_of(data), []
-    monkeypatch.setattr("slackaug.auto.calibrate.N_IMAGES", 5)
-    monkeypatch.setattr(composing, "tempered_loss", lambda _, labels: seen.append(len(labels)) or torch.tensor(1.0))
-    search.problem.tempered_loss(search.pretrain.fit)
-    assert seen == [5]
-
-
-def test_the_validation_loss_leaves_no_trace(data):
-    problem = search_of(data).problem
-    chance, passes = problem.make_search(problem.phi)
-    before, streams = problem.weights(), chance.get_state()["streams"]
-    assert problem.val_loss(passes) == problem.val_loss(passes)
-    assert all(torch.equal(value, before[name]) for name, value in problem.weights().items())
-    assert all(torch.equal(streams[name], value) for name, value in chance.get_state()["streams"].items())
-
-
-def test_the_validation_loss_is_that_of_the_images_as_they_are(data):
-    problem = search_of(data).problem
-    _, passes = problem.make_search(problem.phi)
-    problem.model.train()
-    images, labels = problem.val.images, problem.val.labels
-    losses = [
-        torch.nn.functional.cross_entropy(problem.model(passes.normalise(images[i])), labels[i])
-        for i in stages.calibrate.mixed_batches(len(labels), problem.config.search.n_val, 0)
-    ]
-    assert problem.val_loss(passes) == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
-
-
-def test_a_held_out_test_set_is_never_seen():
-    digits = load("digits")
-    problem = Problem(config_of(digits), digits)
-    held_out = {image.numpy().tobytes() for image in digits.test.images}
-    seen = [image.numpy().tobytes() for half in (problem.train, problem.val) for image in half.images]
-    assert len(seen) == len(digits.train.labels)
-    assert not held_out & set(seen)
-
-
-# --- where there is less to choose from -------------------------------------------------------------------------------
-
-
-def test_without_identity_at_least_one_is_composed(data):
-    search = Search(Problem(replace(config_of(data, n_composed="null"), exclude=("Identity",)), data))
-    assert search.pretrain.composing._replace(losses={3: 1.0, 2: 0.9, 1: 0.8}).next_number() is None
-
-
-def test_where_only_identity_is_left_none_is_no_other_number(data):
-    others = tuple(name for name in Policy.uniform("cifar").space.names if name != "Identity")
-    search = finish(Search(Problem(replace(config_of(data, n_composed="null"), exclude=others), data)))
-    assert 0 not in search.pretrain.composing.losses
-
-
-@pytest.mark.parametrize(
-    ("numbers", "fewest"), [({2}, 1), ({3}, 3), ({*composing.LADDER}, 1), ({*composing.LADDER} - {0}, 1)]
-)
-def test_a_training_that_diverges_is_no_error_unless_all_do(numbers, fewest, data, monkeypatch):
-    loss = Problem.tempered_loss
-
-    def broken(problem, fit):
-        if fit.policy.n_composed in numbers:
-            fit.theta.fill_(math.nan)
-        return loss(problem, fit)
-
-    monkeypatch.setattr(Problem, "tempered_loss", broken)
-    search = search_of(data, n_composed="null", fewest_composed=fewest)
-    if len(numbers) > 1:
-        with pytest.raises(Diverged, match="however many transformations are composed"):
-            finish(search)
-        return
-    found = finish(search).pretrain.composing
-    (number,) = numbers
-    assert math.isnan(found.losses[number])
-    assert found.n_positions == max(found.best, 1) != number
-    assert len(search.rounds.learned.pi) == found.n_positions
-    assert torch.isfinite(search.theta).all()
 
 
 # --- the compiled way, here without a compiler and without graphs -----------------------------------------------------
@@ -295,8 +225,8 @@ def test_the_captured_way_goes_through_all_stages_on_one_model(data, monkeypatch
     monkeypatch.setattr(ways, "is_eligible", lambda *_: True)
     monkeypatch.setattr(ways, "precision", lambda: torch.float32)
     captured = search_of(data, **ALL)
-    found = [standing.train_loss.item() for standing in searching.steps(captured)]
-    assert isinstance(captured.confirm.fit, CapturedFit)
-    assert found == pytest.approx(expected, rel=1e-3, abs=1e-4, nan_ok=True)
-    assert captured.confirm.found == pytest.approx(plain.confirm.found, rel=1e-3)
-    torch.testing.assert_close(captured.result.pi, plain.result.pi, rtol=1e-3, atol=1e-3)
+    found = [standing.train_loss.item() for standing in steps(captured)]
+    assert isinstance(captured.stage.fit, CapturedFit)
+    assert found == pytest.approx(expected, rel=1e-3, abs=1e-4)
+    assert captured.stage.confirmation == pytest.approx(plain.stage.confirmation, rel=1e-3)
+    torch.testing.assert_close(captured.stage.found.phi.pi, plain.stage.found.phi.pi, rtol=1e-3, atol=1e-3)

@@ -11,7 +11,7 @@ from PIL import Image
 import tiny
 from pictures import refused
 from slackaug.auto import resume
-from slackaug.auto.stages import Problem
+from slackaug.auto.problem import Problem
 from slackaug.commands import search as api
 from slackaug.config import presets
 from slackaug.data import DataError, dividing, load

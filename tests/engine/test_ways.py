@@ -8,7 +8,7 @@ from torch import nn
 
 from slackaug import rng
 from slackaug.augment.policy import Policy
-from slackaug.auto.stages import Problem, take_one
+from slackaug.auto.problem import Problem
 from slackaug.config.run_config import BLANK
 from slackaug.data import Split, load
 from slackaug.engine import ways
@@ -84,7 +84,7 @@ def test_where_one_kind_of_step_is_not_captured_all_is_as_before(monkeypatch, ca
 
     def try_out(passes: Passes) -> None:
         for step in (0, CONFIG.n_retrain):
-            take_one(chance, passes, slack.start(PHI, passes.theta)._replace(step=step), CONFIG)
+            next(slack.rounds(slack.start(PHI, passes.theta)._replace(step=step), chance, passes, CONFIG))
 
     made = make("compiled", model, streams, try_out)
     assert type(made) is Passes
@@ -102,4 +102,4 @@ def test_a_step_that_does_not_fit_names_a_batch_to_try(monkeypatch):
     monkeypatch.setattr(ways, "make_passes", too_large)
     problem = Problem(CONFIG_OF_A_RUN, load("digits"))
     with pytest.raises(ways.OutOfMemory, match=r"3 x 4 images do not fit .* search\.batch=2"):
-        problem.make_search(problem.phi)
+        problem.make_search(problem.start()._replace(theta_0=problem.weights()))

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 import tiny
 from slackaug import models, rng
 from slackaug.auto import resume
-from slackaug.auto.stages import Problem
+from slackaug.auto.problem import Problem
 from slackaug.config import parse
 from slackaug.config.presets import quick
 from slackaug.data import load

@@ -14,7 +14,8 @@ import torch
 import tiny
 from contrasts import LEFT_OUT, Retraining, design, gradients, hadamard, main, orders, sides
 from slackaug.augment.policy import MU_MAX, Policy, magnitude_mask
-from slackaug.auto.stages import Pretrain, Problem
+from slackaug.auto.pretrain import Pretrain
+from slackaug.auto.problem import Problem
 from slackaug.config import presets
 from slackaug.data import load
 from slackaug.engine.fit import FitConfig
@@ -113,7 +114,7 @@ def test_a_retraining_begins_anew_and_goes_by_the_names_of_its_draws(npz):
     data = load(str(npz))
     config = presets.quick(data)
     problem = Problem(replace(config, pretrain=replace(config.pretrain, epochs=1, batch=4)), data)
-    for _ in Pretrain(problem).run():
+    for _ in Pretrain(problem, problem.start()).run():
         pass
     retraining, phi = Retraining(problem, FitConfig(epochs=2, batch=5)), problem.phi
     half = replace(phi, pi=phi.pi - LEFT_OUT * (torch.arange(17) < 8))

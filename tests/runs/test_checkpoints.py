@@ -15,7 +15,8 @@ import torch
 import tiny
 from disks import Failing, Malicious, flip_a_bit
 from saved_states import equal, model, parts, state
-from slackaug.auto.stages import Problem, Search
+from slackaug.auto.problem import Problem
+from slackaug.auto.stages import Search
 from slackaug.config import presets
 from slackaug.config.parse import parse_assignment, update
 from slackaug.data import load
@@ -109,16 +110,16 @@ def test_no_file_of_a_wrn_40_2_is_large(tmp_path):
     np.savez(tmp_path / "x.npz", **tiny.arrays())
     data = load(str(tmp_path / "x.npz"))
     config = presets.quick(data)
-    for text in tiny.assignments(model="wrn-40-2", n_composed=2, confirm="false", search__calibrate="false"):
+    few = {"pretrain__epochs": 1, "pretrain__batch": 12, "search__n_retrain": 1, "search__n_unrolled": 1}
+    for text in tiny.assignments(model="wrn-40-2", n_composed=2, search__n_rounds=1, **few):
         config = update(config, parse_assignment(text))
     search = Search(Problem(config, data))
     checkpoints = Checkpoints(tmp_path / "checkpoints")
-    for stage in search.stages:  # pre-training and the rounds, after a step of each
-        next(iter(stage.run()))
-        given = search.get_state() | {"config": "x"}
-        checkpoints.save(given)
-        assert equal(checkpoints.load()[0], given)
-        search.pretrain.end(search.problem.weights())
+    for stage in search.stages():
+        for _ in stage.run():
+            given = search.state() | {"config": "x"}
+            checkpoints.save(given)
+            assert equal(checkpoints.load()[0], given)
     sizes = {path.name: path.stat().st_size / MEGABYTE for path in checkpoints.folder.iterdir()}
     assert max(sizes.values()) < 16
     assert max(sizes[path.name] for path in checkpoints.paths()) < 1

@@ -22,9 +22,10 @@ from torch import distributed as dist
 import slackaug
 import tiny
 from slackaug import cli
-from slackaug.auto import calibrate, composing, conduct, confirm, learn, resume
+from slackaug.auto import calibrate, conduct, confirm, learn, pretrain, resume
 from slackaug.auto.learn import Keeper
-from slackaug.auto.stages import Problem, Search
+from slackaug.auto.problem import Problem
+from slackaug.auto.stages import Search
 from slackaug.config import presets
 from slackaug.config.run_config import RunConfig
 from slackaug.data import load
@@ -72,7 +73,8 @@ def act(words, folder, rank, n_ranks, port, mishap):
         nonlocal here
         if here != (here := standing[:3]):
             digests = [digest(tensor) for tensor in (standing.phi.pi, standing.phi.mu, self.search.theta)]
-            digests.append(digest(repr([stage.finding() for stage in self.search.stages])))
+            stage = self.search.stage
+            digests.append(digest(repr((getattr(stage, "composing", None), *stage.given[3:]))))
             with (folder / f"steps {rank}").open("a") as file:
                 print(*here, *digests, file=file)
             if mishap is not None and mishap.signal and (rank, here) == mishap[:2]:
@@ -160,7 +162,7 @@ def test_all_ranks_come_to_the_same_decisions(tiny_npz, tmp_path):
         assert (a[:5], a[6]) == (b[:5], b[6])  # where, pi, mu, and the losses that trials are judged by
         assert a[5] != b[5]  # theta, which they are the losses of
     assert {line[0] for line in steps[0]} == {"pre-training", "calibration", "re-training", "policy", "confirmation"}
-    for file, found in ((composing.FILE, "trials"), (calibrate.FILE, "trials"), (confirm.FILE, "val_loss")):
+    for file, found in ((pretrain.FILE, "trials"), (calibrate.FILE, "trials"), (confirm.FILE, "val_loss")):
         assert json.loads((tmp_path / "run" / file).read_text())[found]
 
 
@@ -180,18 +182,17 @@ def test_the_gradient_is_the_mean_of_the_single_ones(stopped, tiny_npz):
     before, after = (read(path)["ranks"] for path in Checkpoints(run / "checkpoints").paths())
     found = []
     for rank in range(2):
-        search = Search(Problem(config, load(str(tiny_npz)), "cpu", Ensemble(rank, 2)))
-        search.set_state(before[rank])
+        search = Search(Problem(config, load(str(tiny_npz)), "cpu", Ensemble(rank, 2)), before[rank])
         gradients, (_, passes) = [], search.problem.made
         passes.average = lambda gradient, into=gradients: into.append(gradient) or gradient
-        assert next(search.rounds.run())[:3] == UNROLLED
+        assert next(search.stage.run())[:3] == UNROLLED
         found.append(gradients)
     for name, (a, b) in zip(("pi_momentum", "mu_momentum"), zip(*found, strict=True), strict=True):
         assert not torch.equal(a, b)
-        old, new = (states[0]["stages"][-1]["search"][name] for states in (before, after))
+        old, new = (states[0]["stage"]["search"][name] for states in (before, after))
         assert old.abs().max() > 0
         assert torch.equal(new, old + (a + b) / 2)
-        assert torch.equal(new, after[1]["stages"][-1]["search"][name])
+        assert torch.equal(new, after[1]["stage"]["search"][name])
 
 
 def test_each_rank_has_its_own_model_and_streams_and_all_have_one_split(tiny_npz):

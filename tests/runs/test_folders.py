@@ -304,12 +304,12 @@ def test_no_checkpoint_can_be_read(kind, damage, refused, tiny_npz, reopened):
 
 LATER = 10**400  # a round after the last one, so that the search is at its end
 STRANGE = [
-    *((("stages",), value) for value in (None, 7, {}, [7, 7], [{}, {}])),
-    *((("stages", 0, "theta_0"), value) for value in (None, 7, {})),
-    (("stages", 0, "n_composed"), None), (("stages", 0, "is_done"), False),
-    *((("stages", 1, "search"), value) for value in ({}, None, {"round": 2, "step": 0})),
-    *((("stages", 1, "engine"), value) for value in (7, {})),
-    *((("stages", 1, "search", "round"), value) for value in ("x", None, LATER)),
+    *((("stage",), value) for value in (None, 7, {})), *((("given",), value) for value in (None, {})),
+    *((("n_over",), value) for value in (7, 0)), *((("given", "theta_0"), value) for value in (None, 7, {})),
+    (("given", "phi"), None), (("given", "is_done"), False),
+    *((("stage", "search"), value) for value in ({}, None, {"round": 2, "step": 0})),
+    *((("stage", "engine"), value) for value in (7, {})),
+    *((("stage", "search", "round"), value) for value in ("x", None, LATER)),
     *((("metrics_size",), value) for value in ("x", -1, None)),
     *((("seconds",), value) for value in ("x", None, math.nan, math.inf, -1.0)),
 ]  # fmt: skip

@@ -6,16 +6,19 @@ highest that meets the criterion is taken. Rates are tried in factors of two.
 """
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import Tensor
 
-from .. import rng
-from ..data import Split
-from ..engine.passes import Normalise, drawing_from, unchanged_buffers
 from ..files import finite_or_null
+from ..messages import search as messages
+from ..methods import slack
+from ..runs.progress import Standing
+from .problem import Found, Notice, Problem
 
 FILE = "calibration.json"  # of a run
 FACTOR = 2.0
@@ -23,85 +26,91 @@ TOLERANCE = 0.05  # of the loss, above which it is no longer similar
 FAR_LOWER = 0.5  # of the loss, below which re-training has done what pre-training should have
 MAX_RATE = 0.8  # twice the paper's highest
 N_LOWER = 5  # trials below the first
-N_USUAL = 3  # trials, for estimates of time
 NEAR = 0.05  # of the loss of guessing: as near to it, the classes are not learned; as near to none, all of them are
-N_IMAGES = 4096  # at most, for a validation loss
-
-
-class RateTrial(NamedTuple):
-    model_lr: float
-    val_loss: float  # after re-training from theta_0
 
 
 class Calibration(NamedTuple):
     before: float  # the validation loss after pre-training
-    trials: tuple[RateTrial, ...]
-    remark: str | None = None  # what a user must know of it
+    losses: dict[float, float]  # by rate, in the order of trials: the validation loss after re-training from theta_0
 
-    @property
-    def file(self) -> str:
-        return FILE
-
-    def with_trial(self, model_lr: float, val_loss: float) -> "Calibration":
-        return self._replace(trials=(*self.trials, RateTrial(model_lr, val_loss)))
-
-    def is_similar(self, trial: RateTrial) -> bool:
+    def is_similar(self, loss: float) -> bool:
         """False, too, for a loss that is not a number."""
-        return trial.val_loss <= self.before * (1 + TOLERANCE)
+        return loss <= self.before * (1 + TOLERANCE)
 
     def next_rate(self, first: float) -> float | None:
         """What to try next: upwards until the loss rises, or downwards until it does not; none when it is settled."""
-        if not self.trials:
+        if not self.losses:
             return first
-        last = self.trials[-1]
-        rises = [not self.is_similar(trial) for trial in self.trials]
+        last, rises = [*self.losses][-1], [not self.is_similar(loss) for loss in self.losses.values()]
         if rises[0]:
-            return last.model_lr / FACTOR if rises[-1] and len(self.trials) <= N_LOWER else None
-        return last.model_lr * FACTOR if not rises[-1] and last.model_lr * FACTOR <= MAX_RATE else None
+            return last / FACTOR if rises[-1] and len(rises) <= N_LOWER else None
+        return last * FACTOR if not rises[-1] and last * FACTOR <= MAX_RATE else None
 
     @property
     def model_lr(self) -> float:
         """The highest with a similar loss; where none has, the one with the lowest."""
-        similar = [trial.model_lr for trial in self.trials if self.is_similar(trial)]
-        if similar:
-            return max(similar)
-        finite = [trial for trial in self.trials if math.isfinite(trial.val_loss)]
-        return min(finite, key=lambda trial: trial.val_loss).model_lr if finite else self.trials[-1].model_lr
+        similar = [rate for rate, loss in self.losses.items() if self.is_similar(loss)]
+        finite = [rate for rate, loss in self.losses.items() if math.isfinite(loss)]
+        return max(similar) if similar else min(finite, key=lambda r: self.losses[r], default=[*self.losses][-1])
 
     @property
     def val_loss(self) -> float:
         """After re-training at the rate that is taken."""
-        return next(trial.val_loss for trial in self.trials if trial.model_lr == self.model_lr)
+        return self.losses[self.model_lr]
 
     @property
     def is_far_lower(self) -> bool:
         return self.val_loss < FAR_LOWER * self.before
 
     def describe(self) -> str:
-        tried = ", ".join(f"{trial.model_lr:g}: {trial.val_loss:.3f}" for trial in self.trials)
-        found = f"re-training at rate {self.model_lr:g}"
-        where = f"where pre-training left it, {self.before:.3f} ({tried})"
-        if self.is_far_lower:
-            return f"{found}: the highest tried that does not raise the validation loss; it is far lower than {where}"
-        if any(map(self.is_similar, self.trials)):
-            return f"{found}: the highest tried that leaves the validation loss about {where}"
-        return f"{found}, which comes nearest: none tried leaves the validation loss about {where}"
+        losses = self.before, self.losses
+        return messages.rate(self.model_lr, *losses, fits=self.is_similar(self.val_loss), is_far=self.is_far_lower)
 
     def to_json(self) -> dict[str, Any]:
-        """For a file that people read; a loss that is not a number is null."""
-        trials = [(rate, finite_or_null(loss)) for rate, loss in self.trials]
-        return {
-            "model_lr": self.model_lr,
-            "val_loss_after_pretraining": finite_or_null(self.before),
-            "trials": [{"model_lr": rate, "val_loss_after_retraining": loss} for rate, loss in trials],
-        } | ({} if self.remark is None else {"remark": self.remark})
+        trials = [{"model_lr": rate, "val_loss_after_retraining": finite_or_null(loss)}
+                  for rate, loss in self.losses.items()]  # fmt: skip
+        before = finite_or_null(self.before)
+        return {"model_lr": self.model_lr, "val_loss_after_pretraining": before, "trials": trials}
 
-    def to_dict(self) -> dict[str, Any]:
-        return self._asdict() | {"trials": [list(trial) for trial in self.trials]}
 
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> "Calibration":
-        return cls(**saved | {"trials": tuple(RateTrial(*trial) for trial in saved["trials"])})
+class Calibrate:
+    """Re-training from theta_0 at one rate after the other. One that was left begins anew."""
+
+    name = "calibration"
+
+    def __init__(self, problem: Problem, given: Found):
+        self.problem, self.given = problem, given
+        self.calibration = Calibration(math.nan, {})
+
+    def run(self) -> Iterator[Standing]:
+        phi, search = self.given.phi, self.problem.config.search
+        chance, passes = self.problem.make_search(self.given)
+        fresh, found = chance.get_state(), Calibration(self.problem.val_loss(passes), {})
+        while (rate := found.next_rate(search.model_lr)) is not None:
+            rounds = slack.rounds(slack.start(phi, passes.theta), chance, passes, replace(search, model_lr=rate))
+            for step, (_, report) in enumerate(islice(rounds, search.n_retrain), 1):
+                yield Standing(self.name, 0, step, search.n_retrain, report.train_loss, None, phi)
+            found = found._replace(losses=found.losses | {rate: self.problem.val_loss(passes)})
+            passes.cold_start()
+            chance.set_state(fresh)
+        self.calibration = found
+
+    @property
+    def found(self) -> Found:
+        return self.given._replace(model_lr=self.calibration.model_lr)
+
+    def notice(self) -> Notice:
+        found, config = self.calibration, self.problem.config
+        said = remark(found, self.problem.val.labels, config.pretrain.epochs, balanced=config.balanced)
+        return Notice(
+            FILE, found.to_json() | ({"remark": said} if said else {}), [found.describe(), *[said] * bool(said)]
+        )
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def set_state(self, saved: dict[str, Any]) -> None:
+        """Nothing is kept of one that was left."""
 
 
 def guessing_loss(labels: Tensor) -> float:
@@ -109,66 +118,14 @@ def guessing_loss(labels: Tensor) -> float:
     return float(torch.special.entr(labels.bincount() / len(labels)).sum())
 
 
-def remark(before: float, labels: Tensor, epochs: int, n_composed: int) -> str | None:
-    """What a user must know where pre-training left the validation loss of guessing, or hardly any loss.
+def remark(found: Calibration, labels: Tensor, epochs: int, *, balanced: bool) -> str:
+    """What a user must know where pre-training left the validation loss of guessing, hardly any loss, or too much.
 
     A loss above that of guessing is confidence.
     """
-    guessing = guessing_loss(labels)
-    left = (
-        f"pre-training for {n_epochs(epochs)}, {n_composed} composed, left a validation loss of {before:.3f}, and "
-        f"guessing has {guessing:.3f}"
-    )
-    if abs(before - guessing) < NEAR * guessing:
-        return (
-            f"{left}: the network has hardly learned these classes, so that the policy would be chance; try "
-            f"--set pretrain.epochs={4 * epochs}, another --preset or another --model"
-        )
-    if before < NEAR * guessing:
-        return (
-            f"{left}: nearly every image is right already, so that augmentation has little to gain here and the policy "
-            "may be chance; slackaug evaluate with --baselines none,uniform says whether it is worth anything"
-        )
-    return None
-
-
-def too_short(found: Calibration, epochs: int) -> str | None:
-    """What a user must know where re-training has gone on with what pre-training had not finished."""
-    if not found.is_far_lower:
-        return None
-    return (
-        f"re-training lowered the validation loss from {found.before:.3f} to {found.val_loss:.3f}, so pre-training for "
-        f"{n_epochs(epochs)} was short; try --set pretrain.epochs={4 * epochs}"
-    )
-
-
-def n_epochs(epochs: int) -> str:
-    return f"{epochs} epoch{'s' * (epochs != 1)}"
-
-
-@torch.no_grad()
-def val_loss(model: nn.Module, normalise: Normalise, val: Split, batch: int, seed: int) -> Tensor:
-    """Of val images as they are, in train mode, as the search sees it; leaves no trace."""
-    model.train()
-    total, n = torch.zeros((), device=val.labels.device), 0
-    with unchanged_buffers(model), drawing_from(rng.generator(seed, "validation loss")):
-        for index in mixed_batches(len(val.labels), batch, seed):
-            images, labels = val.take(index.to(val.labels.device))
-            logits = model(normalise(images))
-            total += cross_entropy(logits.float(), labels, reduction="sum")
-            n += len(labels)
-    return total / n
-
-
-def mixed(n: int, seed: int) -> Tensor:
-    """Indices below n in random order, as many as count."""
-    return torch.randperm(n, generator=rng.generator(seed, "validation batches"))[:N_IMAGES]
-
-
-def mixed_batches(n: int, batch: int, seed: int) -> tuple[Tensor, ...]:
-    """Indices below n, as many as count; of equal size and in random order, since each batch has its own batch-norm
-    statistics: folders come class by class, and a batch of one class would be nothing that the model has seen."""
-    order = mixed(n, seed)
-    batch = min(batch, len(order))
-    batches: tuple[Tensor, ...] = order[: len(order) - len(order) % batch].split(batch)
-    return batches
+    before, guessing = found.before, guessing_loss(labels)
+    if not balanced and abs(before - guessing) < NEAR * guessing:  # else training has other frequencies than validation
+        return messages.hardly_learned(before, guessing, epochs)
+    if not balanced and before < NEAR * guessing:
+        return messages.nearly_right(before, guessing, epochs)
+    return messages.too_short(before, found.val_loss, epochs) if found.is_far_lower else ""

@@ -19,16 +19,16 @@ from ..config.run_config import RunConfig
 from ..data import DataConfig, DataError, Dataset, read
 from ..exits import Stopped, signals
 from ..machine import default_device
+from ..messages import search as messages
 from ..runs import folders, provenance, tensorboard
 from ..runs.ensemble import ALONE, Ensemble, Parted
 from ..runs.folders import Run
 from ..runs.progress import Display, Reading, Standing
-from . import calibrate
-from .calibrate import Calibration
-from .composing import Composing
 from .learn import Ending, Watch
-from .stages import Problem, Search, SearchStage
+from .problem import Problem
+from .stages import Search
 
+REPORT = "report.html"
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
 
 
@@ -66,6 +66,9 @@ class Session(NamedTuple):
         words += ["--engine", self.engine] if self.engine != "compiled" else []
         return shlex.join(words)
 
+    def to_go_on(self, config: RunConfig) -> str:
+        return f"To go on: {self.resume_command(config)}"
+
 
 class Opened(NamedTuple):
     """A search that is ready to work, with its folder if this process is the one that writes it."""
@@ -87,11 +90,9 @@ def begun(session: Session, config: RunConfig, dataset: Dataset, *, overwrite: b
     if len({*session.ensemble.all(dataset.fingerprint)}) > 1:
         raise DataError(f"{session.data}: is not the same data for all processes of the ensemble")
     with session.ensemble.together():
-        problem = Problem(config, dataset, session.device, session.ensemble, session.engine)
-        search = Search(problem)
-    for remark in problem.remarks:
+        search = Search(Problem(config, dataset, session.device, session.ensemble, session.engine))
+    for remark in search.problem.remarks:
         session.say(remark)
-
     with holding(session, config, lambda: Run.create(session.folder, parse.dump(config), overwrite=overwrite)) as run:
         with session.ensemble.together():
             if run is not None:
@@ -126,7 +127,6 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
         folder, n_steps = run.path / "tensorboard", search.problem.config.search.n_steps
         run.loggers.append(tensorboard.logger(folder, search.problem.phi.space.names, n_steps))
     display = None if run is None else Display(session.console, run.path / "search.log")
-    to_go_on = f"To go on: {session.resume_command(search.problem.config)}"
 
     def on_step(standing: Standing, elapsed: float) -> None:
         if display is not None:
@@ -134,15 +134,12 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
         if session.watch is not None:
             session.watch(standing.done)
 
-    def on_stage(stage: SearchStage) -> None:
-        for text in sentences(search, stage):
-            session.say(text)
-
     try:
         reported = nullcontext() if run is None else reporting(session, run, dataset)
         with signals() as caught, reported, nullcontext() if display is None else display:
-            yield Watch(on_step, on_stage, caught)
+            yield Watch(on_step, session.say, caught)
     except Parted as parted:
+        to_go_on = session.to_go_on(search.problem.config)
         raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
 
 
@@ -159,25 +156,10 @@ def reporting(session: Session, run: Run, dataset: Dataset) -> Iterator[None]:
         live.update(is_running=False)
 
 
-def sentences(search: Search, stage: SearchStage) -> list[str]:
-    """What a user must know of a stage that is over."""
-    found, config = stage.finding(), search.problem.config
-    if found is None:
-        return []
-    said, epochs = [found.describe()], config.pretrain.epochs
-    if isinstance(found, Composing) and not found.best:
-        said.append(
-            f"that is so after {calibrate.n_epochs(epochs)} of pre-training; for longer trainings, in which more "
-            f"augmentation pays, search with longer ones: --set pretrain.epochs={4 * epochs}"
-        )
-    return said + ([found.remark] if isinstance(found, Calibration) and found.remark is not None else [])
-
-
 def concluded(session: Session, opened: Opened, ending: Ending, watch: Watch) -> SearchResult:
     """How a search has ended, and what to do next."""
-    search, run = opened.search, opened.run
-    policy_file, config = session.folder / folders.POLICY, search.problem.config
-    to_go_on = f"To go on: {session.resume_command(config)}"
+    run, config = opened.run, opened.search.problem.config
+    policy_file, report, to_go_on = session.folder / folders.POLICY, session.folder / REPORT, session.to_go_on(config)
     (signal_number,) = session.ensemble.agree(watch.caught[0] if watch.caught else 0)
     policy = session.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.is_file() else None)
     with session.ensemble.together():
@@ -190,19 +172,13 @@ def concluded(session: Session, opened: Opened, ending: Ending, watch: Watch) ->
             f"the time limit came before the end of the first round, so there is no policy yet. {to_go_on}"
         )
     if ending is Ending.TIME_LIMIT:
-        rounds, planned = policy.learned["rounds"], config.search.n_rounds
-        open_end = ", and is not confirmed yet" if search.rounds.is_done else ""
-        session.say(f"time limit: the policy is that of round {rounds} of {planned}{open_end}. {to_go_on}")
+        session.say(messages.time_limit(policy.learned["rounds"], config.search.n_rounds, to_go_on))
     if run is not None and (agreement := folders.agreement(session.folder)) is not None:
-        advice = "; slackaug study says whether other splits find the same" if agreement < CHANCE else ""
-        session.say(agreement_text(agreement) + advice)
+        session.say(agreement_text(agreement) + messages.OTHER_SPLITS * (agreement < CHANCE))
     share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
     if share < LOW_ENTROPY and policy.n_composed:
-        advice = "a lower search.policy_lr or a higher search.kl_weight"
-        if config.search.kl_budget is not None:
-            advice = f"a lower search.kl_budget than {config.search.kl_budget:g}"
-        session.say(f"the policy has collapsed to {share:.0%} of the highest entropy, which rarely helps: try {advice}")
-    session.say(f"the policy is {policy_file}; look at it with: {shlex.join(['slackaug', 'show', str(policy_file)])}")
-    if (session.folder / "report.html").is_file():
-        session.say(f"the report is {session.folder / 'report.html'}")
+        session.say(messages.collapsed(share, config.search.kl_budget))
+    session.say(messages.result(str(policy_file), shlex.join(["slackaug", "show", str(policy_file)])))
+    if report.is_file():
+        session.say(messages.report(str(report)))
     return SearchResult(policy, session.folder)

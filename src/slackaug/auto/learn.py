@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..augment.policy import Policy
 from ..config.run_config import RunConfig
 from ..data import Dataset
 from ..engine.fit import Diverged
@@ -18,9 +19,8 @@ from ..engine.timing import timed
 from ..methods import slack
 from ..runs.folders import POLICY, Run
 from ..runs.progress import Standing
-from . import steps
-from .stages import Problem, Search, SearchStage, take_one
-from .steps import Steps
+from .problem import Problem
+from .stages import Search, cost, of_each, plan
 
 CHECKPOINT_SECONDS = 120.0
 METRICS_EVERY = 10  # steps
@@ -40,10 +40,6 @@ class Arriving:
         self.event = torch.cuda.Event() if standing.train_loss.is_cuda else None
         if self.event is not None:
             self.event.record()
-
-    @property
-    def is_here(self) -> bool:
-        return self.event is None
 
     def get(self) -> Standing:
         if self.event is not None:
@@ -70,8 +66,9 @@ class Clock:
 class Keeper:
     """Writes what a search leaves in its run: metrics, policies, checkpoints. Without a run it writes nothing."""
 
-    def __init__(self, search: Search, run: Run | None, clock: Clock):
+    def __init__(self, search: Search, run: Run | None, clock: Clock, seconds: float = 0.0):
         self.search, self.run, self.clock = search, run, clock
+        self.seconds = seconds  # of work, at the last save
         self.saved_at = time.monotonic()
         self.arriving: Arriving | None = None
 
@@ -83,7 +80,7 @@ class Keeper:
         if standing.step % METRICS_EVERY == 0 or standing.step == standing.n_steps:
             self.look()
             self.arriving = Arriving(standing)
-            if self.arriving.is_here:
+            if self.arriving.event is None:  # it is here
                 self.look()
 
     def look(self) -> None:
@@ -98,21 +95,31 @@ class Keeper:
         search, run = self.search, self.run
         self.look()
         self.check_finite(standing, [search.theta, standing.phi.pi, standing.phi.mu])
-        states = search.problem.ensemble.gather_states(search.get_state())
+        states = search.problem.ensemble.gather_states(search.state())
         if run is not None and states is not None:
-            seconds, stage_ended = self.clock(), standing.step == standing.n_steps
-            if standing.round and stage_ended:  # first: a checkpoint that ends a search says that it is there
-                assert search.rounds.state is not None
-                learned = replace(search.rounds.learned, learned=about(search, seconds))
-                run.write(f"policies/round_{search.rounds.state.round:02d}.json", learned.dumps())
-                save_result(run, search, seconds)
-            elif search.is_finished:
-                save_result(run, search, seconds)
-            run.save_checkpoint(pack(states) | {"seconds": seconds})
-            if stage_ended and not search.is_finished:
+            self.seconds, stage_ended = self.clock(), standing.step == standing.n_steps
+            if standing.round and stage_ended:  # first: a checkpoint that ends the rounds says that they are there
+                self.save_policy(standing.phi.to("cpu"), standing.round, f"policies/round_{standing.round:02d}.json")
+            run.save_checkpoint(pack(states) | {"seconds": self.seconds})
+            if stage_ended and standing.done < 1:
                 for follow in run.followers:
                     follow()
         self.saved_at = time.monotonic()
+
+    def save_policy(self, phi: Policy, n_rounds: int, *names: str) -> None:
+        """With how it was learned, as the result so far and under other names."""
+        config = self.search.problem.config
+        learned = {
+            "preset": config.preset,
+            "model": config.model,
+            "seed": config.seed,
+            "rounds": n_rounds,
+            "seconds": round(self.seconds, 1),
+        }
+        learned |= {"ranks": config.n_ranks} if config.n_ranks > 1 else {}
+        for name in (*names, POLICY):
+            if self.run is not None:
+                self.run.write(name, replace(phi, learned=learned | phi.learned).dumps())
 
     def check_finite(self, standing: Standing, values: list[Tensor | None]) -> bool:
         """The losses and the policy, and of what is about to be saved the model; on any rank. Trials may diverge."""
@@ -121,31 +128,23 @@ class Keeper:
         is_trial = standing.stage in TRIALS or (standing.stage == "pre-training" and config.n_composed is None)
         if is_trial or not any(search.problem.ensemble.agree(not is_finite)):
             return is_finite
-        lr = (
-            {"search.model_lr": search.rounds.config.model_lr}
-            if standing.round
-            else {"pretrain.lr": config.pretrain.lr}
-        )
+        setting, lr = "pretrain.lr", config.pretrain.lr
+        if standing.round:
+            setting, lr = "search.model_lr", search.stage.given.model_lr
         where = f"round {standing.round}, step {standing.step}" if standing.round else f"step {standing.step}"
         is_kept = self.run is not None and self.run.checkpoints.paths()
         kept = "the last checkpoint is from before" if is_kept else "there was no checkpoint yet"
-        advice = " ".join(f"--set {setting}={value / 4:g}" for setting, value in lr.items())
         raise Diverged(
             f"the loss or the model is no longer a number ({standing.stage}, {where}); {kept}. "
-            f"Try a lower rate, from the start: --overwrite {advice}"
+            f"Try a lower rate, from the start: --overwrite --set {setting}={lr / 4:g}"
         )
-
-    def keep_finding(self, stage: SearchStage) -> None:
-        found = stage.finding()
-        if found is not None and self.run is not None:
-            self.run.write(found.file, json.dumps(found.to_json(), indent=1))
 
 
 class Watch(NamedTuple):
     """Those who look on while a search works."""
 
     on_step: Callable[[Standing, float], None]
-    on_stage: Callable[[SearchStage], None] = lambda _: None
+    say: Callable[[str], None] = lambda _: None  # what a stage that is over has found
     caught: Sequence[int] = ()  # signals that are to stop it
 
 
@@ -158,13 +157,9 @@ def learn(
     """
     ensemble, clock = search.problem.ensemble, Clock(seconds_before)
     limit = math.inf if time_limit is None else seconds_before + time_limit
-    keeper = Keeper(search, run, clock)
-    for stage in search.stages:
-        if stage.is_done:
-            keeper.keep_finding(stage)  # a process may have died before it did
-            continue
-        for standing in stage.run():
-            standing = standing._replace(done=steps.share_done(search))
+    keeper = Keeper(search, run, clock, seconds_before)
+    for stage in search.stages():
+        for standing in map(search.counted, stage.run()):
             keeper.see(standing)
             watch.on_step(standing, clock())
             stage_ended = standing.step == standing.n_steps
@@ -172,10 +167,14 @@ def learn(
             stop, too_long, is_due = map(bool, ensemble.agree(bool(watch.caught), clock() > limit, keeper.is_due))
             if stage_ended or stop or too_long or is_due:
                 keeper.save(standing)
-            if (stop or too_long) and not search.is_finished:
+            if (stop or too_long) and standing.done < 1:
                 return Ending.STOPPED if stop else Ending.TIME_LIMIT
-        keeper.keep_finding(stage)
-        watch.on_stage(stage)
+        if (notice := stage.notice()) is not None:
+            if run is not None:
+                run.write(notice.file, json.dumps(notice.content, indent=1))
+            for sentence in notice.sentences:
+                watch.say(sentence)
+    keeper.save_policy(search.stage.found.phi, search.problem.config.search.n_rounds)
     return Ending.FINISHED
 
 
@@ -208,29 +207,6 @@ def metrics(standing: Standing) -> dict[str, Any]:
     return found
 
 
-def save_result(run: Run, search: Search, seconds: float) -> None:
-    """policy.json: after the confirmation, what is left of the last round's."""
-    run.write(POLICY, replace(search.result, learned=about(search, seconds)).dumps())
-
-
-def about(search: Search, seconds: float) -> dict[str, Any]:
-    """How a policy was learned."""
-    assert search.rounds.state is not None
-    config, n_done = search.problem.config, search.rounds.state.round
-    learned = {
-        "preset": config.preset,
-        "model": config.model,
-        "seed": config.seed,
-        "rounds": n_done,
-        "seconds": round(seconds, 1),
-    }
-    if config.n_ranks > 1:
-        learned["ranks"] = config.n_ranks
-    if search.confirm is not None and search.confirm.found is not None:
-        learned["is_kept"] = search.confirm.found.is_kept
-    return learned
-
-
 class StepSeconds(NamedTuple):
     """What one step of each kind takes."""
 
@@ -246,15 +222,18 @@ def search_seconds(config: RunConfig, data: Dataset, device: str, engine: str = 
 
 
 def whole_seconds(each: StepSeconds, config: RunConfig) -> float:
-    return steps.usual(config, each.n_pretraining).at(Steps(each.pretraining, each.retraining, each.policy))
+    return sum(cost(steps, of_each(*each[1:])) for _, steps in plan(config, each.n_pretraining))
 
 
 def step_seconds(config: RunConfig, data: Dataset, device: str, engine: str = "compiled") -> StepSeconds:
     problem, search = Problem(config, data, device, engine=engine), config.search
-    fit = problem.make_fit(problem.phi)
+    found = problem.start()._replace(theta_0=problem.weights())
+    fit = problem.make_fit(found.phi, found.first)
     fit_seconds = timed(fit.step)
-    chance, passes = problem.make_search(problem.phi)
-    state = slack.start(problem.phi, passes.theta)
-    retrain = timed(lambda: take_one(chance, passes, state, search))
-    unrolled = timed(lambda: take_one(chance, passes, state._replace(step=search.n_retrain), search))
-    return StepSeconds(fit.n_steps, fit_seconds, retrain, unrolled)
+    chance, passes = problem.make_search(found)
+    state = slack.start(found.phi, passes.theta)
+
+    def seconds_from(step: int) -> float:
+        return timed(lambda: next(slack.rounds(state._replace(step=step), chance, passes, search)))
+
+    return StepSeconds(fit.n_steps, fit_seconds, seconds_from(1), seconds_from(search.n_retrain))  # 0: a round begins

@@ -2,7 +2,7 @@
 
 Chance first, then the move: `draw` settles all that is random about a step, and `take_step` is a function of the state
 and of that; only theta and its momentum change in place. Lines 1 and 2, phi's start and pre-training, are in
-`auto/stages.py` (`Pretrain`).
+`auto/pretrain.py` (`Pretrain`).
 Axes: A augmentations (composites), B images of a batch, P parameters of the network, K positions, N transformations.
 """
 

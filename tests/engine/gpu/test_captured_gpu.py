@@ -14,7 +14,8 @@ import tiny
 from slackaug import models, rng
 from slackaug.augment.policy import Policy
 from slackaug.auto import learn
-from slackaug.auto.stages import Problem, Search, take_one
+from slackaug.auto.problem import Problem
+from slackaug.auto.stages import Search
 from slackaug.config import parse, presets
 from slackaug.data import Split, load
 from slackaug.engine import ways
@@ -94,7 +95,8 @@ def test_a_step_of_each_kind_from_the_same_state(name, precision):
         reports = []
         for chance, passes in ways_to_go:
             passes.cold_start()
-            _, report = take_one(chance, passes, slack.start(PHI, passes.theta)._replace(step=step), CONFIG)
+            start = slack.start(PHI, passes.theta)._replace(step=step)
+            _, report = next(slack.rounds(start, chance, passes, CONFIG))
             reports.append(report)
         a, b = reports
         assert torch.equal(a.tau.op.cpu(), b.tau.op.cpu())
@@ -163,7 +165,7 @@ def test_a_search_that_cannot_be_captured_takes_plain_steps(caplog):
     chance = Chance(split, split, CONFIG.batch, CONFIG.batch, streams, flip=True)
 
     def try_out(passes: Passes) -> None:
-        take_one(chance, passes, slack.start(FEW, passes.theta), CONFIG)
+        next(slack.rounds(slack.start(FEW, passes.theta), chance, passes, CONFIG))
 
     passes = ways.make_passes("compiled", try_out, Asking().cuda(), FEW, split, split, streams["model"])
     assert type(passes) is Passes
@@ -198,7 +200,7 @@ def test_a_search_goes_through_all_of_its_stages_on_one_model(tiny_npz):
     stages = []
     learn.learn(search, None, learn.Watch(lambda standing, _: stages.append(standing.stage)))
     assert list(dict.fromkeys(stages)) == ["pre-training", "calibration", "re-training", "policy", "confirmation"]
-    assert search.is_finished
-    assert isinstance(search.pretrain.fit, CapturedFit)
-    assert math.isfinite(search.confirm.found.after)
-    assert search.result.pi.device.type == "cpu"
+    assert search.share_done() == 1
+    assert isinstance(search.stage.fit, CapturedFit)
+    assert math.isfinite(search.stage.confirmation.after)
+    assert search.stage.found.phi.pi.device.type == "cpu"

@@ -20,7 +20,7 @@ def duration(seconds: float) -> str:
 
 def counted(n: int, unit: str) -> str:
     """Such as `1 seed`, `4 searches` or `2 epochs`."""
-    plural = "" if n == 1 else "es" if unit.endswith("rch") else "s"
+    plural = "" if n == 1 else "es" if unit.endswith(("rch", "ss")) else "s"
     return f"{n:,} {unit}{plural}"
 
 
@@ -142,7 +142,7 @@ def study_of(recipe: str, n_searches: int, model: str, n_trainings: int) -> str:
 def search_done(name: str, seconds: float | None, entropy: float, agreement: str | None, remarks: Sequence[str]) -> str:
     took = [] if seconds is None else [duration(seconds)]
     found = ", ".join([*took, f"entropy {entropy:.3f}", *([] if agreement is None else [agreement])])
-    return "; ".join([f"{name}: {found}", *remarks])
+    return " ".join([f"{name}: {found}{'.' * bool(remarks)}", *remarks])
 
 
 # --- judge: trainings -------------------------------------------------------------------------------------------------

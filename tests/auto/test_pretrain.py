@@ -7,84 +7,99 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from torch.nn.functional import cross_entropy
 
 import slackaug
 import tiny
-from searching import let_losses_be
+from searching import config_of, finish, let_losses_be, search_of
 from slackaug.augment.policy import Policy
-from slackaug.auto.composing import LADDER, Composing, tempered_loss
+from slackaug.auto.pretrain import LADDER, Composing
+from slackaug.auto.problem import Problem
+from slackaug.auto.stages import Search
+from slackaug.data import load
+from slackaug.engine.fit import Diverged
 from slackaug.report import history, page, run_page
 from slackaug.runs import folders
 
 pytestmark = pytest.mark.usefixtures("quick_search")
+AS_THEY_ARE = {3: 1.0, 2: 0.9, 1: 0.8, 0: 0.7}
+NAMES = Policy.uniform("cifar").space.names
 
 
-def outcome(losses: dict[int, float]) -> Composing:
+def outcome(losses: dict[int, float], ladder: tuple[int, ...] = LADDER) -> Composing:
     """What is tried, and taken, where pre-training with these numbers has these losses."""
-    found = Composing({})
+    found = Composing({}, ladder)
     while (number := found.next_number()) is not None:
         assert number not in found.losses
-        found = Composing(found.losses | {number: losses[number]})
+        found = found._replace(losses=found.losses | {number: losses[number]})
     return found
 
 
 @pytest.mark.parametrize(
-    ("losses", "tried", "taken"),
+    ("losses", "taken"),
     [
-        ({3: 1.0, 2: 1.1, 5: 1.2}, [3, 2, 5], 3),
-        ({3: 1.0, 2: 0.9, 1: 1.2}, [3, 2, 1], 2),
-        ({3: 1.0, 2: 0.9, 1: 0.8, 0: 0.85}, [3, 2, 1, 0], 1),
-        ({3: 1.0, 2: 0.9, 1: 0.8, 0: 0.7}, [3, 2, 1, 0], 0),
-        ({3: 1.0, 2: 1.1, 5: 0.9, 8: 0.95}, [3, 2, 5, 8], 5),
-        ({3: 1.0, 2: 1.1, 5: 0.9, 8: 0.8}, [3, 2, 5, 8], 8),
-        (dict.fromkeys(LADDER, 1.0), [3, 2, 1, 0], 0),
-        ({3: math.nan, 2: 2.0, 1: 3.0}, [3, 2, 1], 2),
-        ({3: 1.0, 2: math.nan, 5: math.inf}, [3, 2, 5], 3),
-        (dict.fromkeys(LADDER, math.nan), [3, 2, 1, 0], 0),
+        ({3: 1.0, 2: 1.1, 5: 1.2}, 3),
+        ({3: 1.0, 2: 0.9, 1: 1.2}, 2),
+        ({3: 1.0, 2: 0.9, 1: 0.8, 0: 0.85}, 1),
+        (AS_THEY_ARE, 0),
+        ({3: 1.0, 2: 1.1, 5: 0.9, 8: 0.95}, 5),
+        ({3: 1.0, 2: 1.1, 5: 0.9, 8: 0.8}, 8),
+        (dict.fromkeys((3, 2, 1, 0), 1.0), 0),
+        ({3: math.nan, 2: 2.0, 1: 3.0}, 2),
+        ({3: 1.0, 2: math.nan, 5: math.inf}, 3),
+        (dict.fromkeys((3, 2, 1, 0), math.nan), 0),
     ],
 )
-def test_numbers(losses, tried, taken):
+def test_numbers(losses, taken):
     found = outcome(losses)
-    assert (list(found.losses), found.best) == (tried, taken)
+    assert (list(found.losses), found.best) == ([*losses], taken)
     for fewest in (1, 3):
-        started, start = found._replace(fewest=fewest), max(taken, fewest)
+        start = max(taken, fewest)
         if not math.isfinite(losses[start]):
             start = max(taken, 1)
-        assert started.n_positions == start
-        assert (f"; rounds start from {start}" in started.describe()) == (start != taken)
-    assert f" {taken or 'none'} {'do' if taken > 1 else 'does'} best (validation loss" in found.describe()
+        assert found._replace(fewest=fewest).n_positions == start
     assert found.to_json()["n_composed"] == taken
     json.dumps(found.to_json(), allow_nan=False)
 
 
-@given(scale=st.floats(0.02, 50), seed=st.integers(0, 99))
-def test_the_loss_does_not_depend_on_how_sure_a_network_is(scale, seed):
-    generator = torch.Generator().manual_seed(seed)
-    logits, labels = torch.randn(60, 4, generator=generator), torch.randint(4, (60,), generator=generator)
-    logits[torch.arange(60), labels] += 1  # right more often than not, or the best scale would be none at all
-    found = tempered_loss(logits, labels).item()
-    assert tempered_loss(scale * logits, labels).item() == pytest.approx(found, rel=1e-6)
-    tried = [cross_entropy(s * logits.double(), labels).item() for s in torch.logspace(-2, 2, 200).tolist()]
-    assert found <= min(tried) + 1e-12
-    assert found == pytest.approx(min(tried), rel=1e-3)
-
-
-def test_the_loss_of_a_network_that_is_always_right_is_near_zero():
-    labels = torch.arange(5)
-    assert 0 <= tempered_loss(torch.eye(5), labels).item() < 1e-6
+def test_there_may_be_less_to_choose_from():
+    assert [*outcome(AS_THEY_ARE, LADDER[1:]).losses] == [3, 2, 1]
+    for number in (1, 3, 7):
+        assert [*outcome({number: math.nan}, (number,)).losses] == [number]
 
 
 # --- in a search ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moment", [("pre-training", 0, 4), ("policy", 1, 5)])
-def test_a_killed_search_ends_with_the_same_bits(moment, tiny_npz, tmp_path):
-    cut, whole = tiny.killed_and_whole(tiny_npz, tmp_path, moment, n_composed="null")
-    assert tiny.outcome(cut) == tiny.outcome(whole)
-    assert (cut / "composing.json").read_text() == (whole / "composing.json").read_text()
+@pytest.mark.parametrize(("left_out", "best"), [({"Identity"}, 1), ({*NAMES} - {"Identity"}, 1), (set(), 0)])
+def test_none_is_a_number_where_identity_is_a_choice(left_out, best, tiny_npz, monkeypatch):
+    let_losses_be(monkeypatch, AS_THEY_ARE)
+    data = load(str(tiny_npz))
+    config = replace(config_of(data, n_composed="null"), exclude=tuple(left_out))
+    assert finish(Search(Problem(config, data))).stage.found.n_composed == best
+
+
+@pytest.mark.parametrize(("numbers", "fewest"), [({2}, 1), ({3}, 3), ({*LADDER}, 1), ({*LADDER} - {0}, 1)])
+def test_a_training_that_diverges_is_no_error_unless_all_do(numbers, fewest, tiny_npz, monkeypatch):
+    loss = Problem.tempered_loss
+
+    def broken(problem, fit):
+        if fit.policy.n_composed in numbers:
+            fit.theta.fill_(math.nan)
+        return loss(problem, fit)
+
+    monkeypatch.setattr(Problem, "tempered_loss", broken)
+    search = search_of(load(str(tiny_npz)), n_composed="null", fewest_composed=fewest)
+    pretrain = search.stage
+    if len(numbers) > 1:
+        with pytest.raises(Diverged, match="however many transformations are composed"):
+            finish(search)
+        return
+    finish(search)
+    found, (number,) = pretrain.composing, numbers
+    assert math.isnan(found.losses[number])
+    assert found.n_positions == max(found.best, 1) != number
+    assert len(search.stage.found.phi.pi) == found.n_positions
+    assert torch.isfinite(search.theta).all()
 
 
 def test_it_is_said_stored_and_shown(tiny_npz, tmp_path, command, monkeypatch):
@@ -93,11 +108,11 @@ def test_it_is_said_stored_and_shown(tiny_npz, tmp_path, command, monkeypatch):
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert "pre-training with 3 transformations in a composite, and with fewer or more, says how many do best" in said
-    assert "composite: 2 do best (validation loss after pre-training: 2.000 with 1, 0.500 with 2, 1.000 with 3)" in said
+    assert "2 random transformations per image (validation loss 2.000 with 1, 0.500 with 2, 1.000 with 3)" in said
     stored = json.loads((tmp_path / "run" / "composing.json").read_text())
     assert stored["n_composed"] == 2
     assert [trial["n_composed"] for trial in stored["trials"]] == [1, 2, 3]
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = tiny.metrics(tmp_path / "run")
     assert [row["n_composed"] for row in rows if not row["round"]] == [3] * 6 + [2] * 6 + [1] * 6
     past = history.read(tmp_path / "run")
     assert [step.n_composed for step in past.steps if not step.round] == [2] * 6
@@ -126,8 +141,6 @@ def test_a_number_may_be_given(tiny_npz, tmp_path, command):
 
 # --- images as they are -----------------------------------------------------------------------------------------------
 
-AS_THEY_ARE = {3: 1.0, 2: 0.9, 1: 0.8, 0: 0.7}
-
 
 def test_none_are_composed_by_identity_alone(images, generator):
     phi = Policy.uniform("cifar").with_composed(0)
@@ -147,18 +160,18 @@ def test_a_policy_has_to_do_better_than_images_as_they_are(loss, is_kept, tiny_n
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null", confirm="true"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
-    assert "transformations in a composite: none does best (" in said
-    assert "1.000 with 3); rounds start from 1" in said
-    assert "that is so after 2 epochs of pre-training" in said
+    assert "images as they are (validation loss 0.700 with none, 0.800 with 1, " in said
+    assert "starts from 1" in said
+    assert "after 2 epochs of pre-training" in said
     assert "--set pretrain.epochs=8" in said
-    assert "validation loss after whole trainings: 0.700 with images as they are" in said
-    assert ("; leave images as they are" in said) == (not is_kept)
+    assert f"{loss:.3f} learned, 0.700 without" in said
+    assert ("Leave images as they are" in said) == (not is_kept)
     assert "collapsed" not in said
     result = Policy.load(tmp_path / "run" / "policy.json")
     assert result.n_composed == is_kept
     assert result.learned["is_kept"] is is_kept
     assert ("Images stay as they are" in run_page.policy_text(result)) == (not is_kept)
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = tiny.metrics(tmp_path / "run")
     assert [row["n_composed"] for row in rows if not row["round"]][::6] == [3, 2, 1, 0]
     assert [step.n_composed for step in history.read(tmp_path / "run").steps if not step.round] == [1] * 6
 
@@ -176,7 +189,7 @@ def test_what_is_not_kept_gives_way_to_the_best_number(tiny_npz, tmp_path, monke
     frames = run_page.frames(history.read(run), (8, 8))
     assert [frame.name for frame in frames][-2:] == ["round 2 of 2", "the result"]
     page.write(run, samples=None)
-    assert "; use the uniform policy of 2" in (run / "report.html").read_text()
+    assert "Use 2 random transformations per image" in (run / "report.html").read_text()
 
 
 @pytest.mark.parametrize(("flip", "says"), [(True, "with mirror flips"), (False, "without mirror flips")])

@@ -1,0 +1,120 @@
+"""Pre-training, and how many transformations a composite has (K), found by trial.
+
+The paper composes three for every dataset. How much augmentation is right depends on the data, the network and the
+length of the training. So the network is pre-trained with several numbers, each from the same start and with a uniform
+policy, and compared on validation images: that is how the paper chooses the preparation of images. None at all is a
+number, too: in short trainings images as they are may be best.
+
+Rounds start from the best number, or from a given one where that is more: what large networks learn best is what to
+have less of, and with one or two there is little to take from (research/notebook.md). What rounds learn has to do
+better than the best number does (`confirm`).
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..config.run_config import N_COMPOSED
+from ..engine.fit import Diverged
+from ..files import finite_or_null
+from ..messages import search as messages
+from ..runs.progress import Standing
+from .problem import Found, Notice, Problem, Weights, train
+
+FILE = "composing.json"  # of a run
+LADDER = (0, 1, 2, 3, 5, 8)  # numbers that are tried: the paper's first, then downwards, and upwards if that is worse
+
+
+class Composing(NamedTuple):
+    """The numbers that were tried."""
+
+    losses: dict[int, float]  # by K: `Problem.tempered_loss` after pre-training
+    ladder: tuple[int, ...] = LADDER  # what can be tried: a given number alone, or without none where that is no choice
+    fewest: int = 1  # that rounds can start from
+
+    def next_number(self) -> int | None:
+        """What to try next: one step away from the best, down and then up; none when both of its sides are worse."""
+        if not self.losses:
+            return N_COMPOSED if N_COMPOSED in self.ladder else self.ladder[0]
+        at = self.ladder.index(self.best)
+        sides = [self.ladder[i] for i in (at - 1, at + 1) if 0 <= i < len(self.ladder)]
+        return next((number for number in sides if number not in self.losses), None)
+
+    @property
+    def best(self) -> int:
+        """The lowest loss; of equals the smaller number. A loss that is not a number is the highest."""
+        return min(sorted(self.losses), key=lambda k: math.inf if math.isnan(self.losses[k]) else self.losses[k])
+
+    @property
+    def n_positions(self) -> int:
+        """What rounds start from; where a training with that many has diverged, the best of the others."""
+        start = max(self.best, self.fewest)
+        return start if math.isfinite(self.losses[start]) else max(self.best, 1)
+
+    def to_json(self) -> dict[str, Any]:
+        trials = [
+            {"n_composed": number, "val_loss_after_pretraining": finite_or_null(loss)}
+            for number, loss in sorted(self.losses.items())
+        ]
+        return {"n_composed": self.best, "n_positions": self.n_positions, "trials": trials}
+
+
+class Pretrain:
+    """Lines 1 and 2: phi is uniform, and theta_0 is trained with it, once for each number of transformations tried."""
+
+    name = "pre-training"
+
+    def __init__(self, problem: Problem, given: Found):
+        self.problem, self.given = problem, given
+        self.composing = Composing({}, (given.n_composed,))
+        if problem.config.n_composed is None:
+            ladder = LADDER if given.phi.can_compose_none else LADDER[1:]
+            self.composing = Composing({}, ladder, problem.config.fewest_composed)
+        self.theta_0: Weights = {}  # after the training that rounds would start from so far
+        self.begin(self.composing.next_number() or 0)
+
+    def begin(self, number: int) -> None:
+        """A training with so many: from the same start as all others, and with the same draws."""
+        self.phi = self.given.phi.with_composed(number)  # 1
+        self.fit = self.problem.make_fit(self.phi, self.given.first)
+
+    def run(self) -> Iterator[Standing]:
+        number: int | None = self.phi.n_composed
+        while number is not None:
+            yield from train(self.name, self.fit, self.phi)  # 2
+            loss = self.problem.tempered_loss(self.fit) if self.problem.compares_trainings else math.nan
+            self.composing = self.composing._replace(losses=self.composing.losses | {number: loss})
+            if self.composing.n_positions == number:
+                self.theta_0 = self.problem.weights()
+            number = self.composing.next_number()
+            if number is not None:
+                self.begin(number)
+        if len(self.composing.ladder) > 1 and not math.isfinite(self.composing.losses[self.composing.n_positions]):
+            raise Diverged(
+                "the model is no longer a number after pre-training, however many transformations are composed; try a "
+                f"lower rate, from the start: --overwrite --set pretrain.lr={self.problem.config.pretrain.lr / 4:g}"
+            )
+
+    @property
+    def found(self) -> Found:
+        best, phi = self.composing.best, self.given.phi.with_composed(self.composing.n_positions)
+        return self.given._replace(phi=phi, theta_0=self.theta_0, loss=self.composing.losses[best], n_composed=best)
+
+    def notice(self) -> Notice | None:
+        if self.problem.config.n_composed is not None:
+            return None
+        found, epochs = self.composing, self.problem.config.pretrain.epochs
+        said = messages.composing(found.losses, found.best, found.n_positions, epochs)
+        return Notice(FILE, found.to_json(), said)
+
+    def state(self) -> dict[str, Any]:
+        losses = [list(item) for item in self.composing.losses.items()]
+        state = {"n_composed": self.phi.n_composed, "losses": losses, "fit": self.fit.get_state()}
+        return state | ({"theta_0": self.theta_0} if self.theta_0 else {})
+
+    def set_state(self, saved: dict[str, Any]) -> None:
+        self.composing = self.composing._replace(losses=dict(saved["losses"]))
+        self.theta_0 = saved.get("theta_0", {})
+        if saved["n_composed"] != self.phi.n_composed:
+            self.begin(saved["n_composed"])
+        self.fit.set_state(saved["fit"])
