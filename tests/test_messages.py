@@ -20,7 +20,7 @@ from slackaug.augment.transforms import get_space
 from slackaug.data import Split, cache, packages, samples
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import DataConfig
-from slackaug.messages import search
+from slackaug.messages import check, search
 from slackaug.runs.checkpoints import from_bytes
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -201,6 +201,13 @@ def test_the_golden_texts():
         "Best in pre-training: 2 random transformations per image (validation loss 2.000 with 1, 0.500 with 2, 1.000 "
         "with 3). Learning still starts from 3."
     ]
+
+
+@pytest.mark.parametrize("kind", check.ABOUT_FILES)
+def test_verbs_follow_the_number_of_files(kind):
+    one, several = (check.about_files(kind, n, "a.png").split() for n in (1, 2))
+    assert (one[0], several[0], one[-1]) == ("1", "2", "a.png")
+    assert ("is" in one or "occurs" in one, "are" in several or "occur" in several) == (True, True)
 
 
 def test_costs_are_of_all_that_is_done():

@@ -12,24 +12,16 @@ from ..data.dividing import HOLD_OUT
 from ..data.files import check_memory, is_large, stacks_note
 from ..data.groups import Groups, shared
 from ..data.listing import linked, same_but_for_case
-from ..data.options import N_EXAMPLES, DataConfig, Progress, counted, examples, listing, percent, printable
+from ..data.options import N_EXAMPLES, DataConfig, Progress, examples, listing, percent, printable
 from ..data.sources import own_preparation
 from ..data.survey import Survey, survey
-from ..messages import duration
+from ..messages import check as messages
 from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for, without_images
 
 FEW = 20  # training images of a class: fewer tell little about it
 IMBALANCED = 3.0  # the largest class against the smallest
 LARGE_GROUP = 0.25  # of all images: whole groups of that size leave a split uneven
 ELONGATED = 1.25  # the longer side against the shorter, from which squeezing into a square changes shapes
-FLIP_QUESTION = (
-    "Does a mirror image keep its label? slackaug does not guess. No for text, digits, signs, left and right hands or "
-    "organs, arrows and all that is named after a direction: say --no-flip. Yes for most animals, food, plants, scenes "
-    "and textures: nothing to do, flips are on. Unsure: mirror ten images of each class, and ask who labelled them."
-)
-MODES = {"1": "black and white", "L": "grey", "I;16": "grey, 16 bits", "I": "grey, 32 bits", "P": "palette",
-         "RGB": "colour", "RGBA": "colour with transparency", "LA": "grey with transparency", "CMYK": "CMYK",
-         "F": "floating point", "RGB;1": "colour, 1 bit", "RGB;16": "colour, 16 bits"}  # fmt: skip
 
 
 class Proposal(NamedTuple):
@@ -54,7 +46,7 @@ class Findings(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """The same as one JSON object."""
-        found = self.survey
+        found, groups = self.survey, self.survey.groups
         return {
             "name": found.name,
             "classes": found.classes,
@@ -70,14 +62,18 @@ class Findings(NamedTuple):
             "duplicates_in_training": found.copies.within,
             "same_image_different_labels": found.copies.conflicts,
             "mirror_images_with_other_labels": found.copies.mirrored,
-            "groups": None if found.groups is None else groups_as_dict(found.groups),
-            "flip_question": FLIP_QUESTION,
+            "groups": None if groups is None else {
+                "images": dict(groups.sizes.most_common()),
+                "in_train_and_test": groups.on_both_sides,
+                "of_several_classes": groups.of_several_classes,
+            },
+            "flip_question": messages.FLIP_QUESTION,
             "notes": list(found.notes),
             "problems": self.problems,
             "remarks": self.remarks,
             "proposal": None if self.proposal is None else self.proposal._asdict(),
             "costs": [cost._asdict() for cost in self.costs],
-        }
+        }  # fmt: skip
 
 
 def look(data: DataConfig, *, model: str | None, device: str, cost: bool, progress: Progress) -> Findings:
@@ -97,7 +93,7 @@ def look(data: DataConfig, *, model: str | None, device: str, cost: bool, progre
     except DataError as error:  # a search would be refused; when that is fixed, it costs about the same
         problems += [] if of_classes else [str(error)]
     else:
-        said += [] if found.has_test else [f"no test set: a stratified {percent(HOLD_OUT)} will be held out"]
+        said += [] if found.has_test else [messages.no_test_set(percent(HOLD_OUT))]
         if found.groups is not None:
             stand_in, divided = split_by_groups(stand_in, found, dataset)
             said += divided
@@ -119,27 +115,24 @@ def imbalance(found: Survey) -> float | None:
 
 def class_problems(found: Survey) -> list[str]:
     """All that is wrong with classes, of which `without_images` would name the first."""
-    problems = []
-    if len(found.classes) < 2:
-        problems.append(f"only one class ({listing([*found.classes])}); a classifier needs at least two")
     strangers = [name for name, parts in found.classes.items() if "train" not in parts and "test" in parts]
-    if strangers:
-        problems.append(f"classes in the test set that have no training images: {listing(strangers)}")
     scarce = [name for name, parts in found.classes.items() if parts.get("train", 0) < 2 and name not in strangers]
-    if scarce:
-        problems.append(f"classes with fewer than 2 training images that can be read: {listing(scarce)}")
-    return problems
+    problems = [
+        (len(found.classes) < 2, messages.only_one_class(listing([*found.classes]))),
+        (strangers, f"{messages.NO_TRAINING_IMAGES}: {listing(strangers)}"),
+        (scarce, f"{messages.TOO_FEW_IMAGES}: {listing(scarce)}"),
+    ]
+    return [text for holds, text in problems if holds]
 
 
 def file_problems(found: Survey, options: DataConfig) -> list[str]:
     problems = []
     if found.bad and not options.skip_bad:
-        one, many = "file cannot be read: repair or remove it", "files cannot be read: repair or remove them"
-        problems.append(f"{counted(len(found.bad), one, many)}, or give --skip-bad")
+        problems.append(messages.unreadable(len(found.bad)))
     if found.links:
         problems.append(linked(found.links))
     if len(found.sizes) > 1 and options.size is None:
-        problems.append(f"images of {len(found.sizes)} sizes: give --size {proposed_size(found)}")
+        problems.append(messages.several_sizes(len(found.sizes), proposed_size(found)))
     if found.listing is not None:
         items, side = found.listing.items, options.stored_size
         both = [] if options.group_by is None else Groups(items).on_both_sides
@@ -158,57 +151,28 @@ def remarks(found: Survey) -> list[str]:
     few = [f"{name} ({n})" for name, n in counts.items() if 2 <= n < FEW]
     untested = [name for name, parts in found.classes.items() if "test" not in parts]
     alike = [" and ".join(names) for names in same_but_for_case(found.classes)]
-    ratio = imbalance(found)
-    across, conflicts, mirrored, within = found.copies
+    ratio = imbalance(found) or 0
     highest = max(found.deep, default=65535)
     level = round(highest / 257)
     said = [
-        (level < DIM, f"{counted(len(found.deep), 'image has', 'images have')} 16 bits, with values up to {highest:,} "
-                      f"of 65,535: of 256 levels at most {level + 1} are left; scale to 8 bits first"),
+        (level < DIM, messages.few_levels(len(found.deep), highest, level + 1)),
         (found.brightest < DIM <= level, dim_note(found.brightest)),
-        (found.count("test") and untested, f"classes that are not tested: {listing(untested)}"),
-        (ratio and ratio >= IMBALANCED, f"the largest class has {ratio or 0:.1f} times the images of the smallest; "
-                                        "with --balanced, all classes count alike in a search's validation loss"),
-        (alike, f"classes that differ in capital letters alone: {listing(alike, '; ')}; if these are one class, give "
-                "them one name"),
-        (few, f"classes with fewer than {FEW} training images: {listing(few)}"),
-        (found.misnamed, f"{counted(len(found.misnamed), 'file is', 'files are')} of another format than the name "
-                         f"says; the content counts: {examples(found.misnamed)}"),
+        (found.count("test") and untested, f"{messages.UNTESTED}: {listing(untested)}"),
+        (ratio >= IMBALANCED, messages.imbalanced(ratio)),
+        (alike, messages.alike(listing(alike, "; "))),
+        (few, messages.few_images(FEW, listing(few))),
         (found.stacks, stacks_note(found.stacks)),
-        (across, counted(len(across), "test image is an exact copy of a training image",
-                         "test images are exact copies of training images")
-                 + f", so that accuracies will look better than they are: {examples(across)}"),
-        (within, counted(len(within), "training image is an exact copy of another",
-                         "training images are exact copies of others")
-                 + ", and a split may have an image on both sides; remove copies, or keep them together with "
-                 + f"--group-by: {examples(within)}"),
-        (conflicts, f"{counted(len(conflicts), 'image occurs', 'images occur')} with different labels: "
-                    f"{examples(conflicts)}"),
-        (mirrored, f"{counted(len(mirrored), 'image is the mirror image', 'images are mirror images')} of one with "
-                   f"another label, which speaks for --no-flip: {examples(mirrored)}"),
-    ]  # fmt: skip
-    more = [] if found.groups is None else group_remarks(found.groups)
-    return [text for holds, text in said if holds] + more
-
-
-def group_remarks(groups: Groups) -> list[str]:
-    ((name, most),), mixed = groups.sizes.most_common(1), groups.of_several_classes
-    share = most / len(groups.items)
-    said = [
-        (share >= LARGE_GROUP, f"the largest group, {printable(name)}, has {percent(share)} of the images, and goes to "
-                               "one side of a split as a whole"),
-        (mixed, f"{len(mixed)} of {len(groups.sizes)} groups {'has' if len(mixed) == 1 else 'have'} images of several "
-                f"classes: {examples([*map(printable, mixed)])}"),
-    ]  # fmt: skip
+    ]
+    files = {"misnamed": found.misnamed} | found.copies._asdict()
+    said += [(names, messages.about_files(kind, len(names), examples(names))) for kind, names in files.items()]
+    if found.groups is not None:
+        ((name, most),), mixed = found.groups.sizes.most_common(1), found.groups.of_several_classes
+        share, names = most / len(found.groups.items), examples([*map(printable, mixed)])
+        said += [
+            (share >= LARGE_GROUP, messages.large_group(printable(name), percent(share))),
+            (mixed, messages.mixed_groups(len(mixed), len(found.groups.sizes), names)),
+        ]
     return [text for holds, text in said if holds]
-
-
-def groups_as_dict(groups: Groups) -> dict[str, Any]:
-    return {
-        "images": dict(groups.sizes.most_common()),
-        "in_train_and_test": groups.on_both_sides,
-        "of_several_classes": groups.of_several_classes,
-    }
 
 
 # --- what is proposed -------------------------------------------------------------------------------------------------
@@ -244,27 +208,27 @@ def span(most: int, largest: str, least: int, smallest: str) -> str:
 
 def lines(findings: Findings) -> list[str]:
     found, proposal = findings.survey, findings.proposal
-    counts = sorted(((parts.get("train", 0), name) for name, parts in found.classes.items()), reverse=True)
-    text = [f"{printable(found.name)}: {counted(len(found.classes), 'class', 'classes')}, {found.count('train'):,} "
-            f"training and {found.count('test'):,} test images"]  # fmt: skip
-    text.append(f"images per class: {span(*counts[0], *counts[-1])}")
+    counts = sorted((parts.get("train", 0), name) for name, parts in found.classes.items())[::-1]
+    text = [
+        messages.overview(printable(found.name), len(found.classes), found.count("train"), found.count("test")),
+        f"images per class: {span(*counts[0], *counts[-1])}",
+    ]
     if found.groups is not None:
         by_size = [(n, name) for name, n in found.groups.sizes.most_common()]
         text.append(f"images per group: {span(*by_size[0], *by_size[-1])}")
     if found.sizes:
         sizes = [f"{width} x {height} ({n:,})" for (height, width), n in found.sizes.most_common(N_EXAMPLES)]
         more = f" and {len(found.sizes) - N_EXAMPLES} more" if len(found.sizes) > N_EXAMPLES else ""
-        text.append(f"sizes: {', '.join(sizes)}{more}")
-        text.append(f"channels: {', '.join(f'{MODES.get(m, m)} ({n:,})' for m, n in found.modes.most_common())}")
+        modes = [f"{messages.MODES.get(mode, mode)} ({n:,})" for mode, n in found.modes.most_common()]
+        text += [f"sizes: {', '.join(sizes)}{more}", f"channels: {', '.join(modes)}"]
     text += [f"cannot be read: {name}: {reason}" for name, reason in found.bad.items()]
     text += [*found.notes, *findings.remarks]
     is_off = found.dataset is not None and not found.dataset.flip
-    text.append("mirror flips are off for this data set" if is_off else f"to decide: {FLIP_QUESTION}")
+    text.append(messages.FLIPS_ARE_OFF if is_off else f"to decide: {messages.FLIP_QUESTION}")
     if proposal is not None:
         text.append(f"proposed: space {proposal.space}, network {proposal.model}, preset {proposal.preset}; "
                     f"{proposal.preparation}")  # fmt: skip
-        text += [f"a search with preset {cost.preset} ({cost.model}) takes about {duration(cost.seconds)} here"
-                 for cost in findings.costs]  # fmt: skip
+        text += [messages.takes(*cost) for cost in findings.costs]
     text += [f"fix first: {problem}" for problem in findings.problems]
     if proposal is not None:
         text.append(f"then: {proposal.command}" if findings.problems else f"next: {proposal.command}")

@@ -15,6 +15,7 @@ from ..data.files import assembled
 from ..data.options import DataConfig, listing
 from ..data.rows import Rows
 from ..data.survey import Survey
+from ..messages import check as messages
 from . import learn
 
 LARGEST = 224  # pixels; the size of networks for photographs
@@ -41,17 +42,14 @@ def stand_in_for(found: Survey, data: DataConfig) -> Dataset:
     height, width = (side, side) if side else next(iter(found.sizes))
     noise = torch.randint(0, 256, (N_STAND_IN, 3, height, width), generator=torch.Generator(), dtype=torch.uint8)
 
-    kept = {"train": 1.0 if found.count("test") else 1 - HOLD_OUT}
-
-    def split(part: str) -> Split:
-        share = kept.get(part, 1.0)
+    def split(part: str, share: float = 1.0) -> Split:
         counts = torch.tensor([max(round(share * parts.get(part, 0)), 2) for parts in found.classes.values()])
         labels = torch.arange(len(counts)).repeat_interleave(counts)
         return Split(Rows(noise, torch.arange(len(labels)) % N_STAND_IN), labels)
 
     dataset = Dataset(
         name=found.name,
-        train=split("train"),
+        train=split("train", 1.0 if found.count("test") else 1 - HOLD_OUT),
         test=split("test"),
         class_names=tuple(found.classes),
         mean=(0.5, 0.5, 0.5),
@@ -80,22 +78,17 @@ def split_by_groups(stand_in: Dataset, found: Survey, dataset: Dataset) -> tuple
     counts = dataset.test.labels.bincount(minlength=len(found.classes)).tolist()
     untested = [name for name, n in zip(found.classes, counts, strict=True) if not n]
     if untested and not found.has_test:
-        said.append(f"classes that are not tested, because too few groups have them: {listing(untested)}")
+        said.append(f"{messages.UNTESTED_GROUPS}: {listing(untested)}")
     images = stand_in.train.subset(torch.arange(len(labels)) % len(stand_in.train.labels)).images
     divided = replace(stand_in, train=Split(images, labels), groups=dataset.groups)
     train, val = (len(half.labels) for half in divided.halves(0))
-    said.append(f"whole groups give {train:,} images to learn on, {val:,} to validate with and {n_test:,} to test with")
-    return divided, said
+    return divided, [*said, messages.split_by_groups(train, val, n_test)]
 
 
 def measure(stand_in: Dataset, model: str | None, device: str) -> list[Cost]:
     """A search with each preset."""
-    costs = []
-    for name in presets.PRESETS:
-        if name != "demo":
-            config = presets.preset(name, stand_in, model)
-            costs.append(Cost(name, config.model, seconds(config, stand_in, device)))
-    return costs
+    configs = [presets.preset(name, stand_in, model) for name in presets.PRESETS if name != "demo"]
+    return [Cost(config.preset, config.model, seconds(config, stand_in, device)) for config in configs]
 
 
 def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
@@ -103,19 +96,13 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
     if device.startswith("cuda"):
         return learn.search_seconds(config, stand_in, device)
     model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
-    per_image = (
-        PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)
-    )  # of search.batch, in a step
+    per_image = PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)  # of search.batch
     n_half = len(stand_in.train.labels) // 2
-    batch = min(config.search.batch, n_half, max(2, int(STEP_FLOPS / per_image)))
-    few = min(config.pretrain.batch, batch * 2)
-    share = min(config.search.batch, n_half) / batch
-    search = replace(
-        config.search,
-        batch=batch,
-        val_batch=max(2, round(min(config.search.n_val, n_half) / share)),
-    )
-    small = replace(config, pretrain=replace(config.pretrain, batch=few), search=search)
-    each = learn.step_seconds(small, stand_in, device)
-    each = each._replace(retraining=share * each.retraining, policy=share * each.policy)
-    return learn.whole_seconds(each, config)
+    whole = min(config.search.batch, n_half)
+    batch = min(whole, max(2, int(STEP_FLOPS / per_image)))
+    share = whole / batch
+    val_batch = max(2, round(min(config.search.n_val, n_half) / share))
+    search = replace(config.search, batch=batch, val_batch=val_batch)
+    few = replace(config.pretrain, batch=min(config.pretrain.batch, batch * 2))
+    each = learn.step_seconds(replace(config, pretrain=few, search=search), stand_in, device)
+    return learn.whole_seconds(each._replace(retraining=share * each.retraining, policy=share * each.policy), config)
