@@ -27,7 +27,7 @@ from slackaug import export
 from slackaug.augment.formats import published
 from slackaug.augment.policy import Policy
 from slackaug.data import DataError, load
-from slackaug.data import npz as npz_reader
+from slackaug.data import arrays as array_reader
 from slackaug.report import history, page
 from slackaug.runs.checkpoints import Checkpoints, to_bytes
 from slackaug.schema import PolicyError
@@ -128,7 +128,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     archive(path, train_images=zeros, train_labels=npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }"))
     assert path.stat().st_size < 1_000_000
     del zeros
-    monkeypatch.setattr(npz_reader, "memory", lambda: GIGABYTE // 2)
+    monkeypatch.setattr(array_reader, "memory", lambda: GIGABYTE // 2)
     refused(path, "x.npz: unpacks to 1 GiB, the limit is 0")
 
 

@@ -5,7 +5,7 @@ import torch
 
 from slackaug import rng
 from slackaug.augment.transforms import get_space
-from slackaug.data import DATASETS, load, shapes
+from slackaug.data import DATASETS, embedded, load
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -51,8 +51,8 @@ def test_shapes_are_few_to_learn_from_and_balanced():
 def test_an_inverted_colour_is_one_of_the_opposite_class():
     degrees = torch.tensor([0.0, 90.0, 200.0], dtype=torch.float64)
     half, full = torch.full((3,), 0.4, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
-    assert torch.allclose(1 - shapes.hsl(degrees, full, half), shapes.hsl(degrees + 180, full, 1 - half))
-    assert shapes.hsl(degrees[:1], full[:1], torch.tensor([0.5], dtype=torch.float64)).tolist() == [[1, 0, 0]]
+    assert torch.allclose(1 - embedded.hsl(degrees, full, half), embedded.hsl(degrees + 180, full, 1 - half))
+    assert embedded.hsl(degrees[:1], full[:1], torch.tensor([0.5], dtype=torch.float64)).tolist() == [[1, 0, 0]]
 
 
 def applied(images, name, strength):
@@ -62,8 +62,8 @@ def applied(images, name, strength):
 
 
 def noise_free(kind, monkeypatch):
-    monkeypatch.setattr(shapes, f"{kind.upper()}_NOISE", 0.0)
-    make = {"colour": shapes.colour_split, "angle": shapes.angle_split}[kind]
+    monkeypatch.setattr(embedded, f"{kind.upper()}_NOISE", 0.0)
+    make = {"colour": embedded.colour_split, "angle": embedded.angle_split}[kind]
     return make(200, 20, rng.generator(0))
 
 

@@ -11,8 +11,8 @@ from PIL import Image
 
 from pictures import refused
 from slackaug.data import DATASETS, DataError, load
+from slackaug.data.decode import fit
 from slackaug.data.options import DataConfig
-from slackaug.data.pixels import fit
 
 RANDOM = np.random.default_rng(0)
 

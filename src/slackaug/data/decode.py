@@ -3,7 +3,7 @@
 Transparent images are laid on white. 16-bit grey is scaled by the range of its type, 0..65535, so nothing wraps around
 and images keep their relative brightness. The orientation that a camera wrote is applied. Of several frames or pages
 the first counts. A size means a square of size x size, bicubic: the whole image stays visible, its aspect does not;
-with a margin its aspect stays, and what lies beyond the centre square does not.
+with a margin its aspect stays, and what lies beyond the centre square does not. No torch here.
 """
 
 import os
@@ -14,12 +14,16 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from .options import DataConfig, DataError
-from .pixels import MAX_PIXELS, Array, fit, to_8_bits
+
+Array = NDArray[Any]
+MAX_PIXELS = 100_000_000  # larger than any camera's picture: a file that claims more is a decompression bomb
 
 # No EPS, PDF and the like: opening those runs other programs.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF", "JPEG2000")
@@ -135,3 +139,40 @@ def from_integers(values: Array) -> Image.Image:
     if values.min() < 0 or values.max() > 65535:
         raise DataError(f"grey levels from {values.min()} to {values.max()}, expected at most 16 bits (0..65535)")
     return Image.fromarray(to_8_bits(values.astype(np.uint16), "grey")).convert("RGB")
+
+
+def to_8_bits(array: Array, where: str) -> Array:
+    """The range of the type becomes 0..255: nothing wraps around, and images keep their relative brightness."""
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype == np.bool_:
+        return array.astype(np.uint8) * np.uint8(255)
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
+        return ((array.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
+    raise DataError(
+        f"{where}: expected uint8 (0..255), uint16 (0..65535) or bool, got {array.dtype}; "
+        "scale to 0..255 and convert with .astype('uint8')"
+    )
+
+
+def fit(image: Image.Image, options: DataConfig) -> Image.Image:
+    """The image as it is to be stored: the whole of it in a square, or with a margin its centre, of its own aspect."""
+    size = options.stored_size
+    if size is None or image.size == (size, size):
+        return image
+    if not options.margin:
+        return image.resize((size, size), Image.Resampling.BICUBIC)
+    width, height = with_shorter_side(size, image.width, image.height)
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    return image.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + size, top + size))
+
+
+def with_shorter_side(size: int, width: int, height: int) -> tuple[int, int]:
+    """Width and height of the same aspect; of a line of few pixels they would take gigabytes, which is refused."""
+    new_width, new_height = (size * side // min(width, height) for side in (width, height))
+    if new_width * new_height > MAX_PIXELS:
+        raise DataError(
+            f"{width} x {height} pixels become {new_width} x {new_height} with a margin, the limit is "
+            f"{MAX_PIXELS:,} pixels; too thin for --margin"
+        )
+    return new_width, new_height

@@ -8,9 +8,11 @@ MARGIN = 8 / 7  # the side that is stored, of the size that the network sees
 MAX_LISTED = 20
 N_EXAMPLES = 5
 MAX_SIZE = 4096
-
-
 Progress = Callable[[str, int, int], None]  # what is done, to how many of how many
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """No progress."""
 
 
 class DataError(ValueError):

@@ -6,6 +6,8 @@ They are `torchvision:NAME`, `hf:NAME[:CONFIG][@LABEL]` and `module:callable`, a
 import inspect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,26 +20,22 @@ from ..schema import unknown
 from . import decode
 from .arrays import from_arrays
 from .dataset import RGB, Dataset, Kind, rebuild
+from .decode import Array
 from .files import one_size
 from .listing import joined_note, part_of, split_of
 from .options import DataConfig, DataError, listing
-from .pixels import Array
 
 Arguments = dict[str, Any]
 ROOT = Path("~/.cache/slackaug")
+WITH_VAL = {"train": ({"split": "train"}, {"split": "val"}), "test": ({"split": "test"},)}
 # torchvision's classes that name their parts in their own way; all others take train=True or split="train"
 TORCHVISION_PARTS: dict[str, dict[str, tuple[Arguments, ...]]] = {
-    "OxfordIIITPet": {"train": ({"split": "trainval"},), "test": ({"split": "test"},)},
-    "FGVCAircraft": {"train": ({"split": "trainval"},), "test": ({"split": "test"},)},
-    "Flowers102": {"train": ({"split": "train"}, {"split": "val"}), "test": ({"split": "test"},)},
-    "DTD": {"train": ({"split": "train"}, {"split": "val"}), "test": ({"split": "test"},)},
-    "PCAM": {"train": ({"split": "train"}, {"split": "val"}), "test": ({"split": "test"},)},
-    "RenderedSST2": {"train": ({"split": "train"}, {"split": "val"}), "test": ({"split": "test"},)},
-    "Country211": {"train": ({"split": "train"}, {"split": "valid"}), "test": ({"split": "test"},)},
+    **dict.fromkeys(("Flowers102", "DTD", "PCAM", "RenderedSST2"), WITH_VAL),
+    **dict.fromkeys(("OxfordIIITPet", "FGVCAircraft"), WITH_VAL | {"train": ({"split": "trainval"},)}),
+    "Country211": WITH_VAL | {"train": ({"split": "train"}, {"split": "valid"})},
     "Imagenette": {"train": ({"split": "train"},), "test": ({"split": "val"},)},
     "EMNIST": {"train": ({"split": "balanced", "train": True},), "test": ({"split": "balanced", "train": False},)},
 }
-
 STATISTICS = {"CIFAR10": CIFAR, "CIFAR100": CIFAR}  # the usual ones, for both; all others are measured
 
 
@@ -52,15 +50,12 @@ def torchvision(name: str, options: DataConfig) -> Dataset:
     root = str(ROOT.expanduser() / "torchvision")
     parameters = inspect.signature(construct).parameters
     downloads = {"download": True} if "download" in parameters else {}
-
-    def load(arguments: Arguments) -> Any:
-        return foreign.call(source, lambda: construct(root, **arguments, **downloads))
-
     parts = TORCHVISION_PARTS.get(name) or torchvision_parts(parameters)
-    sets = {part: [load(arguments) for arguments in several] for part, several in parts.items()}
-    stacks = {
-        part: stack(source, (example for one in several for example in one), options) for part, several in sets.items()
+    sets = {
+        part: [foreign.call(source, partial(construct, root, **one, **downloads)) for one in several]
+        for part, several in parts.items()
     }
+    stacks = {part: stack(source, chain.from_iterable(several), options) for part, several in sets.items()}
     class_names = getattr(sets["train"][0], "classes", None)
     if class_names is not None and len(class_names) <= max(int(labels.max()) for _, labels, _ in stacks.values()):
         class_names = None  # not a name for each label
@@ -88,14 +83,13 @@ def hf(name: str, options: DataConfig) -> Dataset:
     if "train" not in parts:
         raise DataError(f"{source}: no part named train; found {', '.join(parts) or 'none'}")
     image, label = find_columns(source, parts["train"].features, column)
-    rows: dict[str, list[Any]] = {"train": [], "test": []}
+    rows: dict[str, list[Any]] = {}
     for part, data in parts.items():
         if part_of(part):
-            rows[split_of(part)].append(data)
+            rows.setdefault(split_of(part), []).append(data)
     stacks = {
         part: stack(source, ((row[image], row[label]) for data in several for row in data), options)
         for part, several in rows.items()
-        if several
     }
     return from_stacks(source, stacks, options, parts["train"].features[label].names, joined_note(parts))
 
@@ -132,7 +126,7 @@ def from_stacks(
     """As `from_arrays`, of images that are RGB already and were something else."""
     pairs = {part: (images, labels) for part, (images, labels, _) in stacks.items()}
     kinds: Counter[Kind] = sum((one.kinds for one in stacks.values()), Counter())
-    return from_arrays(source, pairs["train"], pairs.get("test"), options, class_names, notes, statistics, kinds)
+    return from_arrays(source, pairs, options, class_names, notes, statistics, kinds)
 
 
 def stack(source: str, examples: Iterable[tuple[Any, Any]], options: DataConfig) -> Stack:
@@ -176,4 +170,5 @@ def custom(reference: str, options: DataConfig) -> Dataset:
             f"test_labels]), got {type(result).__name__}"
         )
     arrays = foreign.call(reference, lambda: [np.asarray(value) for value in result])
-    return from_arrays(reference, (arrays[0], arrays[1]), (arrays[2], arrays[3]) if len(arrays) == 4 else None, options)
+    parts = {part: (arrays[i], arrays[i + 1]) for i, part in ((0, "train"), (2, "test")) if i < len(arrays)}
+    return from_arrays(reference, parts, options)

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from . import DATASETS, DataConfig, DataError, Dataset, arrays, class_folders, decode, listing, npz, read, table
+from . import DATASETS, DataConfig, DataError, Dataset, arrays, class_folders, decode, listing, read, table
 
 N_SAMPLES = 4
 T = TypeVar("T")
@@ -129,7 +129,7 @@ def first_readable(found: list[File], options: DataConfig, skip_bad: bool) -> Te
 
 
 def of_npz(path: Path, options: DataConfig) -> Samples:
-    found = npz.read_arrays(path)
+    found = arrays.read_arrays(path)
     labels = arrays.to_labels(found["train_labels"], len(found["train_images"]), f"{path}: train labels")
     values, first = np.unique(labels, return_index=True)
     chosen = spread(range(len(values)))

@@ -9,25 +9,23 @@ from typing import Any
 from ..augment.policy import IMAGENET
 from ..foreign import ForeignError, is_reference
 from ..schema import unknown
-from . import layouts, packages, shapes
-from .cache import silent
+from . import embedded, layouts, packages
+from .arrays import npz
 from .class_folders import list_folder
 from .dataset import Dataset, with_margin
 from .decode import NO_FILE
-from .digits import digits, few_digits
 from .files import from_files
 from .groups import with_groups
 from .listing import Listing, real
-from .npz import npz
-from .options import DataConfig, DataError, Progress
+from .options import DataConfig, DataError, Progress, silent
 from .table import list_table
 
 DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {
-    "digits": digits,
-    "digits:few": few_digits,
-    "shapes": shapes.colour,
-    "shapes:colour": shapes.colour,
-    "shapes:angle": shapes.angle,
+    "digits": embedded.digits,
+    "digits:few": embedded.few_digits,
+    "shapes": embedded.colour,
+    "shapes:colour": embedded.colour,
+    "shapes:angle": embedded.angle,
 }
 PACKAGES = {"torchvision": packages.torchvision, "hf": packages.hf}
 PUBLISHED = {"imagenet100": layouts.list_imagenet100, "domainnet": layouts.list_domainnet}

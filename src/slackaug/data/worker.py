@@ -23,7 +23,7 @@ import numpy as np
 
 from . import decode, records
 from .options import DataConfig, DataError
-from .pixels import Array, with_shorter_side
+from .decode import Array, with_shorter_side
 
 HELD_BYTES = 8 * 1024**2
 
