@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 import crash
-from slackaug.data import load, records
+from slackaug.data import load, worker
 
 N_PICTURES = 400
 
@@ -54,7 +54,7 @@ def build(pictures: Path) -> crash.Work:
         """The pixels, as a later process finds them, and in how many records."""
         found = load(str(pictures), cache=out)
         (folder,) = out.iterdir()
-        assert len(records.read(folder / "index.bin")) == N_PICTURES
+        assert len(worker.unpack((folder / "index.bin").read_bytes())) == N_PICTURES
         return found.train.images[torch.arange(len(found.train.labels))].numpy().tobytes() + bytes(found.train.labels)
 
     return crash.Work(words, words, "", outcome)

@@ -6,6 +6,7 @@ import sys
 import zipfile
 from dataclasses import replace
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -125,8 +126,7 @@ def test_samples_of_images_that_are_not_alike(tmp_path):
 
 def test_files_that_change_while_they_are_read(tmp_path, monkeypatch):
     root = pictures(tmp_path / "data")
-    odd = cache.Cached(torch.zeros(0), {}, {}, odd_size=(9, 9))
-    monkeypatch.setattr(cache, "fill", lambda *_: odd)
+    monkeypatch.setattr(cache.Filling, "decode", Mock(side_effect=cache.OddSize))
     says = "its files change while they are read; try again when they are all there"
     with pytest.raises(slackaug.data.DataError, match=says):
         slackaug.data.load(str(root), cache=tmp_path / "cache")

@@ -17,7 +17,7 @@ from PIL import Image
 
 from disks import flip_a_bit
 from pictures import refused
-from slackaug.data import DataError, cache, files, load, pool, records
+from slackaug.data import DataError, cache, files, load, pool, worker
 from slackaug.data.options import DataConfig
 from slackaug.data.rows import Rows
 
@@ -131,7 +131,7 @@ def killed(pictures, tmp_path, after=100, number=0):
 def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_path):
     killed(pictures, tmp_path)
     index = the_folder(tmp_path / "cache") / "index.bin"
-    n_done = index.stat().st_size // records.RECORD.size
+    n_done = index.stat().st_size // worker.RECORD_BYTES
     assert 100 < n_done < 2 * N
     with index.open("ab") as file:
         file.write(b"half of a record")  # as a process leaves it that is killed while it writes

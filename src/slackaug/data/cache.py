@@ -14,10 +14,11 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import PIL
@@ -25,24 +26,26 @@ import torch
 from torch import Tensor
 
 from ..files import leads_elsewhere
-from . import records
 from .options import DataConfig, DataError, Progress, counted
-from .pool import Pool, n_cores
+from .pool import Pool
+from .worker import RECORD_BYTES, StoredRow, identity, unpack
 
 FORMAT = 2  # of these files
 DEFAULT = Path("~/.cache/slackaug/images")
 SPARE_BYTES = 256 * 1024**2  # that a cache leaves on the disk
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)  # a disk, or the folder of somebody else
 FILES = ("images.u8", "index.bin", ".lock")  # of a cache, all written in place
-CRASHED = {"bad": "the decoder crashed on it"}
 log = logging.getLogger("slackaug")
+
+
+class OddSize(Exception):
+    """An image is not of the size of the others: no set of them is whole."""
 
 
 class Cached(NamedTuple):
     store: Tensor  # (N, 3, H, W) uint8, memory-mapped
-    rows: dict[int, records.StoredRow]  # where the image of each file is, by the file's place in the list
-    bad: dict[int, str]  # why others are not there
-    odd_size: tuple[int, int] | None  # height and width of an image that is not like the others; then nothing is whole
+    rows: dict[str, StoredRow]  # where the image of each file is, by its path
+    bad: dict[str, str]  # why others are not there
 
 
 def folder_for(root: Path, height: int, width: int, options: DataConfig) -> Path:
@@ -51,32 +54,6 @@ def folder_for(root: Path, height: int, width: int, options: DataConfig) -> Path
     digest = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in root.resolve().name)[:40]
     return Path(options.cache or DEFAULT).expanduser() / f"{readable or 'images'}-{width}x{height}-{digest}"
-
-
-def fill(
-    folder: Path,
-    root: Path,
-    paths: Sequence[Path],
-    shape: tuple[int, int],
-    options: DataConfig,
-    progress: Progress | None = None,
-) -> Cached:
-    """The cache in `folder` with all of these files in it, as far as they can be read."""
-    refuse_links(folder)
-    work = Filling(folder, root, paths, shape, options, progress)
-    try:
-        try:
-            with locked(folder) as lock:
-                return work.run(lock)
-        except OSError as error:
-            if error.errno not in READ_ONLY or not (folder / "index.bin").is_file():  # there is no cache to be read
-                raise
-            return work.run(None)
-    except OSError as error:
-        raise DataError(
-            f"{folder}: the cache of decoded images cannot be written ({error.strerror or error}); what is done is "
-            "kept. Make room, or choose another place with --cache DIR"
-        ) from error
 
 
 def refuse_links(folder: Path) -> None:
@@ -89,122 +66,124 @@ def refuse_links(folder: Path) -> None:
             )
 
 
-def is_bad(answer: Any) -> bool:
-    """Whether a file that was to be decoded cannot be."""
-    return isinstance(answer, dict) and "bad" in answer
-
-
-def silent(what: str, done: int, total: int) -> None:
-    pass
-
-
+@dataclass(frozen=True)
 class Filling:
     """The work on a cache, by the one process that holds it, or without a lock by one that may only read it."""
 
-    def __init__(
-        self,
-        folder: Path,
-        root: Path,
-        paths: Sequence[Path],
-        shape: tuple[int, int],
-        options: DataConfig,
-        progress: Progress | None,
-    ):
-        self.images, self.index = folder / "images.u8", folder / "index.bin"
-        self.root, self.paths = os.fspath(root), [os.fspath(path) for path in paths]
-        if self.root == ".":  # which paths do not begin with, but must, to be the same files from anywhere
-            self.paths = [os.path.join(self.root, path) for path in self.paths]
-        self.progress: Progress = progress or silent
-        self.height, self.width = shape
-        self.n_processes = min(n_cores(), 1 + len(self.paths) // 2)
-        self.about = {"file": str(self.images), "read_only": False, "root": self.root, "height": self.height,
-                      "width": self.width, "size": options.size, "margin": options.margin}  # fmt: skip
+    folder: Path
+    root: str
+    paths: list[str]
+    shape: tuple[int, int]  # height and width
+    options: DataConfig
+    progress: Progress
+
+    @property
+    def images(self) -> Path:
+        return self.folder / "images.u8"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index.bin"
+
+    def fill(self) -> Cached:
+        """The cache with all of these files in it, as far as they can be read."""
+        refuse_links(self.folder)
+        try:
+            try:
+                with locked(self.folder) as lock:
+                    return self.run(lock)
+            except OSError as error:
+                if error.errno not in READ_ONLY or not self.index.is_file():  # there is no cache to be read
+                    raise
+                return self.run(None)
+        except OSError as error:
+            raise DataError(
+                f"{self.folder}: the cache of decoded images cannot be written ({error.strerror or error}); what is "
+                "done is kept. Make room, or choose another place with --cache DIR"
+            ) from error
 
     def run(self, lock: int | None) -> Cached:
         """Without a lock nothing is written."""
         if lock is not None:
             self.images.touch()
-        known = records.read(self.index) if self.images.is_file() else {}
-        about = self.about | {"read_only": lock is None}
-        with Pool(about, self.n_processes, [] if lock is None else [lock]) as pool:
-            places = enumerate(self.paths) if known else ()  # a new cache need not ask for all files first
-            found = {i: known[file] for i, path in places if (file := records.identity(path, self.root)) in known}
-            intact = self.intact(pool, found)
-            if len(intact) < len(found) and lock is not None:
-                again = counted(len(found) - len(intact), "image is", "images are")
-                log.warning("slackaug: %s: damaged, %s decoded again", self.images.parent, again)
-            missing = [i for i in range(len(self.paths)) if i not in intact]
+        known = unpack(self.index.read_bytes()) if self.images.is_file() and self.index.is_file() else {}
+        about = {"file": str(self.images), "root": self.root, "shape": self.shape,
+                 "size": self.options.size, "margin": self.options.margin}  # fmt: skip
+        with Pool(about, len(self.paths), [] if lock is None else [lock]) as pool:
+            paths = self.paths if known else ()  # a new cache need not ask for all files first
+            found = {path: known[file] for path in paths if (file := identity(path, self.root)) in known}
+            rows = self.intact(pool, found)
+            if len(rows) < len(found) and lock is not None:
+                again = counted(len(found) - len(rows), "image is", "images are")
+                log.warning("slackaug: %s: damaged, %s decoded again", self.folder, again)
+            missing = [path for path in self.paths if path not in rows]
+            bad: dict[str, str] = {}
             if lock is None:
-                return Cached(self.mapped(intact), intact, self.unreadable(missing), None)
-            n_rows = 1 + max((entry.row for entry in known.values()), default=-1)
-            new, bad, odd_size = self.decode(pool, missing, n_rows) if missing else ({}, {}, None)
-        return Cached(self.mapped(intact | new), intact | new, bad, odd_size)
+                bad = self.unreadable(pool, missing)
+            elif missing:
+                new, bad = self.decode(pool, missing, n_rows(known.values()))
+                rows |= new
+        shape = (n_rows(rows.values()), 3, *self.shape)  # bad files at the end have left no pixels
+        if not shape[0]:
+            return Cached(torch.empty(shape, dtype=torch.uint8), rows, bad)
+        # Private to this process: what it might write to the images would not reach the file.
+        return Cached(torch.from_numpy(np.memmap(self.images, np.uint8, mode="c", shape=shape)), rows, bad)
 
-    def intact(self, pool: Pool, found: dict[int, records.StoredRow]) -> dict[int, records.StoredRow]:
+    def intact(self, pool: Pool, found: dict[str, StoredRow]) -> dict[str, StoredRow]:
         """Those whose pixels are those that were written."""
         whole: dict[int, bool] = {}  # by row
-        tasks = [[entry.row, entry.checksum] for entry in found.values()]
-        for asked, answers in pool.map("check", tasks, lambda: False):
-            whole |= {row: is_whole for (row, _), is_whole in zip(asked, answers, strict=True)}
+        for asked, answers in pool.map("check", ((entry.row, entry.checksum) for entry in found.values())):
+            whole |= {row: answer is True for (row, _), answer in zip(asked, answers, strict=True)}
             self.progress("verifying decoded images", len(whole), len(found))
-        return {i: entry for i, entry in found.items() if whole[entry.row]}
+        return {path: entry for path, entry in found.items() if whole[entry.row]}
 
-    def decode(
-        self, pool: Pool, missing: Sequence[int], n_rows: int
-    ) -> tuple[dict[int, records.StoredRow], dict[int, str], tuple[int, int] | None]:
+    def decode(self, pool: Pool, missing: Sequence[str], first: int) -> tuple[dict[str, StoredRow], dict[str, str]]:
+        """Into the rows from `first` on."""
         self.check_disk(len(missing))
-        place = dict(enumerate(missing, start=n_rows))  # of the file in each row
-        new: dict[int, records.StoredRow] = {}
-        bad: dict[int, str] = {}
-        tasks = ((row, self.paths[i]) for row, i in place.items())
+        new: dict[str, StoredRow] = {}
+        bad: dict[str, str] = {}
         with self.index.open("ab") as index:
-            index.truncate(index.tell() - index.tell() % records.RECORD.size)  # what a killed process wrote half of
-            for asked, answers in pool.map("decode", tasks, lambda: CRASHED):
-                done: dict[int, bytes] = {}  # records, by row
-                for (row, _), answer in zip(asked, answers, strict=True):
+            index.truncate(index.tell() - index.tell() % RECORD_BYTES)  # what a killed process wrote half of
+            for asked, answers in pool.map("decode", enumerate(missing, start=first)):
+                for (_, path), answer in zip(asked, answers, strict=True):
                     if isinstance(answer, str):
-                        done[row] = bytes.fromhex(answer)
-                    elif is_bad(answer):
-                        bad[place[row]] = answer["bad"]
+                        record = bytes.fromhex(answer)
+                        (new[path],) = unpack(record).values()
+                        index.write(record)
+                    elif "bad" in answer:
+                        bad[path] = answer["bad"]
                     else:
-                        height, width = answer["size"]
-                        return new, bad, (height, width)
-                index.write(b"".join(done.values()))
+                        raise OddSize
                 index.flush()
-                new |= {place[row]: records.unpack(record) for row, record in done.items()}
                 self.progress("decoding images", len(new) + len(bad), len(missing))
-        return new, bad, None
+        return new, bad
 
-    def unreadable(self, missing: Sequence[int]) -> dict[int, str]:
+    def unreadable(self, pool: Pool, missing: Sequence[str]) -> dict[str, str]:
         """Why these are in no cache: bad files. Any other would have to be written, where that cannot be done."""
-        bad: dict[int, str] = {}
-        with Pool(self.about | {"file": None}, self.n_processes) as pool:
-            for asked, answers in pool.map("decode", ((i, self.paths[i]) for i in missing), lambda: CRASHED):
-                bad |= {i: answer["bad"] for (i, _), answer in zip(asked, answers, strict=True) if is_bad(answer)}
-                if not all(map(is_bad, answers)):
-                    raise DataError(
-                        f"{self.images.parent}: the cache of decoded images is incomplete, and its place is read-only: "
-                        f"{len(missing):,} of {len(self.paths):,} images are damaged or not in it. Complete it from "
-                        "where it can be written, or choose another place with --cache DIR"
-                    )
+        bad: dict[str, str] = {}
+        for asked, answers in pool.map("look", missing):
+            bad |= {path: answer["bad"] for path, answer in zip(asked, answers, strict=True) if "bad" in answer}
+            if not all("bad" in answer for answer in answers):
+                raise DataError(
+                    f"{self.folder}: the cache of decoded images is incomplete, and its place is read-only: "
+                    f"{len(missing):,} of {len(self.paths):,} images are damaged or not in it. Complete it from "
+                    "where it can be written, or choose another place with --cache DIR"
+                )
         return bad
 
     def check_disk(self, n: int) -> None:
-        needed, free = n * 3 * self.height * self.width, shutil.disk_usage(self.images.parent).free
+        height, width = self.shape
+        needed, free = n * 3 * height * width, shutil.disk_usage(self.folder).free
         if needed + SPARE_BYTES > free:
             raise DataError(
-                f"{self.images.parent}: {n:,} images of {self.width} x {self.height} pixels take "
+                f"{self.folder}: {n:,} images of {width} x {height} pixels take "
                 f"{needed / 1e9:.2f} GB, and {free / 1e9:.2f} GB are free there, of which {SPARE_BYTES / 1e9:.2f} GB "
                 "are left to others; choose another place for decoded images with --cache DIR, or a smaller --size"
             )
 
-    def mapped(self, rows: dict[int, records.StoredRow]) -> Tensor:
-        """Private to this process: what it might write to the images would not reach the file."""
-        n_rows = 1 + max((entry.row for entry in rows.values()), default=-1)  # bad files at the end have left no pixels
-        shape = (n_rows, 3, self.height, self.width)
-        if not n_rows:
-            return torch.empty(shape, dtype=torch.uint8)
-        return torch.from_numpy(np.memmap(self.images, np.uint8, mode="c", shape=shape))
+
+def n_rows(entries: Iterable[StoredRow]) -> int:
+    return 1 + max((entry.row for entry in entries), default=-1)
 
 
 @contextmanager

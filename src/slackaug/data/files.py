@@ -1,7 +1,8 @@
 """Image files with labels, listed by a folder or a csv, into a data set; all bad files are found before a complaint."""
 
+import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -36,10 +37,13 @@ def from_files(
     if options.group_by is not None:
         found = grouped(found, options.group_by)
     name, root, items, notes = *found[:3], [*found.notes]
+    shape = (options.stored_size,) * 2 if options.stored_size else first_size(items)
     if options.cache is not None or is_large(items):
-        images, readable, bad, stacks = cached_images(name, root, items, options, progress, notes)
+        folder = cache.folder_for(root, *shape, options)
+        images, readable, bad, stacks = cached_images(found, folder, shape, options, progress)
+        notes.append(f"decoded images are kept in {folder}, and read from there")
     else:
-        images, readable, bad, stacks = decode_all(name, items, options)
+        images, readable, bad, stacks = decode_all(name, items, shape, options)
     if stacks:
         notes.append(stacks_note([shown(path, root) for path in stacks]))
     if bad:
@@ -93,80 +97,64 @@ def is_large(items: Sequence[Item]) -> bool:
     return sum(item.path.stat().st_size for item in items if item.path.is_file()) > CACHE_BYTES
 
 
-def cached_images(
-    name: str, root: Path, items: Sequence[Item], options: DataConfig, progress: Progress, notes: list[str]
-) -> Decoded:
-    """As `decode_all`, by all cores and from a file on disk: nothing but the list of files is held in memory."""
-    height, width = (options.stored_size,) * 2 if options.stored_size else first_size(items)
-    folder = cache.folder_for(root, height, width, options)
-    found = cache.fill(folder, root, [item.path for item in items], (height, width), options, progress)
-    if found.odd_size is not None:
-        one_size(name, sizes_of(items, decode.size_of)[0])  # says which sizes there are
-        raise DataError(f"{name}: its files change while they are read; try again when they are all there")
-    notes.append(f"decoded images are kept in {folder}, and read from there")
-    entries = sorted(found.rows.items())
-    rows = torch.tensor([entry.row for _, entry in entries], dtype=torch.int64)
-    bad = {items[i].path: reason for i, reason in sorted(found.bad.items())}
-    stacks = [items[i].path for i, entry in entries if entry.is_stack]
-    return Decoded(Rows(found.store, rows), [items[i] for i, _ in entries], bad, stacks)
-
-
 def first_size(items: Sequence[Item]) -> tuple[int, int]:
-    """Height and width of the first image that can be read."""
+    """Height and width of the first image that can be read to its end: the header of a damaged one may say anything."""
     for item in items:
         with suppress(DataError):
-            return whole_size(item.path)
+            height, width, _ = decode.read(item.path, DataConfig()).shape
+            return height, width
     return 1, 1  # none can be read: the error comes later, with all the files
 
 
-def whole_size(path: Path) -> tuple[int, int]:
-    """Height and width of an image that can be read to its end: the header of a damaged one may say anything."""
-    height, width, _ = decode.read(path, DataConfig()).shape
-    return height, width
-
-
-def sizes_of(
-    items: Sequence[Item], size_of: Callable[[Path], tuple[int, int]]
-) -> tuple[Counter[tuple[int, int]], dict[Path, str]]:
-    """How many images there are of each height and width, and why others cannot be read."""
-    sizes: Counter[tuple[int, int]] = Counter()
-    bad: dict[Path, str] = {}
-    for item in items:
-        try:
-            sizes[size_of(item.path)] += 1
-        except DataError as error:
-            bad[item.path] = str(error)
-    return sizes, bad
-
-
-def decode_all(name: str, items: Sequence[Item], options: DataConfig) -> Decoded:
+def decode_all(name: str, items: Sequence[Item], shape: tuple[int, int], options: DataConfig) -> Decoded:
     """Images (B, 3, H, W) uint8 in memory."""
-    sizes, bad = sizes_of(items, decode.size_of)
-    size = options.stored_size
-    if not size and len(sizes) > 1:
-        sizes, bad = sizes_of(items, whole_size)
-    height, width = (size, size) if size else one_size(name, sizes)
-    check_memory(name, len(items), height, width)
-    images = torch.empty(len(items), 3, height, width, dtype=torch.uint8)
-    readable: list[Item] = []
-    stacks: list[Path] = []
+    check_memory(name, len(items), *shape)
+    images = torch.empty(len(items), 3, *shape, dtype=torch.uint8)
+    done = Decoded(images, [], {}, [])
+    sizes: Counter[tuple[int, int]] = Counter()
     for item in items:
-        if item.path in bad:
-            continue
         try:
             with decode.opened(item.path) as image:
                 pixels = decode.pixels(image, options)  # (H, W, 3)
-                stacks += [item.path] * decode.is_stack(image)
+                done.stacks.extend([item.path] * decode.is_stack(image))
         except DataError as error:
-            bad[item.path] = str(error)
-        else:
-            images.numpy()[len(readable)] = pixels.transpose(2, 0, 1)
-            readable.append(item)
-    return Decoded(images[: len(readable)], readable, bad, stacks)
+            done.bad[item.path] = str(error)
+            continue
+        sizes[pixels.shape[0], pixels.shape[1]] += 1
+        if len(sizes) == 1:
+            images.numpy()[len(done.readable)] = pixels.transpose(2, 0, 1)
+        done.readable.append(item)
+    one_size(name, sizes)
+    return done._replace(images=images[: len(done.readable)])
 
 
-def one_size(name: str, sizes: Counter[tuple[int, int]]) -> tuple[int, int]:
-    """The height and width that all images share."""
+def cached_images(
+    found: Listing, folder: Path, shape: tuple[int, int], options: DataConfig, progress: Progress
+) -> Decoded:
+    """As `decode_all`, by all cores and from a file on disk: nothing but the list of files is held in memory."""
+    items = {os.fspath(item.path): item for item in found.items}
+    try:
+        store, rows, bad = cache.Filling(folder, os.fspath(found.root), [*items], shape, options, progress).fill()
+    except cache.OddSize:
+        sizes: Counter[tuple[int, int]] = Counter()
+        for path in items:
+            with suppress(DataError):
+                sizes[decode.size_of(path)] += 1
+        one_size(found.name, sizes)  # says which there are
+        raise DataError(
+            f"{found.name}: its files change while they are read; try again when they are all there"
+        ) from None
+    readable = [(item, rows[path]) for path, item in items.items() if path in rows]
+    return Decoded(
+        Rows(store, torch.tensor([entry.row for _, entry in readable], dtype=torch.int64)),
+        [item for item, _ in readable],
+        {item.path: bad[path] for path, item in items.items() if path in bad},
+        [item.path for item, entry in readable if entry.is_stack],
+    )
+
+
+def one_size(name: str, sizes: Counter[tuple[int, int]]) -> None:
+    """All images share one height and width."""
     if len(sizes) > 1:
         found = [f"{width} x {height} ({count})" for (height, width), count in sizes.most_common()]
         shorter = sorted(min(size) for size in sizes.elements())
@@ -174,7 +162,6 @@ def one_size(name: str, sizes: Counter[tuple[int, int]]) -> tuple[int, int]:
             f"{name}: images of different sizes: {listed(found)}. Give a size, for example --size "
             f"{min(224, shorter[len(shorter) // 2])}, and every image is resized to that square"
         )
-    return next(iter(sizes), (1, 1))  # none can be read: the error comes later, with all the files
 
 
 def check_memory(name: str, n: int, height: int, width: int) -> None:

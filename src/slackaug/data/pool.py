@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import islice
@@ -15,15 +15,12 @@ from typing import Any, Self
 PACKAGE = Path(__file__).parents[2]  # the folder that slackaug is imported from
 CHUNK = 128  # images in a task: some 20 ms of work or more, so that asking costs nothing and all cores end together
 N_WAITING = 2  # tasks for each process, so that none waits for the next
+CRASHED = {"bad": "the decoder crashed on it"}
 
 
 def n_cores() -> int:
     """That this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class Died(RuntimeError):
-    """A process ended in the middle of a task."""
 
 
 class Worker:
@@ -42,24 +39,19 @@ class Worker:
         )
         try:
             self.ask(about)
-        except Died:
+        except BrokenPipeError:
             self.stop()
             raise OSError("a process that decodes images cannot be started; what it says is above") from None
 
-    def send(self, value: Any) -> None:
+    def ask(self, task: Any) -> Any:
+        """Its answer; a BrokenPipeError where the process ends before it."""
         assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(json.dumps(value) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            raise Died from None
-
-    def ask(self, task: dict[str, Any]) -> Any:
         assert self.process.stdout is not None
-        self.send(task)
+        self.process.stdin.write(json.dumps(task) + "\n")
+        self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer.endswith("\n"):
-            raise Died
+            raise BrokenPipeError
         return json.loads(answer)
 
     def stop(self) -> None:
@@ -71,16 +63,17 @@ class Worker:
 
 
 class Pool:
-    """As many processes as there are cores, each started when there is work for it."""
+    """As many processes as there are cores, or fewer for few entries, each started when there is work for it."""
 
-    def __init__(self, about: dict[str, Any], n: int, locks: Sequence[int] = ()):
-        self.about, self.n, self.locks = about, n, locks
+    def __init__(self, about: dict[str, Any], n_entries: int, locks: Sequence[int] = ()):
+        self.about, self.locks = about, locks
+        self.n = min(n_cores(), 1 + n_entries // 8)
+        self.threads = ThreadPoolExecutor(self.n)  # each waits for a process: the work is done there
         self.idle: SimpleQueue[Worker | None] = SimpleQueue()
-        for _ in range(n):
+        for _ in range(self.n):
             self.idle.put(None)  # a process not started yet
 
     def __enter__(self) -> Self:
-        self.threads = ThreadPoolExecutor(self.n)  # each waits for a process: the work is done there
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,32 +83,30 @@ class Pool:
             if worker is not None:
                 worker.stop()
 
-    def ask(self, kind: str, entries: Sequence[Any], on_death: Callable[[], Any]) -> list[Any]:
-        """The answers to all entries; a process that dies of one is replaced, and `on_death` answers that entry."""
+    def ask(self, kind: str, entries: Sequence[Any]) -> list[Any]:
+        """The answers to all entries; a process that dies of one is replaced, and that one's answer is CRASHED."""
         worker = self.idle.get()
         try:
             worker = worker or Worker(self.about, self.locks)
-            answers: list[Any] | dict[str, Any] = worker.ask({kind: entries})
-        except Died:
+            answers: list[Any] | dict[str, Any] = worker.ask([kind, entries])
+        except BrokenPipeError:
             if worker is not None:
                 worker.stop()
             worker = None
-            answers = [on_death()] if len(entries) == 1 else []
+            answers = [CRASHED] if len(entries) == 1 else []
         finally:
             self.idle.put(worker)
         if isinstance(answers, dict):
             raise OSError(answers["failed"])
-        return answers or [answer for entry in entries for answer in self.ask(kind, [entry], on_death)]
+        return answers or [answer for entry in entries for answer in self.ask(kind, [entry])]
 
-    def map(
-        self, kind: str, entries: Iterable[Any], on_death: Callable[[], Any]
-    ) -> Iterator[tuple[Sequence[Any], list[Any]]]:
+    def map(self, kind: str, entries: Iterable[Any]) -> Iterator[tuple[Sequence[Any], list[Any]]]:
         """Some entries and their answers, as they come, in any order."""
         left = iter(entries)
         asked: dict[Future[list[Any]], Sequence[Any]] = {}
         while True:
             while len(asked) < N_WAITING * self.n and (task := [*islice(left, CHUNK)]):
-                asked[self.threads.submit(self.ask, kind, task, on_death)] = task
+                asked[self.threads.submit(self.ask, kind, task)] = task
             if not asked:
                 return
             for future in wait(asked, return_when=FIRST_COMPLETED).done:

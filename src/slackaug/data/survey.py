@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from .cache import CRASHED, silent
 from .dataset import Dataset, Kind
 from .groups import Groups
 from .listing import Item, Listing, shown
-from .options import DataConfig, Progress, printable
-from .pool import Pool, n_cores
+from .options import DataConfig, Progress, printable, silent
+from .pool import Pool
 from .rows import chunks
 from .sources import find_listing, read
 from .worker import digest
@@ -116,10 +115,8 @@ def look_at(found: Listing, options: DataConfig, progress: Progress) -> Iterator
     """Items and what there is to know about their files, in the order of the list."""
     items = {str(item.path): item for item in found.items}
     answers: dict[str, dict[str, Any]] = {}
-    about = {"file": None, "read_only": False, "root": "", "height": 1, "width": 1,
-             "size": options.size, "margin": options.margin}  # fmt: skip
-    with Pool(about, min(n_cores(), 1 + len(items) // 8)) as pool:
-        for asked, some in pool.map("look", items, lambda: CRASHED):
+    with Pool({"size": options.size, "margin": options.margin}, len(items)) as pool:
+        for asked, some in pool.map("look", items):
             answers |= zip(asked, some, strict=True)
             progress("looking at images", len(answers), len(items))
     return ((item, answers[path]) for path, item in items.items())
