@@ -119,9 +119,8 @@ def test_an_optional_package_that_is_broken(code, says, tmp_path, monkeypatch):
 def test_samples_of_images_that_are_not_alike(tmp_path):
     for name, size in (("cat", 4), ("dog", 5)):
         pictures(tmp_path, names=[name], size=(size, size))
-    found = {name: [samples.File(tmp_path / name / "0.png", tmp_path)] for name in ("cat", "dog")}
-    with pytest.raises(slackaug.data.DataError, match="data: images of several sizes"):
-        samples.of_files("data", found, DataConfig(), skip_bad=False)
+    with pytest.raises(slackaug.data.DataError, match="images of several sizes"):
+        samples.find(DataConfig(source=str(tmp_path)), None)
 
 
 def test_files_that_change_while_they_are_read(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 from .decode import SUFFIXES
-from .listing import Item, Listing, checked, joined_note, label_of, part_of, real, refuse_outside, split_of
+from .listing import Item, Listing, checked, joined_note, label_of, part_of, real, split_of
 from .options import DataError, counted, examples, listing, printable
 
 LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desktop.ini"}  # left behind by systems
@@ -18,19 +18,24 @@ LITTER = {"__macosx", "__pycache__", "@eadir", "thumbs.db", "ehthumbs.db", "desk
 def list_folder(location: str) -> Listing:
     """The names of the class folders are the labels; images may lie deeper inside them."""
     root = Path(location)
-    notes: list[str] = []
-    links: list[str] = []
-    parts = find_parts(root, notes)
-    items: list[Item] = []
+    found = Listing(str(root), root, [], [], [])
+    parts = find_parts(root, found.notes)
     for path, split in parts.items():
-        found = items_in(path, split, notes, links)
-        if not found and path != root:
-            notes.append(f"{path.name}/ has no images and is taken for missing; if it should have some, fetch it again")
-        items += found
-    refuse_outside(str(root), root, items)
-    if items and root in parts:
-        refuse_folder_above(root)
-    return checked(Listing(str(root), root, items, notes, links))
+        inside = classes_in(path, split)
+        if not inside.items and path != root:
+            what = f"{path.name}/ has no images and is taken for missing; if it should have some, fetch it again"
+            inside.notes.append(what)
+        found.items.extend(inside.items)
+        found.notes.extend(inside.notes)
+        found.links.extend(inside.links)
+    inner = folders(root)
+    if found.items and root in parts and len(inner) == 1 and holds_classes(inner[0]):
+        # often an archive's own folder, one level above the classes
+        raise DataError(
+            f"{root}: only one class ({inner[0].name!r}); a classifier needs at least two. That folder holds folders "
+            f"itself; if these are the classes, give {printable(str(inner[0]))}"
+        )
+    return checked(found)
 
 
 def find_parts(root: Path, notes: list[str]) -> dict[Path, str]:
@@ -60,6 +65,42 @@ def find_parts(root: Path, notes: list[str]) -> dict[Path, str]:
     return {root: "train"}
 
 
+def classes_in(root: Path, split: str, only: Container[str] | None = None) -> Listing:
+    """The images of the class folders in a folder, or of some of these alone; not checked yet."""
+    classes = [path for path in folders(root) if only is None or label_of(path.name) in only]
+    items: list[Item] = []
+    notes: list[str] = []
+    links: list[str] = []
+    n_stray = sum(map(is_image, root.iterdir()))
+    if n_stray and not classes:
+        lie = counted(n_stray, "image lies", "images lie")
+        raise DataError(
+            f"{root}: labels missing: {lie} directly in the folder; put each into a folder with the name of its class, "
+            "or list them in a csv with the columns path,label"
+        )
+    if n_stray:
+        stray = counted(n_stray, "image", "images")
+        notes.append(f"outside of the class folders, and not read: {stray} in {root.name}")
+    empty = []
+    ignored: Counter[str] = Counter()  # files by their ending
+    for path in classes:
+        files, linked = files_in(path)
+        images = [file for file in files if file.suffix.lower() in SUFFIXES]
+        items += [Item(file, label_of(path.name), split) for file in images]
+        ignored.update(file.suffix.lower() or "no ending" for file in files if file.suffix.lower() not in SUFFIXES)
+        links += map(str, linked)
+        if not images and not linked:
+            empty.append(path)
+    refuse_nested_parts(root, items)
+    if items and empty:
+        raise DataError(f"{root}: class folders without images: {names(empty)}; fill them or remove them")
+    if ignored:
+        n_files = counted(ignored.total(), "file", "files")
+        kinds = examples([f"{printable(kind)} {n:,}" for kind, n in ignored.most_common()])
+        notes.append(f"not images by their names, and not read: {n_files} in {root.name} ({kinds})")
+    return Listing(str(root), root, items, notes, links)
+
+
 def refuse_nested_parts(root: Path, items: list[Item]) -> None:
     """train/ and test/ inside of class folders would all be read as one."""
     above: dict[Path, bool] = {}  # the folders that hold train/ or test/, and whether there are class folders in these
@@ -84,54 +125,7 @@ def refuse_nested_parts(root: Path, items: list[Item]) -> None:
         )
 
 
-def refuse_folder_above(root: Path) -> None:
-    """A single folder with folders inside is often an archive's own folder, one level above the classes."""
-    found = folders(root)
-    if len(found) == 1 and holds_classes(found[0]):
-        raise DataError(
-            f"{root}: only one class ({found[0].name!r}); a classifier needs at least two. That folder holds folders "
-            f"itself; if these are the classes, give {printable(str(found[0]))}"
-        )
-
-
-def holds_classes(path: Path) -> bool:
-    """Whether there are folders and no images in it; train/ with images is a class of its own (of trains, say)."""
-    return bool(folders(path)) and not any(is_image(file) for file in path.iterdir())
-
-
-def items_in(
-    root: Path, split: str, notes: list[str], links: list[str], only: Container[str] | None = None
-) -> list[Item]:
-    """The images of the class folders in a folder, or of some of these alone."""
-    classes = [path for path in folders(root) if only is None or label_of(path.name) in only]
-    n_stray = sum(map(is_image, root.iterdir()))
-    if n_stray and not classes:
-        lie = counted(n_stray, "image lies", "images lie")
-        raise DataError(
-            f"{root}: labels missing: {lie} directly in the folder; put each into a folder with the name of its class, "
-            "or list them in a csv with the columns path,label"
-        )
-    if n_stray:
-        stray = counted(n_stray, "image", "images")
-        notes.append(f"outside of the class folders, and not read: {stray} in {root.name}")
-    items, empty = [], []
-    ignored: Counter[str] = Counter()  # files by their ending
-    for path in classes:
-        files, linked = files_in(path)
-        images = [file for file in files if has_image_name(file.name)]
-        items += [Item(file, label_of(path.name), split) for file in images]
-        ignored.update(ending(file.name) or "no ending" for file in files if not has_image_name(file.name))
-        links += map(str, linked)
-        if not images and not linked:
-            empty.append(path)
-    refuse_nested_parts(root, items)
-    if items and empty:
-        raise DataError(f"{root}: class folders without images: {names(empty)}; fill them or remove them")
-    if ignored:
-        n_files = counted(ignored.total(), "file", "files")
-        kinds = examples([f"{printable(kind)} {n:,}" for kind, n in ignored.most_common()])
-        notes.append(f"not images by their names, and not read: {n_files} in {root.name} ({kinds})")
-    return items
+# --- what lies in a folder --------------------------------------------------------------------------------------------
 
 
 def folders(root: Path) -> list[Path]:
@@ -143,17 +137,19 @@ def names(paths: Iterable[Path]) -> str:
     return listing([path.name for path in paths])
 
 
+def holds_classes(path: Path) -> bool:
+    """Whether there are folders and no images in it; train/ with images is a class of its own (of trains, say)."""
+    return bool(folders(path)) and not any(map(is_image, path.iterdir()))
+
+
 def is_image(path: Path) -> bool:
     """By its name. A broken link counts, and is then found to be unreadable."""
-    return has_image_name(path.name) and not path.is_dir()
+    return path.suffix.lower() in SUFFIXES and not is_litter(path.name) and not path.is_dir()
 
 
-def has_image_name(name: str) -> bool:
-    return ending(name) in SUFFIXES and not is_litter(name)
-
-
-def ending(name: str) -> str:
-    return os.path.splitext(name)[1].lower()
+def is_litter(name: str) -> bool:
+    """Hidden, or what systems leave behind: .DS_Store, __MACOSX, Thumbs.db."""
+    return name.startswith(".") or name.lower() in LITTER
 
 
 def files_in(root: Path) -> tuple[list[Path], list[Path]]:
@@ -174,8 +170,3 @@ def files_in(root: Path) -> tuple[list[Path], list[Path]]:
 def refuse(error: OSError) -> None:
     """A folder that cannot be read must not be left out in silence."""
     raise error
-
-
-def is_litter(name: str) -> bool:
-    """Hidden, or what systems leave behind: .DS_Store, __MACOSX, Thumbs.db."""
-    return name.startswith(".") or name.lower() in LITTER

@@ -11,7 +11,7 @@ import torch
 
 from . import cache, decode
 from .dataset import RGB, Dataset, build, classes_note
-from .groups import group_numbers, grouped
+from .groups import Groups, group_numbers, shared
 from .listing import Item, Listing, refuse_links, shown
 from .options import DataConfig, DataError, Progress, counted, examples
 from .options import listing as listed
@@ -34,9 +34,10 @@ def from_files(
 ) -> Dataset:
     """Decode the files; `statistics` as in `build`."""
     refuse_links(found)
-    if options.group_by is not None:
-        found = grouped(found, options.group_by)
     name, root, items, notes = *found[:3], [*found.notes]
+    both = [] if options.group_by is None else Groups(items).on_both_sides
+    if both:
+        raise DataError(f"{name}: --group-by {options.group_by}: {shared(both)}")
     shape = (options.stored_size,) * 2 if options.stored_size else first_size(items)
     if options.cache is not None or is_large(items):
         folder = cache.folder_for(root, *shape, options)

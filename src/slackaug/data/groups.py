@@ -35,15 +35,6 @@ class Groups(NamedTuple):
         return sorted(group for group, n in Counter(group for group, _ in labels).items() if n > 1)
 
 
-def grouped(found: Listing, group_by: str) -> Listing:
-    """Every item with its group, for a split."""
-    found = with_groups(found, group_by)
-    both = Groups(found.items).on_both_sides
-    if both:
-        raise DataError(f"{found.name}: --group-by {group_by}: {shared(both)}")
-    return found
-
-
 def shared(groups: Sequence[str]) -> str:
     return f"groups in train and in test: {listed(groups)}; move each to one of them"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from . import dividing
-from .class_folders import folders, is_image, items_in
-from .listing import Item, Listing, checked, label_of, refuse_outside
+from .class_folders import classes_in, folders, is_image
+from .listing import Item, Listing, checked, label_of
 from .options import DataError, listing, percent
 
 SIZE = 224
@@ -43,16 +43,16 @@ def list_imagenet100(location: str) -> Listing:
                 "val/CLASS/*.JPEG, the validation images sorted into class folders"
             )
     wanted = class_list(root, name)
-    items: list[Item] = []
-    links: list[str] = []
+    found = Listing(name, root, [], ["val is the test set"], [])
     for part, split in (("train", "train"), ("val", "test")):
         there = {label_of(path.name) for path in folders(root / part)}
         missing = [label for label in wanted if label not in there]
         if missing:
             raise DataError(f"{name}: no folder in {root / part} for {listing(missing)}, which {CLASS_LIST} names")
-        items += items_in(root / part, split, [], links, only={*wanted})
-    refuse_outside(name, root, items)
-    return checked(Listing(name, root, items, ["val is the test set"], links))
+        inside = classes_in(root / part, split, only={*wanted})
+        found.items.extend(inside.items)
+        found.links.extend(inside.links)
+    return checked(found)
 
 
 def class_list(root: Path, name: str) -> list[str]:
@@ -100,17 +100,18 @@ def list_domainnet(location: str) -> Listing:
     elif is_official:
         raise DataError(f"{name}: the official split needs {lists['train']} and {lists['test']}")
     elif (root / domain).is_dir():
-        items, notes = items_in(root / domain, "train", [], links), [f"no {lists['train'].name}: all files of {domain}"]
+        _, _, items, _, links = classes_in(root / domain, "train")
+        notes = [f"no {lists['train'].name}: all files of {domain}"]
     else:
         raise DataError(f"{name}: no folder {root / domain}; expected {domain}/CLASS/*.jpg in {root}")
-    refuse_outside(name, root, items)
+    found = checked(Listing(name, root, items, notes, links))
+    n_classes = len({item.label for item in items})
     if not is_official:
         items, note = divided(items, domain)
         notes.append(note)
-    n_classes = len({item.label for item in items})
     if n_classes != N_CLASSES["domainnet"]:
         notes.append(f"{n_classes} classes, of the {N_CLASSES['domainnet']} that DomainNet has")
-    return checked(Listing(name, root, items, notes, links))
+    return found._replace(items=items)
 
 
 def listed(root: Path, domain: str, path: Path) -> list[Item]:

@@ -25,7 +25,7 @@ class Listing(NamedTuple):
     root: Path  # the folder that their names are shown relative to
     items: list[Item]
     notes: list[str]
-    links: Sequence[str] = ()  # to folders inside of class folders: a search refuses them, for they are not followed
+    links: list[str]  # to folders inside of class folders: a search refuses them, for they are not followed
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -71,7 +71,9 @@ def shown(path: Path, root: Path) -> str:
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def checked(found: Listing) -> Listing:
+def checked(found: Listing, inside: Sequence[Item] | None = None) -> Listing:
+    """With images, all of them in the data's folder, or `inside` of it those that must be."""
+    refuse_outside(found.name, found.root, found.items if inside is None else inside)
     if not found.items:
         refuse_links(found)
         raise DataError(f"{found.name}: no images; known are files that end in {' '.join(SUFFIXES)}")

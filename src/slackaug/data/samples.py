@@ -13,7 +13,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from . import DATASETS, DataConfig, DataError, Dataset, arrays, class_folders, decode, listing, read, table
+from . import arrays, decode
+from .dataset import Dataset
+from .listing import Listing
+from .options import DataConfig, DataError
+from .sources import DATASETS, find_listing, read
 
 N_SAMPLES = 4
 T = TypeVar("T")
@@ -61,71 +65,40 @@ def find(config: DataConfig, data: str | None, remedy: str = "--data says where 
     """
     source = config.source if data is None else data
     path, options = Path(source), replace(config, source=source, group_by=None, cache=None)
-    if source not in DATASETS:
-        if source and path.is_dir():
-            return of_files(source, folder_files(path), options, config.skip_bad)
-        if path.suffix.lower() == ".csv" and path.is_file():
-            return of_files(source, table_files(path), options, config.skip_bad)
+    if source and source not in DATASETS:
+        found = find_listing(source) if path.exists() else None
+        if found is not None:
+            return of_files(found, options)
         if path.suffix.lower() == ".npz" and path.is_file():
             return of_npz(path, options)
-        if data is None:
-            raise DataError(f"{source or 'the data'}: not found here; {remedy}")
+    if source not in DATASETS and data is None:
+        raise DataError(f"{source or 'the data'}: not found here; {remedy}")
     return of_dataset(read(options))
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-class File(NamedTuple):
-    path: Path
-    root: Path | None  # the folder that it may not lead out of, neither by .. nor by a link
-
-
-Files = dict[str, list[File]]  # training images by class
-
-
-def folder_files(root: Path) -> Files:
-    found: Files = {}
-    notes: list[str] = []
-    links: list[str] = []
-    for path, split in class_folders.find_parts(root, notes).items():
-        if split == "train":
-            for item in class_folders.items_in(path, split, notes, links):
-                found.setdefault(item.label, []).append(File(item.path, root))
-    return found
-
-
-def table_files(path: Path) -> Files:
-    found: Files = {}
-    for _, row in table.read_rows(path):
-        file, label, part = ((row.get(key) or "").strip() for key in ("path", "label", "split"))
-        if file and label and "\0" not in file and listing.split_of(part) == "train":
-            root = None if Path(file).is_absolute() else path.parent
-            found.setdefault(label, []).append(File(path.parent / file, root))
-    return found
-
-
-def of_files(source: str, found: Files, options: DataConfig, skip_bad: bool) -> Samples:
-    if not found:
-        raise DataError(f"{source}: no images")
-    chosen = spread(sorted(found))
-    images = [first_readable(found[name], options, skip_bad) for name in chosen]
+def of_files(found: Listing, options: DataConfig) -> Samples:
+    classes: dict[str, list[Path]] = {}
+    for item in found.items:
+        if item.part == "train":
+            classes.setdefault(item.label, []).append(item.path)
+    if not classes:
+        raise DataError(f"{found.name}: no training images")
+    chosen = spread(sorted(classes))
+    images = [first_readable(classes[name], options) for name in chosen]
     if len({image.shape for image in images}) > 1:
-        raise DataError(f"{source}: images of several sizes")
+        raise DataError(f"{found.name}: images of several sizes")
     return Samples(torch.stack(images).permute(0, 3, 1, 2).contiguous(), tuple(chosen))
 
 
-def first_readable(found: list[File], options: DataConfig, skip_bad: bool) -> Tensor:
+def first_readable(paths: list[Path], options: DataConfig) -> Tensor:
     """(H, W, C) uint8."""
-    for path, root in found:
-        if root is not None:
-            listing.refuse_outside(str(root), root, [listing.Item(path, "", "train")])
+    for path in paths:
         try:
-            return torch.from_numpy(np.ascontiguousarray(decode.read(path, options)))
+            return torch.from_numpy(decode.read(path, options))
         except DataError as error:
-            if not skip_bad:
+            if not options.skip_bad:
                 raise DataError(f"{path}: {error}") from error
-    raise DataError(f"{found[0].path.parent}: none of {len(found)} files can be read")
+    raise DataError(f"{paths[0].parent}: none of {len(paths)} files can be read")
 
 
 def of_npz(path: Path, options: DataConfig) -> Samples:

@@ -54,7 +54,7 @@ def read(config: DataConfig, progress: Progress = silent) -> Dataset:
         config = replace(config, size=own[0], margin=own[1])
     refuse_inside(source, config.cache, "--cache")
     try:
-        found = list_files(source, config.group_by)
+        found = find_listing(source, config.group_by)
         if found is not None:
             dataset = from_files(found, config, progress, None if own is None else IMAGENET)
         else:
@@ -85,21 +85,19 @@ def refuse_inside(source: str, place: str | os.PathLike[str] | None, option: str
 
 def find_listing(source: str, group_by: str | None = None) -> Listing | None:
     """The files of a source that is made of files, with their groups; None for all others."""
-    found = list_files(source, group_by)
-    return found if found is None or group_by is None else with_groups(found, group_by)
-
-
-def list_files(source: str, column: str | None) -> Listing | None:
-    """With what a csv has in this column, where it has one."""
     scheme, _, rest = source.partition(":")
     path = Path(source)
     if source in DATASETS or not source:  # an embedded name wins over a folder of that name: ./digits is the folder
         return None
     if scheme in PUBLISHED and rest:
-        return PUBLISHED[scheme](rest)
-    if path.is_dir():
-        return list_folder(source)
-    return list_table(source, column) if path.suffix.lower() == ".csv" and path.is_file() else None
+        found = PUBLISHED[scheme](rest)
+    elif path.is_dir():
+        found = list_folder(source)
+    elif path.suffix.lower() == ".csv" and path.is_file():
+        found = list_table(source, group_by)
+    else:
+        return None
+    return found if group_by is None else with_groups(found, group_by)
 
 
 def own_preparation(source: str) -> tuple[int, bool] | None:

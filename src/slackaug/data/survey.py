@@ -4,7 +4,7 @@ An image is known by a digest of its pixels, so that copies are found whatever t
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,7 +78,12 @@ def survey(options: DataConfig, progress: Progress = silent) -> Survey:
 
 def survey_files(found: Listing, options: DataConfig, progress: Progress) -> Survey:
     """By all cores."""
-    every = [(item, shown(item.path, found.root), about) for item, about in look_at(found, options, progress)]
+    answers: dict[str, dict[str, Any]] = {}
+    with Pool({"size": options.size, "margin": options.margin}, len(found.items)) as pool:
+        for asked, some in pool.map("look", (str(item.path) for item in found.items)):
+            answers |= zip(asked, some, strict=True)
+            progress("looking at images", len(answers), len(found.items))
+    every = [(item, shown(item.path, found.root), answers[str(item.path)]) for item in found.items]
     good = [one for one in every if "bad" not in one[2]]
     readable = [item for item, _, _ in good]
     seen = [
@@ -109,17 +114,6 @@ def by_class(names: Iterable[str], seen: Iterable[Seen]) -> dict[str, dict[str, 
     for image in seen:
         classes[image.label][image.part] = classes[image.label].get(image.part, 0) + 1
     return classes
-
-
-def look_at(found: Listing, options: DataConfig, progress: Progress) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Items and what there is to know about their files, in the order of the list."""
-    items = {str(item.path): item for item in found.items}
-    answers: dict[str, dict[str, Any]] = {}
-    with Pool({"size": options.size, "margin": options.margin}, len(items)) as pool:
-        for asked, some in pool.map("look", items):
-            answers |= zip(asked, some, strict=True)
-            progress("looking at images", len(answers), len(items))
-    return ((item, answers[path]) for path, item in items.items())
 
 
 def is_misnamed(path: Path, format: str) -> bool:
@@ -154,11 +148,6 @@ def survey_dataset(dataset: Dataset) -> Survey:
     )
 
 
-def are_apart(one: Seen, other: Seen) -> bool:
-    """Whether a split may put them on different sides."""
-    return one.group is None or one.group != other.group
-
-
 def labelled(image: Seen) -> str:
     return f"{image.name} ({printable(image.label)})"
 
@@ -171,7 +160,8 @@ def find_copies(seen: Iterable[Seen]) -> Copies:
     for same in by_digest.values():
         train = [image for image in same if image.part == "train"]
         across += [f"{image.name} = {train[0].name}" for image in same if image.part == "test" and train]
-        within += [f"{image.name} = {train[0].name}" for image in train[1:] if are_apart(image, train[0])]
+        apart = [image for image in train[1:] if image.group is None or image.group != train[0].group]
+        within += [f"{image.name} = {train[0].name}" for image in apart]
         other = next((image for image in same if image.label != same[0].label), None)
         if other is not None:
             conflicts.append(f"{labelled(same[0])} = {labelled(other)}")

@@ -8,7 +8,7 @@ import csv
 from collections import Counter
 from pathlib import Path
 
-from .listing import PARTS, Item, Listing, checked, joined_note, label_of, part_of, real, refuse_outside, split_of
+from .listing import PARTS, Item, Listing, checked, joined_note, label_of, part_of, real, split_of
 from .options import DataError, counted, listing
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
@@ -38,8 +38,8 @@ def list_table(location: str, group_by: str | None = None) -> Listing:
     twice = [file.name for file, count in files.items() if count > 1]
     if twice:
         raise DataError(f"{path}: files listed more than once: {listing(twice)}; an image has one label and one split")
-    refuse_outside(str(path), path.parent, [item for file, item in items if not Path(file).is_absolute()])
-    return checked(Listing(str(path), path.parent, [item for _, item in items], joined_note(parts)))
+    found = Listing(str(path), path.parent, [item for _, item in items], joined_note(parts), [])
+    return checked(found, inside=[item for file, item in items if not Path(file).is_absolute()])
 
 
 def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
