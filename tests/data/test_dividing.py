@@ -38,14 +38,14 @@ def test_other_seeds_give_other_halves():
     assert not torch.equal(dividing.halves(labels, 0)[0], dividing.halves(labels, 1)[0])
 
 
-@given(labels=LABELS, fraction=st.floats(0, 1), seed=SEEDS)
-def test_hold_out_takes_a_share_of_each_class_and_leaves_two(labels, fraction, seed):
-    train, test = dividing.hold_out(labels, fraction, seed)
+@given(labels=LABELS)
+def test_hold_out_takes_a_share_of_each_class_and_leaves_two(labels):
+    train, test = dividing.hold_out(labels)
     assert is_partition(train, test, len(labels))
     for label in labels.unique():
         n, n_test = int((labels == label).sum()), int((labels[test] == label).sum())
         assert n - n_test >= min(n, 2)
-        assert n_test == pytest.approx(fraction * n, abs=0.5) or n - n_test == 2 or n_test == 0
+        assert n_test == pytest.approx(dividing.HOLD_OUT * n, abs=0.5) or n - n_test == 2 or n_test == 0
 
 
 @pytest.mark.parametrize(("sizes", "n"), [([10, 20, 30], 30), ([2, 2, 100], 11), ([7, 7, 7], 20), ([5] * 9, 31)])

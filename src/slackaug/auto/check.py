@@ -10,8 +10,7 @@ from ..data import DataError
 from ..data.dataset import DIM, dim_note
 from ..data.dividing import HOLD_OUT
 from ..data.files import check_memory, is_large, stacks_note
-from ..data.groups import Groups, shared
-from ..data.listing import linked, same_but_for_case
+from ..data.listing import Groups, linked, same_but_for_case, shared
 from ..data.options import N_EXAMPLES, DataConfig, Progress, examples, listing, percent, printable
 from ..data.sources import own_preparation
 from ..data.survey import Survey, survey

@@ -60,10 +60,15 @@ class Dataset:
 
     def halves(self, seed: int) -> tuple[Split, Split]:
         """The training images as train and val; the test set has no part in this."""
-        train, val = self.half_indices(seed)
-        for half, side in ((train, "learn on"), (val, "validate with")):
-            check_sides(self.name, self.train.labels[half], self.class_names, side)
-        return self.train.subset(train), self.train.subset(val)
+        halves = self.half_indices(seed)
+        for half, side in zip(halves, ("learn on", "validate with"), strict=True):
+            missing = [label for label, n in count(self.train.labels[half], self.class_names) if not n]
+            if missing:
+                raise DataError(
+                    f"{self.name}: no images to {side} of {listing(missing)}, for groups stay on one side of a split, "
+                    "and too few of them have such a class; it needs images of several groups (--group-by)"
+                )
+        return self.train.subset(halves[0]), self.train.subset(halves[1])
 
     def half_indices(self, seed: int) -> tuple[Tensor, Tensor]:
         return dividing.halves(self.train.labels, seed, self.groups)
@@ -161,7 +166,7 @@ def check_split(split: Split, n_classes: int, where: str) -> None:
     images, labels = split
     if len(images) == 0:
         raise DataError(f"{where}: no images")
-    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3 or 0 in images.shape:
+    if images.dtype != torch.uint8 or len(images.shape) != 4 or images.shape[1] != 3 or 0 in images.shape:
         raise DataError(f"{where}: expected images (B, 3, H, W) uint8, got {tuple(images.shape)} {images.dtype}")
     if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
         raise DataError(
@@ -183,16 +188,6 @@ def check_classes(name: str, labels: Tensor, class_names: Sequence[str]) -> None
         raise DataError(
             f"{name}: every class needs at least 2 training images, for a search learns on one half and validates on "
             f"the other; too few in {listing(scarce)}. Add images, or take the class out"
-        )
-
-
-def check_sides(name: str, labels: Tensor, class_names: Sequence[str], side: str) -> None:
-    """With groups, a class may be on one side of a split alone."""
-    missing = [label for label, n in count(labels, class_names) if not n]
-    if missing:
-        raise DataError(
-            f"{name}: no images to {side} of {listing(missing)}, for groups stay on one side of a split, and too few "
-            "of them have such a class; it needs images of several groups (--group-by)"
         )
 
 
@@ -241,15 +236,14 @@ def fingerprint(split: Split) -> str:
     return digest.hexdigest()[:16]
 
 
-def digests(images: Images) -> list[bytes]:
-    every = (image for part in chunks(images) for image in part.contiguous())
-    return [hashlib.blake2b(image.numpy().data, digest_size=16).digest() for image in every]
-
-
 def count_duplicates(data: Dataset) -> int:
     """Test images that are equal to a training image in every pixel."""
-    known = set(digests(data.train.images))
-    return sum(digest in known for digest in digests(data.test.images))
+    train, test = (
+        [hashlib.sha256(image.numpy().data).digest() for part in chunks(split.images) for image in part.contiguous()]
+        for split in (data.train, data.test)
+    )
+    known = {*train}
+    return sum(digest in known for digest in test)
 
 
 def dim_note(brightest: int) -> str:

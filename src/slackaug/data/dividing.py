@@ -28,32 +28,32 @@ def halves(labels: Tensor, seed: int, groups: Tensor | None = None) -> tuple[Ten
     return order[0::2].sort().values, order[1::2].sort().values
 
 
-def hold_out(
-    labels: Tensor, fraction: float = HOLD_OUT, seed: int = HOLD_OUT_SEED, groups: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Train and test: `fraction` of each class goes to test; two images or groups of it always stay in train."""
+def hold_out(labels: Tensor, groups: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Train and test: HOLD_OUT of each class goes to test; two images or groups of it always stay in train."""
     if groups is not None:
-        return by_group(labels, groups, fraction, seed, "hold-out", wanted=(2, 1))
-    train, test = [], []
-    for members in by_class(labels, seed, "hold-out"):
-        n_test = max(0, min(int(fraction * len(members) + 0.5), len(members) - 2))
-        test.append(members[:n_test])
-        train.append(members[n_test:])
-    return torch.cat(train).sort().values, torch.cat(test).sort().values
+        return by_group(labels, groups, HOLD_OUT, HOLD_OUT_SEED, "hold-out", wanted=(2, 1))
+    classes = by_class(labels, HOLD_OUT_SEED, "hold-out")
+    test, train = first_of(classes, [max(0, min(int(HOLD_OUT * len(c) + 0.5), len(c) - 2)) for c in classes])
+    return train, test
 
 
-def train_on(labels: Tensor, n_train: int, seed: int = HOLD_OUT_SEED) -> tuple[Tensor, Tensor]:
+def train_on(labels: Tensor, n_train: int) -> tuple[Tensor, Tensor]:
     """Train and test: exactly n_train images, of each class its share, are trained on; two of a class at least."""
-    classes = by_class(labels, seed, "train-on")
+    classes = by_class(labels, HOLD_OUT_SEED, "train-on")
     shares = torch.tensor([len(members) * n_train / len(labels) for members in classes], dtype=torch.float64)
     counts = shares.floor().long().clamp(min=2)
     for k in (shares - shares.floor()).argsort(descending=True, stable=True).tolist():  # the largest rests first
         counts[k] += int(counts.sum() < n_train and counts[k] < len(classes[k]))
     while counts.sum() > n_train and counts.max() > 2:  # what the smallest classes got too much
         counts[counts.argmax()] -= 1
-    train = [members[:n] for members, n in zip(classes, counts.tolist(), strict=True)]
-    test = [members[n:] for members, n in zip(classes, counts.tolist(), strict=True)]
-    return torch.cat(train).sort().values, torch.cat(test).sort().values
+    return first_of(classes, counts.tolist())
+
+
+def first_of(classes: list[Tensor], counts: list[int]) -> tuple[Tensor, Tensor]:
+    """So many of each class, and the others."""
+    parts = [members.split([n, len(members) - n]) for members, n in zip(classes, counts, strict=True)]
+    first, others = (torch.cat(some).sort().values for some in zip(*parts, strict=True))
+    return first, others
 
 
 def by_group(

@@ -2,17 +2,17 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from . import cache, decode
 from .dataset import RGB, Dataset, build, classes_note
-from .groups import Groups, group_numbers, shared
-from .listing import Item, Listing, refuse_links, shown
+from .listing import Groups, Item, Listing, refuse_links, shared, shown
 from .options import DataConfig, DataError, Progress, counted, examples
 from .options import listing as listed
 from .rows import Images, Rows
@@ -74,16 +74,23 @@ def assembled(
     tested = {item.label for item in items if item.part == "test"}
     if tested and tested != {*class_names}:
         notes.append(f"classes that are not tested: {listed([c for c in class_names if c not in tested])}")
-    number = {label: i for i, label in enumerate(class_names)}
-    labels = torch.tensor([number[item.label] for item in readable])
+    labels = numbered([item.label for item in readable], class_names)
+    named = [item.group for item in readable if item.group is not None]  # of all images, or of none
+    groups = numbered(named, named) if named else None
     is_test = torch.tensor([item.part == "test" for item in readable])
-    every, groups = Split(images, labels), group_numbers(readable)
+    every = Split(images, labels)
     if not any(item.part == "test" for item in items):
         return build(name, every, None, class_names, notes=notes, statistics=statistics, groups=groups)
     train, test = (where.nonzero().flatten() for where in (~is_test, is_test))
     groups = None if groups is None else groups[train]
     splits = every.subset(train), every.subset(test)
     return build(name, *splits, class_names, notes=notes, statistics=statistics, groups=groups)
+
+
+def numbered(names: Sequence[str], known: Iterable[str]) -> Tensor:
+    """The place of each among the sorted names that are known, (B,)."""
+    number = {name: i for i, name in enumerate(sorted({*known}))}
+    return torch.tensor([number[name] for name in names], dtype=torch.int64)
 
 
 def stacks_note(names: Sequence[str]) -> str:

@@ -9,10 +9,9 @@ trained on and the rest is tested. It depends on the names of the files alone. W
 
 from pathlib import Path
 
-import torch
-
 from . import dividing
 from .class_folders import classes_in, folders, is_image
+from .files import numbered
 from .listing import Item, Listing, checked, label_of
 from .options import DataError, listing, percent
 
@@ -133,8 +132,8 @@ def listed(root: Path, domain: str, path: Path) -> list[Item]:
 def divided(items: list[Item], domain: str) -> tuple[list[Item], str]:
     """The paper's split, and what it is."""
     items = sorted(items, key=lambda item: item.path)
-    number = {label: i for i, label in enumerate(sorted({item.label for item in items}))}
-    labels = torch.tensor([number[item.label] for item in items], dtype=torch.int64)
+    names = [item.label for item in items]
+    labels = numbered(names, names)
     if domain in REDUCED and len(items) > N_REDUCED:
         _, test = dividing.train_on(labels, N_REDUCED)
         note = f"{N_REDUCED:,} training images, the rest is tested (seed {dividing.HOLD_OUT_SEED})"

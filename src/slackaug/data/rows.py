@@ -4,6 +4,7 @@ Axes: B images, C = 3 channels, H, W pixels; N images in the store, of which `ro
 """
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -29,14 +30,6 @@ class Rows:
     @property
     def dtype(self) -> torch.dtype:
         return self.store.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.store.ndim
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.rows) * self.store[:1].nbytes
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,23 +66,19 @@ class Rows:
     def to(self, device: torch.device | str) -> "Tensor | Rows":
         """All of them on a GPU if there is room for them, else batch by batch; on the CPU they stay in their file."""
         device = torch.device(device)
-        here = Rows(self.store, self.rows, "cpu")
-        if device.type == "cpu":
-            return here
         room = room_on(device)
-        if self.nbytes > room:
+        if (n_bytes := len(self) * self.store[:1].nbytes) > room:
             log.warning(
                 "slackaug: %.1f GB of images and room for %.1f GB on the GPU: they are read batch by batch, which may "
                 "be slower; a smaller --size makes room",
-                self.nbytes / 1e9,
+                n_bytes / 1e9,
                 room / 1e9,
             )
+        if device.type == "cpu" or n_bytes > room:
             return Rows(self.store, self.rows, device)
         images = torch.empty(self.shape, dtype=self.dtype, device=device)
-        start = 0
-        for part in chunks(here):
-            images[start : start + len(part)] = part
-            start += len(part)
+        for place, part in zip(chunks(images), chunks(Rows(self.store, self.rows)), strict=True):
+            place.copy_(part)
         return images
 
 
@@ -97,13 +86,11 @@ Images = Tensor | Rows  # (B, C, H, W) uint8
 
 
 def room_on(device: torch.device) -> float:
-    """Bytes that images may take there."""
+    """Bytes that images may take there; on the CPU they are in their file."""
+    if device.type == "cpu":
+        return math.inf
     free, _ = torch.cuda.mem_get_info(device)
     return DEVICE_SHARE * free
-
-
-def select(images: Images, index: Tensor) -> Images:
-    return images.select(index) if isinstance(images, Rows) else images[index]
 
 
 def repeated(images: Images, index: Tensor) -> Rows:

@@ -15,8 +15,7 @@ from .class_folders import list_folder
 from .dataset import Dataset, with_margin
 from .decode import NO_FILE
 from .files import from_files
-from .groups import with_groups
-from .listing import Listing, real
+from .listing import Listing, real, with_groups
 from .options import DataConfig, DataError, Progress, silent
 from .table import list_table
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from .rows import Images, Rows, select
+from .rows import Images, Rows
 
 
 class Batch(NamedTuple):
@@ -29,7 +29,8 @@ class Split(NamedTuple):
 
     def subset(self, indices: Tensor) -> "Split":
         """A smaller split; of images in a file nothing is read."""
-        return Split(select(self.images, indices), self.labels[indices])
+        images = self.images.select(indices) if isinstance(self.images, Rows) else self.images[indices]
+        return Split(images, self.labels[indices])
 
 
 class Batches:

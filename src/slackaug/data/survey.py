@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from .dataset import Dataset, Kind
-from .groups import Groups
-from .listing import Item, Listing, shown
+from .listing import Groups, Item, Listing, shown
 from .options import DataConfig, Progress, printable, silent
 from .pool import Pool
 from .rows import chunks
