@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from disks import flip_a_bit
-from pictures import refused
+from pictures import noise, refused
 from slackaug.data import DataError, cache, files, load, pool, worker
 from slackaug.data.options import DataConfig
 from slackaug.data.rows import Rows
@@ -24,9 +24,8 @@ from slackaug.data.rows import Rows
 N = 150  # in each of two classes: several tasks for each process
 
 
-def picture(path: Path, seed: int, width: int = 12, height: int = 10) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)).save(path)
+def picture(path, seed, size=(12, 10)):
+    return noise(path, seed, size)
 
 
 @pytest.fixture
@@ -35,16 +34,6 @@ def pictures(tmp_path):
         for i in range(N):
             picture(tmp_path / "set" / name / f"{i}.png", k * N + i)
     return tmp_path / "set"
-
-
-class Watched:
-    """What is told about the work."""
-
-    def __init__(self):
-        self.done = {}
-
-    def __call__(self, what, done, total):
-        self.done[what] = (done, total)
 
 
 def equal(one, two):
@@ -60,12 +49,13 @@ def the_folder(place: Path) -> Path:
     return folder
 
 
-def decoded(pictures, tmp_path, **options):
+def decoded(source, tmp_path, **options):
     """Load with the cache, and say how many images were decoded and how many verified."""
-    watched = Watched()
-    dataset = load(str(pictures), cache=tmp_path / "cache", progress=watched, **options)
-    numbers = [watched.done.get(what, (0, 0))[1] for what in ("decoding images", "verifying decoded images")]
-    return dataset, *numbers
+    totals = {}
+    dataset = load(
+        source, cache=tmp_path / "cache", progress=lambda what, _, total: totals.update({what: total}), **options
+    )
+    return dataset, totals.get("decoding images", 0), totals.get("verifying decoded images", 0)
 
 
 @pytest.mark.parametrize("options", [{}, {"size": 8}, {"size": 7, "margin": True}], ids=str)
@@ -212,9 +202,7 @@ def test_a_csv_has_the_same_files_from_anywhere(pictures, tmp_path, monkeypatch)
     monkeypatch.chdir(pictures)
     load("x.csv", cache=tmp_path / "cache")
     for source in (pictures / "x.csv", Path("..") / pictures.name / "x.csv"):
-        watched = Watched()
-        load(str(source), cache=tmp_path / "cache", progress=watched)
-        assert [*watched.done] == ["verifying decoded images"]
+        assert decoded(source, tmp_path)[1:] == (0, 2 * N)
 
 
 def test_bad_files_are_listed_left_out_and_tried_again(pictures, tmp_path):
@@ -232,16 +220,9 @@ def test_bad_files_are_listed_left_out_and_tried_again(pictures, tmp_path):
 
 
 def test_different_sizes_are_refused_as_without_a_cache(pictures, tmp_path):
-    picture(pictures / "dog" / "wide.png", 1, width=20)
+    picture(pictures / "dog" / "wide.png", 1, (20, 10))
     refused(pictures, r"different sizes: 12 x 10 \(300\), 20 x 10 \(1\).*--size", cache=tmp_path / "cache")
     assert len(load(str(pictures), cache=tmp_path / "cache", size=8).train.labels) == 241
-
-
-def test_no_file_can_be_read(tmp_path):
-    for name in ("cat", "dog"):
-        (tmp_path / "set" / name).mkdir(parents=True)
-        (tmp_path / "set" / name / "x.png").write_bytes(b"")
-    refused(tmp_path / "set", "2 of 2 files cannot be read", cache=tmp_path / "cache")
 
 
 def test_a_file_that_kills_its_process_is_a_bad_file(pictures, tmp_path, monkeypatch):
@@ -256,7 +237,9 @@ def test_a_file_that_kills_its_process_is_a_bad_file(pictures, tmp_path, monkeyp
     refused(pictures, "2 of 300 files cannot be.*cat/33.png: the decoder crashed on it", cache=tmp_path / "cache")
 
 
-def test_processes_that_cannot_start_are_said(pictures, tmp_path, monkeypatch, capfd):
+def test_processes_that_cannot_start_and_a_place_that_is_no_folder(pictures, tmp_path, monkeypatch, capfd):
+    (tmp_path / "file").write_text("")
+    refused(pictures, r"cannot be written.*--cache DIR", cache=tmp_path / "file")
     monkeypatch.setattr(sys, "executable", "/bin/false")
     refused(pictures, "cannot be started", cache=tmp_path / "cache")
 
@@ -292,13 +275,14 @@ def test_nothing_is_written_through_a_link(name, kind, pictures, tmp_path):
 def read_only(tmp_path, monkeypatch):
     """A function that makes the cache read-only for this process; the processes that decode are watched by `state`."""
 
-    def end_writing(number):
+    open_file = Path.open
+
+    def end_writing(number=errno.EROFS):
         def opened(path, mode="r", *rest, **more):
             if path.is_relative_to(tmp_path / "cache") and set(mode) & set("wax+"):
                 raise OSError(number, os.strerror(number), str(path))
             return open_file(path, mode, *rest, **more)
 
-        open_file = Path.open
         monkeypatch.setattr(Path, "open", opened)
         monkeypatch.setattr(Path, "touch", lambda path: opened(path, "a"))
 
@@ -310,7 +294,7 @@ def state(place):
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES], ids=["disk", "permission"])
-def test_a_whole_cache_that_may_only_be_read(number, pictures, tmp_path, read_only):
+def test_a_whole_cache_or_none_that_may_only_be_read(number, pictures, tmp_path, read_only, monkeypatch):
     (pictures / "dog" / "zz.png").write_bytes(b"not an image")
     alone = decoded(pictures, tmp_path, skip_bad=True)[0]
     before = state(tmp_path / "cache")
@@ -321,43 +305,26 @@ def test_a_whole_cache_that_may_only_be_read(number, pictures, tmp_path, read_on
     with pytest.raises(DataError, match=r"1 of 301 files cannot be read[^\0]*zz.png: not an image"):
         decoded(pictures, tmp_path)
     assert state(tmp_path / "cache") == before
+    with pytest.raises(DataError, match=rf"cannot be written \({os.strerror(number)}\).*--cache DIR"):
+        decoded(pictures, tmp_path, size=8)  # of these there is no cache
 
 
-def damage(folder):
-    flip_a_bit(folder / "images.u8")
-
-
-def remove_images(folder):
-    (folder / "images.u8").unlink()
-
-
-def add_a_picture(folder):
-    picture(folder.parents[1] / "set" / "dog" / "more.png", 1000)
-
-
-@pytest.mark.parametrize(("change", "n"), [(damage, "1 of 300"), (remove_images, "300 of 300"),
-                                           (add_a_picture, "1 of 301")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "n"),
+    [(lambda folder: flip_a_bit(folder / "images.u8"), "1 of 300"),
+     (lambda folder: (folder / "images.u8").unlink(), "300 of 300"),
+     (lambda folder: picture(folder.parents[1] / "set" / "dog" / "more.png", 1000), "1 of 301")],
+    ids=["damaged", "gone", "one more"],
+)  # fmt: skip
 def test_an_incomplete_cache_that_may_only_be_read(change, n, pictures, tmp_path, read_only):
     decoded(pictures, tmp_path)
     change(the_folder(tmp_path / "cache"))
     before = state(tmp_path / "cache")
-    read_only(errno.EROFS)
+    read_only()
     says = rf"incomplete, and its place is read-only: {n} images are damaged or not in it.*--cache DIR"
     with pytest.raises(DataError, match=says):
         decoded(pictures, tmp_path)
     assert state(tmp_path / "cache") == before
-
-
-@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES], ids=["disk", "permission"])
-def test_a_place_without_a_cache_that_may_only_be_read(number, pictures, tmp_path, read_only):
-    read_only(number)
-    with pytest.raises(DataError, match=rf"cannot be written \({os.strerror(number)}\).*--cache DIR"):
-        decoded(pictures, tmp_path)
-
-
-def test_a_place_that_is_no_folder(pictures, tmp_path):
-    (tmp_path / "cache").write_text("")
-    refused(pictures, r"cannot be written.*--cache DIR", cache=tmp_path / "cache")
 
 
 def stack(path):
@@ -377,7 +344,7 @@ def test_stacks_are_said_however_the_images_come(pictures, tmp_path, read_only):
     says = "2 files have several frames or pages; the first is read, and no other: cat/a.tif, dog/b.tif"
     dataset, n_decoded, _ = decoded(pictures, tmp_path)
     assert (n_decoded, dataset.notes.count(says)) == (1, 1)
-    read_only(errno.EROFS)
+    read_only()
     assert decoded(pictures, tmp_path)[0].notes.count(says) == 1
 
 

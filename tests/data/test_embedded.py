@@ -13,30 +13,24 @@ def test_contract(name):
     before = torch.get_rng_state()
     dataset, again = load(name), load(name)
     assert torch.equal(before, torch.get_rng_state())
-    assert dataset.fingerprint == again.fingerprint
+    assert dataset.fingerprint == again.fingerprint != load(name, size=24).fingerprint
     for split in (dataset.train, dataset.test):
         assert split.images.dtype == torch.uint8
         assert split.images.shape[1:] == (3, *dataset.image_size)
         assert set(split.labels.tolist()) == set(range(dataset.n_classes))
     assert load(name, size=24).image_size == (24, 24)
+    assert dataset.flip is (name in ("shapes", "shapes:colour"))
 
 
-def test_digits():
-    digits = load("digits")
-    assert (len(digits.train.labels), len(digits.test.labels)) == (1438, 359)
-    assert (digits.flip, digits.image_size, digits.n_classes) == (False, (16, 16), 10)
-    assert digits.fingerprint == load("digits").fingerprint != load("digits", size=8).fingerprint
+def test_digits_and_some_of_each_to_learn_from():
+    digits, few = load("digits"), load("digits:few")
+    assert [len(split.labels) for split in (digits.train, digits.test, few.train, few.test)] == [1438, 359, 200, 359]
+    assert (digits.image_size, digits.n_classes) == ((16, 16), 10)
     assert torch.equal(digits.train.images[:, 0], digits.train.images[:, 2])
-
-
-def test_few_digits_are_some_of_all_and_tested_by_the_same():
-    every, few = load("digits"), load("digits:few")
-    assert len(few.train.labels) == 200
     assert few.train.labels.bincount().min() >= 19
-    assert torch.equal(few.test.images, every.test.images)
-    assert not few.flip
-    known = {image.numpy().tobytes() for image in every.train.images}
-    assert {image.numpy().tobytes() for image in few.train.images} <= known
+    assert torch.equal(few.test.images, digits.test.images)
+    known, some = ({image.numpy().tobytes() for image in data.train.images} for data in (digits, few))
+    assert some <= known
 
 
 def test_shapes_are_few_to_learn_from_and_balanced():
@@ -44,7 +38,6 @@ def test_shapes_are_few_to_learn_from_and_balanced():
         dataset = load(name)
         assert dataset.train.labels.bincount().tolist() == [100] * 4
         assert dataset.test.labels.bincount().tolist() == [250] * 4
-        assert dataset.flip is (name == "shapes:colour")
         assert not (dataset.train.images[:, None] == dataset.test.images[None, :100]).flatten(2).all(-1).any()
 
 

@@ -1,15 +1,12 @@
 """Images of one group stay on one side of every split; classes count alike where that is asked for."""
 
-import csv
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import tiny
-from pictures import refused
+from pictures import picture, refused
 from slackaug.auto import resume
 from slackaug.auto.problem import Problem
 from slackaug.commands import search as api
@@ -19,22 +16,20 @@ from slackaug.data import DataError, dividing, load
 
 @pytest.fixture
 def patients(tmp_path):
-    """12 patients, 4 images of each; the red level is the patient, healthy and ill are six each."""
-    root, rows = tmp_path / "hospital", []
+    """12 patients, 4 images of each; the level tells the patient, healthy and ill are six each."""
+    root, rows = tmp_path / "hospital", ["path,label,patient"]
     for patient in range(12):
         label = "healthy" if patient % 2 else "ill"
         for i in range(4):
-            path = root / label / f"patient{patient:02d}_{i}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(np.full((6, 6, 3), [20 * patient, 50 * i, 7], dtype=np.uint8)).save(path)
-            rows.append([str(path.relative_to(root)), label, f"p{patient}"])
-    with (root / "x.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["path", "label", "patient"], *rows])
+            name = f"{label}/patient{patient:02d}_{i}.png"
+            picture(root / name, 20 * patient + i)
+            rows.append(f"{name},{label},p{patient}")
+    (root / "x.csv").write_text("\n".join(rows))
     return root
 
 
 def patients_in(split):
-    return {*split.images[torch.arange(len(split.labels))][:, 0, 0, 0].tolist()}
+    return {*(split.images[torch.arange(len(split.labels))][:, 0, 0, 0] // 20).tolist()}
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -74,39 +69,36 @@ def test_groups_that_are_none(group_by, message, patients):
     refused(patients, message, group_by=group_by)
 
 
+def table(patients, header, change):
+    """Another csv of the same files, with what `change` makes of path, label and patient."""
+    rows = [row.split(",") for row in (patients / "x.csv").read_text().split()[1:]]
+    (patients / "y.csv").write_text("\n".join([header, *(",".join(change(*row)) for row in rows)]))
+    return patients / "y.csv"
+
+
 def test_empty_cells_and_groups_on_both_sides(patients):
-    text = (patients / "x.csv").read_text()
-    (patients / "y.csv").write_text(text.replace(",p3", ","))
-    refused(patients / "y.csv", r"4 lines are not complete: line \d+: patient missing", group_by="patient")
-    lines = text.split()
-    parts = ["split", *(["train", "test", "train", "train"] * 12)]
-    (patients / "z.csv").write_text("\n".join(f"{line},{part}" for line, part in zip(lines, parts, strict=True)))
-    refused(patients / "z.csv", r"groups in train and in test: p0, p1, p10", group_by="patient")
+    source = table(patients, "path,label,patient", lambda *row: (*row[:2], row[2].replace("p3", "")))
+    refused(source, r"4 lines are not complete: line \d+: patient missing", group_by="patient")
+    header = "path,label,patient,split"
+    source = table(patients, header, lambda *row: (*row, "test" if row[0].endswith("_1.png") else "train"))
+    refused(source, r"groups in train and in test: p0, p1, p10", group_by="patient")
+    refused("digits", "digits: --group-by x: groups are for image files", group_by="x")
 
 
 def test_a_class_in_one_group_cannot_be_on_both_sides(patients):
-    rows = [line.split(",") for line in (patients / "x.csv").read_text().split()[1:]]
-    text = []
-    for path, label, who in rows:
+    def at_one_site(path, label, who):
         part = "test" if who in ("p0", "p1") else "train"
-        site = f"{part} clinic" if label == "ill" else who
-        text.append(f"{path},{label},{site},{part}")
-    (patients / "z.csv").write_text("\n".join(["path,label,site,split", *text]))
-    dataset = load(str(patients / "z.csv"), group_by="site")
+        return path, label, f"{part} clinic" if label == "ill" else who, part
+
+    dataset = load(table(patients, "path,label,site,split", at_one_site), group_by="site")
     with pytest.raises(DataError, match=r"no images to (learn on|validate with) of ill, for groups stay on one side"):
         dataset.halves(0)
 
 
-def test_groups_are_for_files():
-    refused("digits", "digits: --group-by x: groups are for image files", group_by="x")
-
-
 def test_a_class_that_cannot_be_held_out_is_named(patients):
-    lines = (patients / "x.csv").read_text().split()
-    rare = [line.replace(",ill,", ",rare,") for line in lines if line.endswith((",p0", ",p2"))]
-    others = [line for line in lines if not line.endswith((",p0", ",p2"))]
-    (patients / "y.csv").write_text("\n".join([*others, *rare]))
-    data = load(str(patients / "y.csv"), group_by="patient")
+    source = table(patients, "path,label,patient",
+                   lambda path, label, who: (path, "rare" if who in ("p0", "p2") else label, who))  # fmt: skip
+    data = load(source, group_by="patient")
     assert "classes that are not tested: too few groups to hold some out: rare" in data.notes
     data.halves(0)  # two groups are enough to learn on and to validate with
 

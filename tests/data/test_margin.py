@@ -1,15 +1,13 @@
 """Data stored with a margin around what the network sees, against Pillow."""
 
-import sys
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from pictures import refused
+from pictures import inject, refused
 from slackaug.data import DATASETS, DataError, load
 from slackaug.data.decode import fit
 from slackaug.data.options import DataConfig
@@ -55,42 +53,17 @@ def test_the_stored_side_is_eight_sevenths(size, stored):
     assert DataConfig(size=size).stored_size == size
 
 
-def save_folder(root):
-    for label in ("cat", "dog"):
-        (root / label).mkdir(parents=True)
-        for i in range(6):
-            picture(40 + i, 30).save(root / label / f"{i}.png")
-    return str(root)
-
-
-def save_npz(root):
-    images = RANDOM.integers(0, 256, (12, 30, 44, 3), dtype=np.uint8)
-    np.savez(root / "x.npz", train_images=images, train_labels=np.arange(12) % 2)
-    return str(root / "x.npz")
-
-
-def save_torchvision(monkeypatch):
-    """A stand-in with one data set of PIL images."""
-
-    class Pets:
-        def __init__(self, root, train=True):
-            self.examples = [(picture(40 + i, 30), i % 2) for i in range(8)]
-
-        def __iter__(self):
-            return iter(self.examples)
-
-    module = ModuleType("torchvision.datasets")
-    vars(module).update(Pets=Pets, __all__=("Pets",))
-    monkeypatch.setitem(sys.modules, "torchvision", ModuleType("torchvision"))
-    monkeypatch.setitem(sys.modules, "torchvision.datasets", module)
-    return "torchvision:Pets"
-
-
-@pytest.mark.parametrize("kind", ["folder", "npz", "torchvision", *DATASETS])
-def test_every_source_stores_a_margin(kind, tmp_path, monkeypatch):
-    made = {"folder": lambda: save_folder(tmp_path), "npz": lambda: save_npz(tmp_path),
-            "torchvision": lambda: save_torchvision(monkeypatch)}  # fmt: skip
-    source = made.get(kind, lambda: kind)()
+@pytest.mark.parametrize("source", ["FOLDER", "x.npz", "torchvision:Pets", *DATASETS])
+def test_every_source_stores_a_margin(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    examples = [(picture(40 + i, 30), i % 2) for i in range(12)]
+    for i, (image, label) in enumerate(examples):
+        (tmp_path / "FOLDER" / "ab"[label]).mkdir(parents=True, exist_ok=True)
+        image.save(tmp_path / "FOLDER" / "ab"[label] / f"{i}.png")
+    np.savez("x.npz", train_images=np.stack([image.crop((0, 0, 40, 30)) for image, _ in examples]),
+             train_labels=[label for _, label in examples])  # fmt: skip
+    inject(monkeypatch, "torchvision")
+    inject(monkeypatch, "torchvision.datasets", Pets=lambda root, train=True: examples, __all__=["Pets"])
     dataset = load(source, size=21, margin=True)
     assert dataset.image_size == (21, 21)
     assert dataset.train.images.shape[1:] == dataset.test.images.shape[1:] == (3, 24, 24)
@@ -115,14 +88,9 @@ def test_a_margin_needs_a_size():
 
 def test_a_users_data_set_has_its_own(monkeypatch):
     base = load("shapes", size=21, margin=True)
-    module = ModuleType("own_data")
-    vars(module).update(
-        good=lambda: base,
-        whole=lambda: load("shapes", size=21),
-        wrong=lambda: replace(base, input_size=(25, 25)),
-    )
-    monkeypatch.setitem(sys.modules, "own_data", module)
-    assert load("own_data:good").image_size == load("own_data:good", size=21, margin=True).image_size == (21, 21)
-    assert torch.equal(load("own_data:good").train.images, base.train.images)
-    refused("own_data:whole", r"stored at \(21, 21\).*are stored at 24", size=21, margin=True)
-    refused("own_data:wrong", r"input_size \(25, 25\) exceeds")
+    wrong = replace(base, input_size=(25, 25))
+    inject(monkeypatch, "mine", good=lambda: base, whole=lambda: load("shapes", size=21), wrong=lambda: wrong)
+    assert load("mine:good").image_size == load("mine:good", size=21, margin=True).image_size == (21, 21)
+    assert torch.equal(load("mine:good").train.images, base.train.images)
+    refused("mine:whole", r"stored at \(21, 21\).*are stored at 24", size=21, margin=True)
+    refused("mine:wrong", r"input_size \(25, 25\) exceeds")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-import made_up
 import tiny
+from pictures import classes, picture
 from slackaug import data
 from slackaug.data import DataError, samples
 from slackaug.data.options import DataConfig
@@ -15,54 +15,35 @@ def find(source, **options):
     return samples.find(DataConfig(source=str(source), **options), None)
 
 
-def test_a_folder_is_not_decoded_as_a_whole(tmp_path):
-    source = made_up.images(tmp_path / "files", ("a", "b")).parent
-    for label, name in (("cat", "0.png"), ("dog", "1.png")):
-        (tmp_path / "set" / label).mkdir(parents=True)
-        (source / name).rename(tmp_path / "set" / label / name)
-        (tmp_path / "set" / label / "z.png").write_text("not an image")
-    found = find(tmp_path / "set")
-    assert found.class_names == ("cat", "dog")
-    assert found.images.shape == (2, 3, 40, 40)
+@pytest.mark.parametrize("name", [".", "x.csv"])
+def test_files_are_not_decoded_as_a_whole(name, tmp_path):
+    paths = [path.relative_to(tmp_path) for path in sorted(classes(tmp_path, ("b", "a", "ت")).rglob("*.png"))]
+    (tmp_path / "x.csv").write_text("\n".join(["path,label", *(f"{path},{path.parent}" for path in paths)]))
+    for path in paths:
+        if path.name != "0.png":
+            (tmp_path / path).write_text("not an image")
+    found = find(tmp_path / name)
+    assert (found.class_names, found.images.shape) == (("a", "b", "ت"), (3, 3, 4, 4))
+    picture(tmp_path / "a" / "1.png", 7)
+    (tmp_path / "a" / "0.png").write_text("not an image")
+    with pytest.raises(DataError, match=r"a/0\.png: "):
+        find(tmp_path / name)
+    assert find(tmp_path / name, skip_bad=True).images[0].unique().tolist() == [7]
+    (tmp_path / "a" / "1.png").write_text("not an image")
+    with pytest.raises(DataError, match="none of 10 files can be read"):
+        find(tmp_path / name, skip_bad=True)
 
 
-def test_a_table_is_not_decoded_as_a_whole(tmp_path):
-    source = made_up.images(tmp_path, ("b", "a", "ت"))
-    for i in range(3, 15):
-        (tmp_path / f"{i}.png").write_text("not an image")
-    found = find(source)
-    assert found.class_names == ("a", "b", "ت")
-    assert found.images.shape == (3, 3, 40, 40)
-    (tmp_path / "0.png").write_text("not an image")
-    with pytest.raises(DataError, match=r"0\.png: "):
-        find(source)
-    with pytest.raises(DataError, match="none of 5 files can be read"):
-        find(source, skip_bad=True)
-
-
-def test_a_table_shows_nothing_from_outside_of_its_folder(tmp_path):
-    made_up.images(tmp_path / "secret", ("a",))
+def test_nothing_is_shown_from_outside_of_the_data(tmp_path):
+    picture(tmp_path / "secret" / "0.png")
     (tmp_path / "data.csv").write_text("path,label,split\nsecret/1.png,a,test\nsecret/0.png,a,train\n")
     assert len(find(tmp_path / "data.csv").images) == 1
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "data.csv").write_text("path,label\n../secret/0.png,a\n")
-    with pytest.raises(DataError, match="outside"):
-        find(tmp_path / "inner" / "data.csv")
-
-
-def test_a_folder_shows_nothing_that_a_link_leads_out_to(tmp_path):
-    made_up.images(tmp_path / "secret", ("a",))
     (tmp_path / "set" / "cat").mkdir(parents=True)
     (tmp_path / "set" / "cat" / "0.png").symlink_to(tmp_path / "secret" / "0.png")
-    with pytest.raises(DataError, match="outside"):
-        find(tmp_path / "set")
-
-
-def test_bad_files_are_left_out_where_the_search_left_them_out(tmp_path):
-    source = made_up.images(tmp_path, ("a", "b"))
-    (tmp_path / "0.png").write_text("not an image")
-    found = find(source, skip_bad=True)
-    assert found.class_names == ("a", "b")
+    (tmp_path / "set" / "data.csv").write_text("path,label\n../secret/0.png,a\n")
+    for source in (tmp_path / "set", tmp_path / "set" / "data.csv"):
+        with pytest.raises(DataError, match="outside"):
+            find(source)
 
 
 @pytest.mark.parametrize("named", [False, True])

@@ -1,3 +1,5 @@
+import io
+
 import pytest
 import torch
 from hypothesis import given
@@ -23,20 +25,13 @@ def test_a_restored_state_continues_with_equal_batches(n, batch, before):
     batches = Batches(n, batch, rng.generator(0))
     for _ in range(before):
         batches.next()
-    state = batches.get_state()
+    state, file = batches.get_state(), io.BytesIO()
     expected = [batches.next() for _ in range(10)]
+    torch.save(state, file)  # later batches have not changed it
     resumed = Batches(n, batch, rng.generator(1))
-    resumed.set_state(state)
+    file.seek(0)
+    resumed.set_state(torch.load(file, weights_only=True))
     assert all(torch.equal(resumed.next(), indices) for indices in expected)
-
-
-def test_the_state_survives_a_file_and_later_batches(tmp_path):
-    batches = Batches(10, 3, rng.generator(0))
-    batches.next()
-    torch.save(batches.get_state(), tmp_path / "state.pt")
-    expected = [batches.next() for _ in range(7)]
-    batches.set_state(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert all(torch.equal(batches.next(), indices) for indices in expected)
 
 
 def test_epochs_differ():
@@ -45,10 +40,9 @@ def test_epochs_differ():
 
 
 def test_writing_into_a_batch_does_not_change_later_ones():
-    batches, others = (Batches(4, 2, rng.generator(0)) for _ in range(2))
-    batches.order = others.order = torch.arange(4)
+    batches = Batches(4, 2, rng.generator(0))
+    batches.order = torch.arange(4)
     batches.next().zero_()
-    others.next()
     assert torch.equal(batches.get_state()["order"], torch.arange(4))
 
 
