@@ -131,23 +131,24 @@ def ratios(alone: Times, cached: Times) -> dict[str, list[float]]:
 
 
 def measure(root: Path, n: int, repeats: int) -> dict[str, object]:
-    from slackaug.data import cache as caches
     from slackaug.data import load
+    from slackaug.data.cache import Filling
+    from slackaug.data.listing import Item
     from slackaug.data.options import DataConfig
     from slackaug.data.pool import n_cores
 
     folder, cores = root / "set", n_cores()
     together(GENERATE, cores, Path(__file__).parent, folder, n)
-    paths = sorted(folder.rglob("*.jpg"))
+    items = [Item(path, "", "train") for path in sorted(folder.rglob("*.jpg"))]
     thrown_away, kept, cached = [], [], []
     for _ in range(repeats):
         thrown_away.append(decode_alone(folder, cores, is_kept=False))
         kept.append(decode_alone(folder, cores, is_kept=True))
         shutil.rmtree(root / "cache", ignore_errors=True)
         start = time.perf_counter(), cpu()
-        found = caches.fill(root / "cache", folder, paths, (SIDE, SIDE), DataConfig())
+        found = Filling(root / "cache", folder, items, (SIDE, SIDE), DataConfig()).fill()
         cached.append((time.perf_counter() - start[0], cpu() - start[1]))
-        assert len(found.rows) == n
+        assert len(found.readable) == n
     with Peak() as peak:
         begun = time.perf_counter()
         whole = load(str(folder), cache=root / "whole")

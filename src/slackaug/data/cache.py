@@ -26,8 +26,10 @@ import torch
 from torch import Tensor
 
 from ..files import leads_elsewhere
-from .options import DataConfig, DataError, Progress, counted
+from .listing import Item
+from .options import DataConfig, DataError, Progress, counted, silent
 from .pool import Pool
+from .rows import Images, Rows
 from .worker import RECORD_BYTES, StoredRow, identity, unpack
 
 FORMAT = 2  # of these files
@@ -42,10 +44,11 @@ class OddSize(Exception):
     """An image is not of the size of the others: no set of them is whole."""
 
 
-class Cached(NamedTuple):
-    store: Tensor  # (N, 3, H, W) uint8, memory-mapped
-    rows: dict[str, StoredRow]  # where the image of each file is, by its path
-    bad: dict[str, str]  # why others are not there
+class Decoded(NamedTuple):
+    images: Images
+    readable: list[Item]  # that the images are of
+    bad: dict[Path, str]  # why the others are missing
+    stacks: list[Path]  # files of several frames or pages
 
 
 def folder_for(root: Path, height: int, width: int, options: DataConfig) -> Path:
@@ -71,11 +74,11 @@ class Filling:
     """The work on a cache, by the one process that holds it, or without a lock by one that may only read it."""
 
     folder: Path
-    root: str
-    paths: list[str]
+    root: Path
+    items: Sequence[Item]
     shape: tuple[int, int]  # height and width
     options: DataConfig
-    progress: Progress
+    progress: Progress = silent
 
     @property
     def images(self) -> Path:
@@ -85,7 +88,7 @@ class Filling:
     def index(self) -> Path:
         return self.folder / "index.bin"
 
-    def fill(self) -> Cached:
+    def fill(self) -> Decoded:
         """The cache with all of these files in it, as far as they can be read."""
         refuse_links(self.folder)
         try:
@@ -102,32 +105,42 @@ class Filling:
                 "done is kept. Make room, or choose another place with --cache DIR"
             ) from error
 
-    def run(self, lock: int | None) -> Cached:
+    def run(self, lock: int | None) -> Decoded:
         """Without a lock nothing is written."""
         if lock is not None:
             self.images.touch()
         known = unpack(self.index.read_bytes()) if self.images.is_file() and self.index.is_file() else {}
-        about = {"file": str(self.images), "root": self.root, "shape": self.shape,
+        root, items = os.fspath(self.root), {os.fspath(item.path): item for item in self.items}
+        about = {"file": str(self.images), "root": root, "shape": self.shape,
                  "size": self.options.size, "margin": self.options.margin}  # fmt: skip
-        with Pool(about, len(self.paths), [] if lock is None else [lock]) as pool:
-            paths = self.paths if known else ()  # a new cache need not ask for all files first
-            found = {path: known[file] for path in paths if (file := identity(path, self.root)) in known}
+        bad: dict[str, str] = {}
+        with Pool(about, len(items), [] if lock is None else [lock]) as pool:
+            paths = items if known else ()  # a new cache need not ask for all files first
+            found = {path: known[file] for path in paths if (file := identity(path, root)) in known}
             rows = self.intact(pool, found)
             if len(rows) < len(found) and lock is not None:
                 again = counted(len(found) - len(rows), "image is", "images are")
                 log.warning("slackaug: %s: damaged, %s decoded again", self.folder, again)
-            missing = [path for path in self.paths if path not in rows]
-            bad: dict[str, str] = {}
+            missing = [path for path in items if path not in rows]
             if lock is None:
                 bad = self.unreadable(pool, missing)
             elif missing:
                 new, bad = self.decode(pool, missing, n_rows(known.values()))
                 rows |= new
-        shape = (n_rows(rows.values()), 3, *self.shape)  # bad files at the end have left no pixels
-        if not shape[0]:
-            return Cached(torch.empty(shape, dtype=torch.uint8), rows, bad)
-        # Private to this process: what it might write to the images would not reach the file.
-        return Cached(torch.from_numpy(np.memmap(self.images, np.uint8, mode="c", shape=shape)), rows, bad)
+        readable = [(item, rows[path]) for path, item in items.items() if path in rows]
+        return Decoded(
+            Rows(self.mapped(n_rows(rows.values())), torch.tensor([entry.row for _, entry in readable]).long()),
+            [item for item, _ in readable],
+            {item.path: bad[path] for path, item in items.items() if path in bad},
+            [item.path for item, entry in readable if entry.is_stack],
+        )
+
+    def mapped(self, n: int) -> Tensor:
+        """Private to this process: what it might write to the images would not reach the file."""
+        shape = (n, 3, *self.shape)  # bad files at the end have left no pixels
+        if not n:
+            return torch.empty(shape, dtype=torch.uint8)
+        return torch.from_numpy(np.memmap(self.images, np.uint8, mode="c", shape=shape))
 
     def intact(self, pool: Pool, found: dict[str, StoredRow]) -> dict[str, StoredRow]:
         """Those whose pixels are those that were written."""
@@ -166,7 +179,7 @@ class Filling:
             if not all("bad" in answer for answer in answers):
                 raise DataError(
                     f"{self.folder}: the cache of decoded images is incomplete, and its place is read-only: "
-                    f"{len(missing):,} of {len(self.paths):,} images are damaged or not in it. Complete it from "
+                    f"{len(missing):,} of {len(self.items):,} images are damaged or not in it. Complete it from "
                     "where it can be written, or choose another place with --cache DIR"
                 )
         return bad

@@ -120,7 +120,10 @@ def upright(image: Image.Image, options: DataConfig) -> Image.Image:
 
 def to_rgb(image: Image.Image) -> Image.Image:
     if is_deep(image):
-        return from_integers(np.asarray(image))
+        levels = np.asarray(image)  # in whatever type Pillow holds them
+        if levels.min() < 0 or levels.max() > 65535:
+            raise DataError(f"grey levels from {levels.min()} to {levels.max()}, expected at most 16 bits (0..65535)")
+        image = Image.fromarray(to_8_bits(levels.astype(np.uint16), "grey"))
     if image.mode == "F":
         raise DataError("floating-point pixels, whose range is not known; convert to 8 or 16 bits")
     if image.has_transparency_data:
@@ -132,13 +135,6 @@ def to_rgb(image: Image.Image) -> Image.Image:
 def is_deep(image: Image.Image) -> bool:
     """Whether it is grey of more than 8 bits; colour of 16 bits Pillow itself makes one of 8."""
     return image.mode.startswith("I")
-
-
-def from_integers(values: Array) -> Image.Image:
-    """Grey of more than 8 bits (H, W), in whatever type Pillow holds it."""
-    if values.min() < 0 or values.max() > 65535:
-        raise DataError(f"grey levels from {values.min()} to {values.max()}, expected at most 16 bits (0..65535)")
-    return Image.fromarray(to_8_bits(values.astype(np.uint16), "grey")).convert("RGB")
 
 
 def to_8_bits(array: Array, where: str) -> Array:

@@ -1,32 +1,24 @@
 """Image files with labels, listed by a folder or a csv, into a data set; all bad files are found before a complaint."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from . import cache, decode
+from .cache import Decoded
 from .dataset import RGB, Dataset, build, classes_note
 from .listing import Groups, Item, Listing, refuse_links, shared, shown
 from .options import DataConfig, DataError, Progress, counted, examples
 from .options import listing as listed
-from .rows import Images, Rows
+from .rows import Images
 from .split import Split
 
 MAX_BYTES = 32 * 1024**3  # of decoded images in memory
 CACHE_FILES, CACHE_BYTES = 5_000, 64 * 1024**2  # so many or such large files are worth a cache: seconds of decoding
-
-
-class Decoded(NamedTuple):
-    images: Images
-    readable: list[Item]  # that the images are of
-    bad: dict[Path, str]  # why the others are missing
-    stacks: list[Path]  # files of several frames or pages
 
 
 def from_files(
@@ -140,25 +132,16 @@ def cached_images(
     found: Listing, folder: Path, shape: tuple[int, int], options: DataConfig, progress: Progress
 ) -> Decoded:
     """As `decode_all`, by all cores and from a file on disk: nothing but the list of files is held in memory."""
-    items = {os.fspath(item.path): item for item in found.items}
     try:
-        store, rows, bad = cache.Filling(folder, os.fspath(found.root), [*items], shape, options, progress).fill()
+        return cache.Filling(folder, found.root, found.items, shape, options, progress).fill()
     except cache.OddSize:
         sizes: Counter[tuple[int, int]] = Counter()
-        for path in items:
+        for item in found.items:
             with suppress(DataError):
-                sizes[decode.size_of(path)] += 1
+                sizes[decode.size_of(item.path)] += 1
         one_size(found.name, sizes)  # says which there are
-        raise DataError(
-            f"{found.name}: its files change while they are read; try again when they are all there"
-        ) from None
-    readable = [(item, rows[path]) for path, item in items.items() if path in rows]
-    return Decoded(
-        Rows(store, torch.tensor([entry.row for _, entry in readable], dtype=torch.int64)),
-        [item for item, _ in readable],
-        {item.path: bad[path] for path, item in items.items() if path in bad},
-        [item.path for item, entry in readable if entry.is_stack],
-    )
+        change = "its files change while they are read; try again when they are all there"
+        raise DataError(f"{found.name}: {change}") from None
 
 
 def one_size(name: str, sizes: Counter[tuple[int, int]]) -> None:

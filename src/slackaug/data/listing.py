@@ -74,7 +74,7 @@ def shown(path: Path, root: Path) -> str:
 
 
 def checked(found: Listing, inside: Sequence[Item] | None = None) -> Listing:
-    """With images, all of them in the data's folder, or `inside` of it those that must be."""
+    """With images, and all of them, or `inside` those that must be, in the data's folder."""
     refuse_outside(found.name, found.root, found.items if inside is None else inside)
     if not found.items:
         refuse_links(found)

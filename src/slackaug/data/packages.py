@@ -19,7 +19,7 @@ from ..augment.policy import CIFAR
 from ..schema import unknown
 from . import decode
 from .arrays import from_arrays
-from .dataset import RGB, Dataset, Kind, rebuild
+from .dataset import Dataset, Kind, rebuild
 from .decode import Array
 from .files import one_size
 from .listing import joined_note, part_of, split_of
@@ -91,7 +91,7 @@ def hf(name: str, options: DataConfig) -> Dataset:
         part: stack(source, ((row[image], row[label]) for data in several for row in data), options)
         for part, several in rows.items()
     }
-    return from_stacks(source, stacks, options, parts["train"].features[label].names, joined_note(parts))
+    return from_stacks(source, stacks, options, parts["train"].features[label].names, notes=joined_note(parts))
 
 
 def find_columns(source: str, features: dict[str, Any], wanted: str) -> tuple[str, str]:
@@ -116,17 +116,12 @@ class Stack(NamedTuple):
 
 
 def from_stacks(
-    source: str,
-    stacks: Mapping[str, Stack],
-    options: DataConfig,
-    class_names: Sequence[str] | None,
-    notes: Sequence[str] = (),
-    statistics: tuple[RGB, RGB] | None = None,
+    source: str, stacks: Mapping[str, Stack], options: DataConfig, class_names: Sequence[str] | None, **more: Any
 ) -> Dataset:
     """As `from_arrays`, of images that are RGB already and were something else."""
     pairs = {part: (images, labels) for part, (images, labels, _) in stacks.items()}
     kinds: Counter[Kind] = sum((one.kinds for one in stacks.values()), Counter())
-    return from_arrays(source, pairs, options, class_names, notes, statistics, kinds)
+    return from_arrays(source, pairs, options, class_names, kinds=kinds, **more)
 
 
 def stack(source: str, examples: Iterable[tuple[Any, Any]], options: DataConfig) -> Stack:

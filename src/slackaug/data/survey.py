@@ -109,10 +109,8 @@ def survey_files(found: Listing, options: DataConfig, progress: Progress) -> Sur
 
 def by_class(names: Iterable[str], seen: Iterable[Seen]) -> dict[str, dict[str, int]]:
     """How many images each class has in each part."""
-    classes: dict[str, dict[str, int]] = {name: {} for name in names}
-    for image in seen:
-        classes[image.label][image.part] = classes[image.label].get(image.part, 0) + 1
-    return classes
+    n = Counter((image.label, image.part) for image in seen)
+    return {name: {part: n[name, part] for part in ("train", "test") if n[name, part]} for name in names}
 
 
 def is_misnamed(path: Path, format: str) -> bool:
