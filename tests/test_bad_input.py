@@ -74,11 +74,13 @@ BAD = {
     "postscript": (lambda path: path.write_text(POSTSCRIPT), "dog/bad.png: not an image of a known format"),
     "huge": (lambda path: bomb(path, 11_000), "dog/bad.png: 11000 x 11000 pixels, the limit is 100,000,000"),
     "bomb": (lambda path: bomb(path, 60_000), "dog/bad.png: a decompression bomb: more than 100,000,000 pixels"),
+    "a pipe": (os.mkfifo, "dog/bad.png: a folder, a pipe or a device, not a file"),  # to open it is to wait
     "a link to itself": (lambda path: path.symlink_to(path), "dog/bad.png: "),
     "a link to nothing": (lambda path: path.symlink_to(path.parent / "gone.png"), "dog/bad.png: no such file"),
 }
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", BAD)
 def test_files_that_cannot_be_read(kind, pets, search, refused, check):
     make, says = BAD[kind]

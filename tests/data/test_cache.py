@@ -18,6 +18,7 @@ from PIL import Image
 from disks import flip_a_bit
 from pictures import noise, refused
 from slackaug.data import DataError, cache, files, load, pool, worker
+from slackaug.data.dataset import fingerprint
 from slackaug.data.options import DataConfig
 from slackaug.data.rows import Rows
 
@@ -36,12 +37,9 @@ def pictures(tmp_path):
     return tmp_path / "set"
 
 
-def equal(one, two):
-    return all(
-        torch.equal(a.images[torch.arange(len(a.labels))], b.images[torch.arange(len(b.labels))])
-        and torch.equal(a.labels, b.labels)
-        for a, b in ((one.train, two.train), (one.test, two.test))
-    ) and (one.mean, one.std, one.fingerprint) == (two.mean, two.std, two.fingerprint)
+def known(dataset):
+    """Equal where all images, labels and statistics are."""
+    return dataset.fingerprint, fingerprint(dataset.test), dataset.mean, dataset.std
 
 
 def the_folder(place: Path) -> Path:
@@ -58,35 +56,29 @@ def decoded(source, tmp_path, **options):
     return dataset, totals.get("decoding images", 0), totals.get("verifying decoded images", 0)
 
 
-@pytest.mark.parametrize("options", [{}, {"size": 8}, {"size": 7, "margin": True}], ids=str)
-def test_is_equal_to_decoding_alone(options, pictures, tmp_path):
-    dataset, n_decoded, n_verified = decoded(pictures, tmp_path, **options)
-    assert isinstance(dataset.train.images, Rows)
-    assert (n_decoded, n_verified) == (2 * N, 0)
-    alone = load(str(pictures), **options)
-    assert isinstance(alone.train.images, torch.Tensor)
-    assert equal(dataset, alone)
-    again, n_decoded, n_verified = decoded(pictures, tmp_path, **options)
-    assert (n_decoded, n_verified) == (0, 2 * N)
-    assert equal(again, alone)
-    assert any(str(tmp_path / "cache") in note for note in dataset.notes)
-
-
-def test_ways_to_store_do_not_share_a_folder(pictures, tmp_path):
-    for options in ({"size": 8}, {"size": 7, "margin": True}, {}):
-        load(str(pictures), cache=tmp_path / "cache", **options)
-    assert len([*(tmp_path / "cache").iterdir()]) == 3  # two of them of 8 x 8 pixels
+def test_is_equal_to_decoding_alone_in_a_folder_for_each_way_to_store(pictures, tmp_path):
+    for options in ({}, {"size": 8}, {"size": 7, "margin": True}):  # the last two are of 8 x 8 pixels
+        dataset, n_decoded, n_verified = decoded(pictures, tmp_path, **options)
+        assert isinstance(dataset.train.images, Rows)
+        assert (n_decoded, n_verified) == (2 * N, 0)
+        alone = load(pictures, **options)
+        assert isinstance(alone.train.images, torch.Tensor)
+        again, n_decoded, n_verified = decoded(pictures, tmp_path, **options)
+        assert (n_decoded, n_verified) == (0, 2 * N)
+        assert known(dataset) == known(alone) == known(again)
+        assert any(str(tmp_path / "cache") in note for note in dataset.notes)
+    assert len([*(tmp_path / "cache").iterdir()]) == 3
 
 
 def test_large_sets_have_a_cache_by_default_and_small_ones_have_none(pictures, tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "DEFAULT", tmp_path / "home")
-    load(str(pictures))
+    load(pictures)
     assert not (tmp_path / "home").exists()
     monkeypatch.setattr(files, "CACHE_FILES", 2 * N - 1)
-    assert isinstance(load(str(pictures)).train.images, Rows)
+    assert isinstance(load(pictures).train.images, Rows)
     monkeypatch.setattr(files, "CACHE_FILES", 10 * N)
     monkeypatch.setattr(files, "CACHE_BYTES", 1000)
-    assert isinstance(load(str(pictures)).train.images, Rows)
+    assert isinstance(load(pictures).train.images, Rows)
     assert len([*(tmp_path / "home").iterdir()]) == 1
 
 
@@ -119,7 +111,12 @@ def killed(pictures, tmp_path, after=100, number=0):
 
 
 def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_path):
-    killed(pictures, tmp_path)
+    pids = killed(pictures, tmp_path)
+    assert pids
+    deadline = time.monotonic() + 20
+    while any(map(is_running, pids)):  # their input ends: nobody keeps decoding for a process that was killed
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     index = the_folder(tmp_path / "cache") / "index.bin"
     n_done = index.stat().st_size // worker.RECORD_BYTES
     assert 100 < n_done < 2 * N
@@ -127,8 +124,15 @@ def test_goes_on_after_kill_9_and_decodes_only_what_is_missing(pictures, tmp_pat
         file.write(b"half of a record")  # as a process leaves it that is killed while it writes
     dataset, n_decoded, n_verified = decoded(pictures, tmp_path)
     assert (n_decoded, n_verified) == (2 * N - n_done, n_done)
-    assert equal(dataset, load(str(pictures)))
+    assert known(dataset) == known(load(pictures))
     assert decoded(pictures, tmp_path)[1:] == (0, 2 * N)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "slackaug" in Path(f"/proc/{pid}/cmdline").read_text()  # that of a zombie is empty
+    except OSError:
+        return False
 
 
 def test_rows_are_not_given_away_while_an_orphan_may_still_write_them(pictures, tmp_path):
@@ -140,29 +144,12 @@ def test_rows_are_not_given_away_while_an_orphan_may_still_write_them(pictures, 
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
-    assert equal(decoded(pictures, tmp_path)[0], load(str(pictures)))
-
-
-def test_processes_end_with_the_one_that_started_them(pictures, tmp_path):
-    """Their input ends: nobody keeps decoding for a process that was killed."""
-    pids = killed(pictures, tmp_path)
-    assert pids
-    deadline = time.monotonic() + 20
-    while any(map(is_running, pids)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return "slackaug" in Path(f"/proc/{pid}/cmdline").read_text()  # that of a zombie is empty
-    except OSError:
-        return False
+    assert known(decoded(pictures, tmp_path)[0]) == known(load(pictures))
 
 
 @pytest.mark.parametrize("name", ["images.u8", "index.bin"])
 def test_damage_is_noticed_and_repaired(name, pictures, tmp_path, caplog):
-    alone = load(str(pictures))
+    alone = load(pictures)
     decoded(pictures, tmp_path)
     path = the_folder(tmp_path / "cache") / name
     cuts = {
@@ -177,7 +164,7 @@ def test_damage_is_noticed_and_repaired(name, pictures, tmp_path, caplog):
             dataset, n_decoded, _ = decoded(pictures, tmp_path)
         assert n_decoded in wanted, cut
         assert ("damaged" in caplog.text) == (name == "images.u8"), cut
-        assert equal(dataset, alone)
+        assert known(dataset) == known(alone)
         assert decoded(pictures, tmp_path)[1] == 0
 
 
@@ -191,7 +178,7 @@ def test_changed_new_and_removed_files_are_noticed(pictures, tmp_path):
     (pictures / "cat" / "7.png").unlink()
     dataset, n_decoded, n_verified = decoded(pictures, tmp_path)
     assert (n_decoded, n_verified) == (2, 2 * N - 2)
-    assert equal(dataset, load(str(pictures)))
+    assert known(dataset) == known(load(pictures))
     assert dataset.fingerprint != before.fingerprint
     assert torch.equal(before.train.images[torch.arange(5)], first)  # who reads is not disturbed
 
@@ -211,18 +198,18 @@ def test_bad_files_are_listed_left_out_and_tried_again(pictures, tmp_path):
     refused(pictures, "2 of 301 files cannot be.*cat/0.png: empty.*zz.png: not an im", cache=tmp_path / "cache")
     dataset, n_decoded, _ = decoded(pictures, tmp_path, skip_bad=True)
     assert n_decoded == 2
-    assert equal(dataset, load(str(pictures), skip_bad=True))
+    assert known(dataset) == known(load(pictures, skip_bad=True))
     picture(pictures / "dog" / "zz.png", 5)
     (pictures / "cat" / "0.png").unlink()
     dataset, n_decoded, _ = decoded(pictures, tmp_path)
     assert n_decoded == 1
-    assert equal(dataset, load(str(pictures)))
+    assert known(dataset) == known(load(pictures))
 
 
 def test_different_sizes_are_refused_as_without_a_cache(pictures, tmp_path):
     picture(pictures / "dog" / "wide.png", 1, (20, 10))
     refused(pictures, r"different sizes: 12 x 10 \(300\), 20 x 10 \(1\).*--size", cache=tmp_path / "cache")
-    assert len(load(str(pictures), cache=tmp_path / "cache", size=8).train.labels) == 241
+    assert len(load(pictures, cache=tmp_path / "cache", size=8).train.labels) == 241
 
 
 def test_a_file_that_kills_its_process_is_a_bad_file(pictures, tmp_path, monkeypatch):
@@ -301,7 +288,7 @@ def test_a_whole_cache_or_none_that_may_only_be_read(number, pictures, tmp_path,
     read_only(number)
     dataset, n_decoded, n_verified = decoded(pictures, tmp_path, skip_bad=True)
     assert (n_decoded, n_verified) == (0, 2 * N)
-    assert equal(dataset, alone)
+    assert known(dataset) == known(alone)
     with pytest.raises(DataError, match=r"1 of 301 files cannot be read[^\0]*zz.png: not an image"):
         decoded(pictures, tmp_path)
     assert state(tmp_path / "cache") == before
@@ -336,7 +323,7 @@ def test_stacks_are_said_however_the_images_come(pictures, tmp_path, read_only):
     """Decoded now or before, in part or as a whole, in memory, or where nothing may be written."""
     stack(pictures / "cat" / "a.tif")
     says = "1 file has several frames or pages; the first is read, and no other: cat/a.tif"
-    assert load(str(pictures)).notes.count(says) == 1
+    assert load(pictures).notes.count(says) == 1
     for n in (2 * N + 1, 0):
         dataset, n_decoded, _ = decoded(pictures, tmp_path)
         assert (n_decoded, dataset.notes.count(says)) == (n, 1)

@@ -81,7 +81,6 @@ def test_sixteen_bits_and_booleans(tmp_path):
         ({"class_names": np.array([1, 2])}, "vector of texts"),
         (part("test", n_classes=3), "test labels: 2: not among the classes"),
         (part("test", shape=(9, 9)), "test images 9 x 9"),
-        ({"train_labels": np.array([0, None] * 10, dtype=object)}, "could run code and are never loaded"),
     ],
 )
 def test_refuses(changes, message, tmp_path):
