@@ -29,11 +29,11 @@ def halves(labels: Tensor, seed: int, groups: Tensor | None = None) -> tuple[Ten
 
 
 def hold_out(labels: Tensor, groups: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Train and test: HOLD_OUT of each class goes to test; two images or groups of it always stay in train."""
+    """Train and test: HOLD_OUT of each class goes to test, of which two images or groups always stay in train."""
     if groups is not None:
         return by_group(labels, groups, HOLD_OUT, HOLD_OUT_SEED, "hold-out", wanted=(2, 1))
     classes = by_class(labels, HOLD_OUT_SEED, "hold-out")
-    test, train = first_of(classes, [max(0, min(int(HOLD_OUT * len(c) + 0.5), len(c) - 2)) for c in classes])
+    test, train = first_of(classes, [int(HOLD_OUT * len(members) + 0.5) for members in classes])
     return train, test
 
 

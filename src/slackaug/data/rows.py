@@ -66,15 +66,16 @@ class Rows:
     def to(self, device: torch.device | str) -> "Tensor | Rows":
         """All of them on a GPU if there is room for them, else batch by batch; on the CPU they stay in their file."""
         device = torch.device(device)
-        room = room_on(device)
-        if (n_bytes := len(self) * self.store[:1].nbytes) > room:
+        room, n_bytes = room_on(device), len(self) * self.store[:1].nbytes
+        is_too_large = n_bytes > room
+        if is_too_large:
             log.warning(
                 "slackaug: %.1f GB of images and room for %.1f GB on the GPU: they are read batch by batch, which may "
                 "be slower; a smaller --size makes room",
                 n_bytes / 1e9,
                 room / 1e9,
             )
-        if device.type == "cpu" or n_bytes > room:
+        if is_too_large or device.type == "cpu":
             return Rows(self.store, self.rows, device)
         images = torch.empty(self.shape, dtype=self.dtype, device=device)
         for place, part in zip(chunks(images), chunks(Rows(self.store, self.rows)), strict=True):
