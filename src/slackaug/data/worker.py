@@ -78,6 +78,8 @@ class Store:
         self.options = DataConfig(size=size, margin=margin)
         self.file, self.root, self.shape = Path(file), root, (3, *shape)
         self.n_bytes = int(np.prod(self.shape))
+        n_held = max(1, HELD_BYTES // self.n_bytes)
+        self.held = np.empty((n_held, *self.shape), np.uint8)  # written at once: many small writes cost more
         self.tasks: dict[str, Callable[[Any], Any]] = {"decode": self.decode, "check": self.check, "look": self.look}
 
     def answer(self, kind: str, entries: Sequence[Any]) -> Any:
@@ -88,14 +90,12 @@ class Store:
 
     def decode(self, entries: Sequence[tuple[int, str]]) -> list[Any]:
         answers = []
-        n_held = max(1, HELD_BYTES // self.n_bytes)
         with self.file.open("r+b") as file:  # closed before the answer says that the pixels are there
-            for start in range(0, len(entries), n_held):
-                some = entries[start : start + n_held]
-                held = np.zeros((len(some), *self.shape), np.uint8)  # written at once: many small writes cost more
-                answers += [self.hold(*entry, place) for entry, place in zip(some, held, strict=True)]
+            for start in range(0, len(entries), len(self.held)):
+                some = entries[start : start + len(self.held)]
+                answers += [self.hold(*entry, place) for entry, place in zip(some, self.held, strict=False)]
                 file.seek(some[0][0] * self.n_bytes)
-                file.write(held.data)
+                file.write(self.held[: len(some)].data)
         return answers
 
     def hold(self, row: int, path: str, place: Array) -> Any:
@@ -106,6 +106,7 @@ class Store:
                 lines = decode.lines(image, self.options)  # (H, 3, W)
                 is_stack = decode.is_stack(image)
         except DataError as error:
+            place[...] = 0
             return {"bad": str(error)}
         pixels = lines.transpose(1, 0, 2)
         if pixels.shape != place.shape:
