@@ -3,7 +3,6 @@
 Axes: A composites, P parameters of the model, K positions, N transformations.
 """
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -98,14 +97,18 @@ def exact_gradient(
 
 
 def estimate(problem: Problem, inputs: list[Tensor], tau: Composites, share: Tensor, phi: Policy):
-    """The package's own: a step of SGD without momentum on sum_a share_a g_a, then G_phi at the new theta."""
+    """The package's own: a step of SGD without momentum on sum_a share_a g_a, then G_phi at the new theta, of weights
+    that give each composite its share in place of 1 / A."""
     model, labels = problem.model, problem.labels
     g = torch.stack([passes.gradient(cross_entropy(model(floats), labels), model) for floats in inputs])  # (A, P)
     problem.theta.sub_(share @ g, alpha=ETA)
     v = passes.gradient(cross_entropy(model(problem.val_images.double() / 255 - 0.5), problem.val_labels), model)
-    phi = replace(phi, pi=phi.pi.clone().requires_grad_(), mu=phi.mu.clone().requires_grad_())
-    objective = slack.score_objective(phi.log_prob(tau), g @ v, ETA, share)
-    return torch.autograd.grad(objective, (phi.pi, phi.mu))
+    return g_phi(phi, tau, len(share) * share * (g @ v), problem.theta)
+
+
+def g_phi(phi: Policy, tau: Composites, weight: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+    drawn = Drawn(*[torch.empty(0)] * 6, eta=scalar(ETA))
+    return slack.phi_gradient(slack.start(phi, theta), tau, weight, drawn, SearchConfig(mu_divisor=1.0))
 
 
 # --- the estimator ----------------------------------------------------------------------------------------------------
@@ -135,9 +138,7 @@ def test_v_at_the_old_theta_would_be_seen():
     g = torch.stack([passes.gradient(cross_entropy(problem.model(x), problem.labels), problem.model) for x in inputs])
     theta = problem.theta.clone().requires_grad_()
     (v,) = torch.autograd.grad(problem.val_loss(theta), theta)
-    pi = phi.pi.clone().requires_grad_()
-    objective = slack.score_objective(replace(phi, pi=pi).log_prob(tau), g @ v, ETA, share)
-    (old,) = torch.autograd.grad(objective, pi)
+    old, _ = g_phi(phi, tau, len(share) * share * (g @ v), problem.theta)
     assert (old - exact).abs().max() > 1e-5
 
 
@@ -238,24 +239,22 @@ def test_clip_is_torch_s(max_norm):
 
 def test_a_baseline_leaves_the_expectation_and_takes_noise_out():
     """Over all triples of composites of one position, with their probabilities."""
-    logits = torch.tensor([0.3, -0.2, 0.5, 0.1], dtype=torch.float64, requires_grad=True)
-    reward = torch.tensor([5.0, 5.5, 4.0, 5.2], dtype=torch.float64)
-    log_p = logits.log_softmax(0)
-    found = {True: [], False: []}
-    chances = []
-    for drawn in itertools.product(range(4), repeat=3):
-        op = torch.tensor(drawn)
-        chances.append(log_p[op].sum().exp().detach())
-        for baseline in found:
-            weight = budget.less_the_others(reward[op]) if baseline else reward[op]
-            objective = slack.score_objective(log_p[op], weight, 1.0, 1 / 3)
-            found[baseline].append(torch.autograd.grad(objective, logits, retain_graph=True)[0])
-    p = torch.stack(chances)[:, None]
-    means = {baseline: (p * torch.stack(draws)).sum(0) for baseline, draws in found.items()}
-    noise = {b: (p * (torch.stack(draws) - means[b]) ** 2).sum().item() for b, draws in found.items()}
-    torch.testing.assert_close(means[True], means[False], rtol=0, atol=1e-12)
-    assert noise[True] < 0.1 * noise[False]
-    assert torch.equal(budget.less_the_others(reward[:1]), reward[:1])  # no others
+    phi, reward = policy(FREE, 1), torch.tensor([5.0, 5.5, 4.0, 5.2], dtype=torch.float64)
+    triples = [composites(op[:, None], torch.zeros(3, 1), FREE) for op in torch.cartesian_prod(*[torch.arange(4)] * 3)]
+    p = torch.stack([phi.log_prob(tau).sum().exp() for tau in triples])[:, None]
+    means, noise = [], []
+    for worth in (lambda w: w, budget.less_the_others):
+        draws = torch.stack([g_phi(phi, tau, worth(reward[tau.op[:, 0]]), p)[0][0] for tau in triples])  # (4 ** 3, N)
+        means.append((p * draws).sum(0))
+        noise.append((p * (draws - means[-1]) ** 2).sum().item())
+    torch.testing.assert_close(*means, rtol=0, atol=1e-12)
+    assert noise[1] < 0.1 * noise[0]
+
+
+def test_the_gradient_of_phi_is_all_in_its_own_precision():
+    """So that a third is one in float64."""
+    phi, tau, weight = policy(FREE, 1), composites(torch.tensor([[0], [1], [3]]), torch.zeros(3, 1), FREE), doubles(3)
+    assert torch.equal(*(g_phi(phi, tau, w, weight)[0] for w in (weight.float(), weight.float().double())))
 
 
 def test_clip_leaves_short_gradients_and_zero_alone_and_none_clips_nothing():

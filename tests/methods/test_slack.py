@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,12 +46,8 @@ class Draws:
     """What a step draws, in the order in which `Chance` does; val batches only where one is used."""
 
     def __init__(self, phi: Policy, config: SearchConfig):
-        self.phi, self.config, self.streams, self.step = (
-            phi,
-            config,
-            {name: rng.generator(0, name) for name in STREAMS},
-            0,
-        )
+        self.phi, self.config, self.step = phi, config, 0
+        self.streams = {name: rng.generator(0, name) for name in STREAMS}
         self.train = Batches(len(TRAIN.labels), config.batch, self.streams["train data"])
         self.val = Batches(len(VAL.labels), config.batch, self.streams["val data"])
 
@@ -113,85 +108,12 @@ def test_two_rounds_are_those_of_the_oracle(changes):
 # --- rounds -----------------------------------------------------------------------------------------------------------
 
 
-class Recorder(Passes):
-    """Notes theta and the statistics before each step."""
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.seen: list[dict[str, Tensor]] = []
-
-    def train_gradients(self, tau, drawn):
-        self.seen.append({name: value.clone() for name, value in self.model.state_dict().items()})
-        return super().train_gradients(tau, drawn)
-
-
-def recorded(config: SearchConfig) -> tuple[Recorder, list[State]]:
-    made = make(kind=Recorder)
-    return made[1], run(config, made)
-
-
-def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> list[str]:
-    """Names of the entries that are equal."""
-    return [name for name in a if torch.equal(a[name], b[name])]
-
-
-def test_cold_start_restores_parameters_and_statistics():
-    engine, _ = recorded(CONFIG)
-    first, last, again = engine.seen[0], engine.seen[CONFIG.n_steps - 1], engine.seen[CONFIG.n_steps]
-    assert same(first, last) == []
-    assert same(first, again) == list(first)
-    assert any("running_var" in name for name in first)
-
-
-def test_warm_start_keeps_theta():
-    config = replace(CONFIG, cold_start=False)
-    engine, _ = recorded(replace(config, n_rounds=1))
-    longer, _ = recorded(config)
-    carried = longer.seen[config.n_steps]
-    assert same(carried, engine.model.state_dict()) == list(carried)
-    assert same(carried, longer.seen[0]) == []
-
-
-def test_anchor_is_phi_at_the_start_of_the_round_and_momenta_are_new():
-    states = run(CONFIG)
-    n = CONFIG.n_steps
+def test_steps_are_counted_in_each_round_and_phi_s_momenta_are_new_in_it():
+    states, n = run(CONFIG), CONFIG.n_steps
     assert [(s.round, s.step) for s in states] == [(0, i) for i in range(1, n)] + [(1, i) for i in range(n)] + [(2, 0)]
-    start, end_of_first = uniform(), states[n - 1].phi
-    assert all(torch.equal(s.anchor.pi, start.pi) for s in states[:n])
-    assert all(torch.equal(s.anchor.pi, end_of_first.pi) for s in states[n:])
-    assert not torch.equal(end_of_first.pi, start.pi)
     assert torch.count_nonzero(states[n - 1].pi_momentum)  # as the first round left it
-    for state in states[n : n + CONFIG.n_retrain]:  # phi's are zero until it moves
+    for state in states[n : n + CONFIG.n_retrain]:  # zero until phi moves
         assert torch.count_nonzero(state.pi_momentum) == torch.count_nonzero(state.mu_momentum) == 0
-
-
-def test_theta_momentum_is_reset_at_each_round():
-    """Its first value in a round is a gradient plus decay alone, so at most clip + decay * |theta| long."""
-    config = replace(CONFIG, momentum=0.99, weight_decay=0.0)
-    norms = [state.theta_momentum.norm().item() for state in run(config)]
-    assert norms[0] <= config.clip
-    assert norms[config.n_steps] <= config.clip
-    assert norms[config.n_steps - 1] > config.clip
-
-
-def test_learning_rate_falls_to_zero_over_each_round():
-    """Without momentum a step's length over its gradient's is the rate."""
-    config = replace(CONFIG, momentum=0.0)
-    engine, states = recorded(config)
-    thetas = [torch.cat([seen[name].flatten() for name, _ in engine.model.named_parameters()]) for seen in engine.seen]
-    for i in range(config.n_steps - 1):
-        expected = config.model_lr * 0.5 * (1 + math.cos(math.pi * i / config.n_steps))
-        rate = (thetas[i] - thetas[i + 1]).norm() / states[i].theta_momentum.norm()
-        assert rate.item() == pytest.approx(expected, rel=1e-4)
-
-
-def test_phi_rests_while_theta_is_retrained():
-    states = run(CONFIG)
-    phis = [uniform()] + [state.phi for state in states]
-    for i, (before, after) in enumerate(pairwise(phis)):
-        is_unrolled = i % CONFIG.n_steps >= CONFIG.n_retrain
-        assert torch.equal(before.pi, after.pi) != is_unrolled
-        assert torch.equal(before.mu, after.mu) != is_unrolled
 
 
 def test_reports_say_what_each_step_saw():
@@ -237,11 +159,6 @@ def test_phi_before_a_step_is_left_as_it_was():
     kept = [(s.phi, s.phi.pi.clone(), s.phi.mu.clone()) for s, _ in search(CONFIG, make(), phi)]
     assert all(torch.equal(p.pi, pi) and torch.equal(p.mu, mu) for p, pi, mu in kept)
     assert torch.equal(phi.pi, uniform().pi)
-
-
-def test_kl_pulls_towards_the_anchor():
-    free, held = (run(replace(CONFIG, kl_weight=weight, policy_lr=2.0))[-1].phi for weight in (0.0, 0.3))
-    assert held.kl(uniform()) < free.kl(uniform())
 
 
 def test_kl_and_a_cold_start_keep_the_entropy():
@@ -323,16 +240,6 @@ def test_phi_goes_where_theta_is():
     assert not uniform().to("cpu").pi.is_meta
 
 
-def test_state_round_trip():
-    state = run(CONFIG)[7]
-    theta = torch.zeros(3)
-    back = State.from_dict(through_a_file(state.to_dict()), uniform(), theta)
-    assert (back.round, back.step) == (state.round, state.step) == (1, 2)
-    assert all(torch.equal(a, b) for a, b in zip(back.tensors(), state.tensors(), strict=True))
-    assert back.theta is theta
-    assert (back.phi.space, back.phi.flip, back.phi.fill) == (SPACE, True, uniform().fill)
-
-
 def test_only_the_gradient_of_phi_is_averaged():
     """Passes that halve it: theta of the first unrolled step is the same, and phi moves half as far."""
     config = replace(CONFIG, n_rounds=1, n_unrolled=1, momentum=0.0)
@@ -385,13 +292,11 @@ def test_cold_start_needs_retraining():
 
 
 def test_defaults_are_the_paper_s_cifar10_row():
-    c = SearchConfig()
-    assert (c.n_rounds, c.n_retrain, c.n_unrolled, c.n_composites, c.batch) == (10, 1000, 400, 8, 128)
-    assert (c.model_lr, c.policy_lr, c.kl_weight, c.weight_decay) == (0.4, 1.0, 0.02, 2e-4)
-    assert (c.momentum, c.clip, c.mu_divisor, c.n_steps) == (0.9, 5.0, 40.0, 1400)
-    assert c.cold_start
-    assert c.learn_pi
-    assert c.learn_mu
+    assert SearchConfig() == SearchConfig(
+        n_rounds=10, n_retrain=1000, n_unrolled=400, n_composites=8, batch=128, val_batch=None, model_lr=0.4,
+        policy_lr=1.0, kl_weight=0.02, weight_decay=2e-4, momentum=0.9, clip=5.0, val_clip=5.0, mu_divisor=40.0,
+        cold_start=True, learn_pi=True, learn_mu=True, kl_budget=None, calibrate=False,
+    )  # fmt: skip
 
 
 # --- five seeded steps ------------------------------------------------------------------------------------------------
@@ -430,8 +335,8 @@ def flat(value) -> list[float]:
 
 
 def test_five_steps_are_the_golden_ones():
-    """To regenerate, after a change of numbers that was meant: `PYTHONPATH=tests python tests/test_slack.py`, and say
-    in the commit which numbers moved and why (CONVENTIONS, section 8)."""
+    """To regenerate, after a change of numbers that was meant: `PYTHONPATH=tests python tests/methods/test_slack.py`,
+    and say in the commit which numbers moved and why."""
     golden, document = json.loads(GOLDEN.read_text()), golden_document()
     assert golden.keys() == document.keys()
     for name in golden:

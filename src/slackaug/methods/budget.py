@@ -10,7 +10,6 @@ Axes: A composites, K positions, N transformations.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Annotated
 
 import torch
@@ -21,7 +20,7 @@ from ..augment.policy import MU_MAX, MU_MIN, Policy, magnitude_mask
 from ..engine.chance import Drawn
 from ..engine.passes import Average
 from ..engine.state import State
-from .slack import Rule, SlackConfig, score_objective
+from .slack import Rule, SlackConfig, by_rate, phi_gradient
 
 RARE = 0.1  # of a uniform share: below, too few draws of a round tell of a transformation
 N_HALVINGS = 24  # of the interval, in logarithms, that the length is in
@@ -51,35 +50,22 @@ class SearchConfig(SlackConfig):
                 f"search.model_lr={self.model_lr:g}"
             )
 
-    @cached_property
+    @property
     def rule(self) -> Rule:
-        """How phi moves: as published, or by a budget."""
-        if self.kl_budget is None:
-            return super().rule
-        return Budget(self.kl_budget, self.mu_divisor, self.learn_pi, self.learn_mu)
+        return by_rate if self.kl_budget is None else by_budget
 
 
-@dataclass(frozen=True)
-class Budget:
-    """A rule that spends so many nats, per position, in a round."""
-
-    nats: float
-    mu_divisor: float = 1.0  # of mu's gradient; its length is settled by the nats, so this decides only rounding
-    learn_pi: bool = True
-    learn_mu: bool = True
-
-    def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
-        """In the momenta of the state are the sums of the round's gradients."""
-        assert drawn.eta is not None
-        assert drawn.spent is not None
-        phi = state.phi.differentiable()
-        objective = score_objective(phi.log_prob(tau), less_the_others(weight), drawn.eta, 1 / len(weight))
-        grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
-        grad_pi = grad_pi.mean(0).expand_as(grad_pi)
-        pi_sum = state.pi_momentum + average(grad_pi * self.learn_pi)
-        mu_sum = state.mu_momentum + average(grad_mu * self.learn_mu / self.mu_divisor)
-        kl = self.nats * drawn.spent
-        return state._replace(phi=along(state.anchor, pi_sum, mu_sum, kl), pi_momentum=pi_sum, mu_momentum=mu_sum)
+def by_budget(
+    state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average, config: SearchConfig
+) -> State:
+    """The rule that spends so many nats, per position, in a round. The state's momenta are sums of its gradients."""
+    assert config.kl_budget is not None
+    assert drawn.spent is not None
+    grad_pi, grad_mu = phi_gradient(state, tau, less_the_others(weight), drawn, config)
+    pi_sum = state.pi_momentum + average(grad_pi.mean(0).expand_as(grad_pi))
+    mu_sum = state.mu_momentum + average(grad_mu)  # however long: the nats settle how far mu goes along it
+    phi = along(state.anchor, pi_sum, mu_sum, config.kl_budget * drawn.spent)
+    return state._replace(phi=phi, pi_momentum=pi_sum, mu_momentum=mu_sum)
 
 
 def less_the_others(weight: Tensor) -> Tensor:
@@ -110,12 +96,12 @@ def length_for_pi(anchor: Policy, direction: Tensor, kl: Tensor) -> Tensor:
     """How often `direction` can be subtracted from the logits until the mean KL divergence of positions is `kl`."""
     spread = (direction.amax() - direction.amin()).clamp(min=LEAST)
     least, most = torch.sqrt(8 * kl) * spread.reciprocal(), FURTHEST / spread  # the first: by Hoeffding's lemma
-    before = anchor.pi.log_softmax(-1)
+    before = anchor.pi.log_softmax(1)
     for _ in range(N_HALVINGS):
         length = torch.sqrt(least * most)
-        after = (anchor.pi - length * direction).log_softmax(-1)
-        found = (after.exp() * (after - before)).sum() / len(before)  # grows with the length
-        least, most = torch.where(found > kl, least, length), torch.where(found > kl, length, most)
+        after = (anchor.pi - length * direction).log_softmax(1)
+        is_too_far = (after.exp() * (after - before)).sum() / len(before) > kl  # the divergence grows with the length
+        least, most = torch.where(is_too_far, least, length), torch.where(is_too_far, length, most)
     return least
 
 

@@ -7,9 +7,9 @@ Axes: A augmentations (composites), B images of a batch, P parameters of the net
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Protocol
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -21,11 +21,9 @@ from ..engine.passes import Average, Passes, clip, clip_each
 from ..engine.state import Report, State
 from ..schema import check_bounds
 
-
-class Rule(Protocol):
-    def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
-        """The state with another phi, by the weights w_a (A,); `average` is over the models of an ensemble."""
-        ...
+# The state with another phi, by the weights w_a (A,); the average is over the models of an ensemble, the last argument
+# the settings. `by_rate` is the published one.
+Rule = Callable[[State, Composites, Tensor, Drawn, Average, Any], State]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +84,8 @@ class SlackConfig:
 
     @property
     def rule(self) -> Rule:
-        """How phi moves."""
-        published = self.policy_lr, self.kl_weight, self.mu_divisor, self.momentum
-        return Rate(*published, learn_pi=self.learn_pi, learn_mu=self.learn_mu)
+        """How phi moves: lines 10 and 11."""
+        return by_rate
 
 
 def start(phi: Policy, theta: Tensor, round_number: int = 0) -> State:
@@ -139,35 +136,29 @@ def take_step(state: State, drawn: Drawn, passes: Passes, config: SlackConfig) -
         return state, Report(losses.mean(), None, None, tau)
     grad_val, val_loss = passes.val_gradient(drawn)  # 10: at the new theta
     weight = grad_train @ clip_each(grad_val, passes.sizes, config.val_clip)  # w_a = <v, g_a>: (A, P) @ (P,) -> (A,)
-    return config.rule.move(state, tau, weight, drawn, passes.average), Report(losses.mean(), val_loss, weight, tau)
+    state = config.rule(state, tau, weight, drawn, passes.average, config)
+    return state, Report(losses.mean(), val_loss, weight, tau)
 
 
-def score_objective(log_prob: Tensor, weight: Tensor, eta: Tensor | float, share: Tensor | float) -> Tensor:
-    """10: -eta sum_a share_a w_a log p_phi(tau_a); its gradient is G_phi (Sec. 3.3), with shares of 1 / A."""
-    return -eta * (share * weight.to(log_prob) * log_prob).sum()
+def phi_gradient(
+    state: State, tau: Composites, weight: Tensor, drawn: Drawn, config: SlackConfig, kl_weight: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """10: for pi and mu, G_phi (Sec. 3.3) and lambda times the gradient of the KL divergence from the anchor."""
+    assert drawn.eta is not None
+    phi = state.phi.differentiable()
+    log_prob = phi.log_prob(tau)  # (A,)
+    objective = -drawn.eta * (1 / len(weight) * weight.to(log_prob) * log_prob).sum() + kl_weight * phi.kl(state.anchor)
+    grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
+    return grad_pi * config.learn_pi, grad_mu * config.learn_mu / config.mu_divisor
 
 
-@dataclass(frozen=True)
-class Rate:
-    """The published rule: SGD with momentum on G_phi and on the gradient of a KL divergence from the anchor."""
-
-    lr: float  # alpha
-    kl_weight: float  # lambda
-    mu_divisor: float
-    momentum: float
-    learn_pi: bool = True
-    learn_mu: bool = True
-
-    def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
-        assert drawn.eta is not None
-        phi = state.phi.differentiable()
-        objective = score_objective(phi.log_prob(tau), weight, drawn.eta, 1 / len(weight))  # 10
-        objective = objective + self.kl_weight * phi.kl(state.anchor)
-        grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
-        grad_pi = average(grad_pi * self.learn_pi)
-        grad_mu = average(grad_mu * self.learn_mu / self.mu_divisor)
-        pi_momentum = self.momentum * state.pi_momentum + grad_pi  # 11
-        mu_momentum = self.momentum * state.mu_momentum + grad_mu
-        pi = state.phi.pi - self.lr * pi_momentum
-        mu = (state.phi.mu - self.lr * mu_momentum).clamp(MU_MIN, MU_MAX)
-        return state._replace(phi=replace(state.phi, pi=pi, mu=mu), pi_momentum=pi_momentum, mu_momentum=mu_momentum)
+def by_rate(
+    state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average, config: SlackConfig
+) -> State:
+    """The published rule: SGD with momentum."""
+    grad_pi, grad_mu = phi_gradient(state, tau, weight, drawn, config, config.kl_weight)
+    pi_momentum = config.momentum * state.pi_momentum + average(grad_pi)  # 11
+    mu_momentum = config.momentum * state.mu_momentum + average(grad_mu)
+    pi = state.phi.pi - config.policy_lr * pi_momentum
+    mu = (state.phi.mu - config.policy_lr * mu_momentum).clamp(MU_MIN, MU_MAX)
+    return state._replace(phi=replace(state.phi, pi=pi, mu=mu), pi_momentum=pi_momentum, mu_momentum=mu_momentum)
