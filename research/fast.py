@@ -97,7 +97,7 @@ class Augmentation(CapturedFit):
 
     def move(self, lr, op, magnitude, active, u, flip, batch, window=None, images=None):
         images, labels = look_up(self.train, batch, images)
-        out = self.augment(images, Parameters(Composites(op, magnitude, active, self.policy.space), u, flip))
+        out = self.way.augment(images, Parameters(Composites(op, magnitude, active, self.policy.space), u, flip))
         return out[0, 0, 0, 0] + labels[0]
 
 

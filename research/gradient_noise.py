@@ -40,7 +40,7 @@ from slackaug.auto.pretrain import Pretrain
 from slackaug.auto.problem import Problem
 from slackaug.config import presets
 from slackaug.data import Split, load
-from slackaug.engine.gpu.captured import CapturedPasses, CompiledModel
+from slackaug.engine.gpu.captured import CompiledModel
 from slackaug.engine.passes import Passes, clip, clip_each, unchanged_buffers
 from slackaug.methods import slack
 
@@ -60,13 +60,9 @@ class Place:
         self.device = engine.theta.device
         self.stream = rng.generator(seed, "gradient noise")
         self.names = [name for name, p in self.model.named_parameters() if p.requires_grad]
-        self.passes = (
-            engine.compiled
-            if isinstance(engine, CapturedPasses)
-            else CompiledModel(
-                self.model, engine.theta, engine.normalise, torch.float32, compiled=False, train=engine.train
-            )
-        )
+        self.passes = engine.way
+        if not isinstance(engine.way, CompiledModel):
+            self.passes = CompiledModel(engine.way, engine.theta, torch.float32, compiled=False, train=engine.train)
         self.v_all = self.val_gradient_of_all()
 
     def batch(self, split: Split, n: int) -> tuple[Tensor, Tensor]:
@@ -79,7 +75,7 @@ class Place:
         op, magnitude, active, space = tau
         tau = Composites(op.to(self.device), magnitude.to(self.device), active.to(self.device), space)
         parameters = Parameters(tau, u.to(self.device), flip.to(self.device))
-        return self.passes.augment(images, parameters, self.engine.fill)
+        return self.passes.augment(images, parameters)
 
     def val_gradient(self, images: Tensor, labels: Tensor) -> Tensor:
         with unchanged_buffers(self.model):

@@ -78,9 +78,9 @@ class Case:
         for _ in range(A):
             images, labels = e.train.take(chance.train.batches.next())
             tau = self.phi.sample(1, chance.streams["policy"]).repeat(len(labels))
-            images = augment(images, tau, chance.streams["transform"], flip=chance.flip, fill=e.fill)
+            images = augment(images, tau, chance.streams["transform"], flip=chance.train.flip, fill=self.phi.fill)
             self.forward_and_backward(e.normalise(images), labels)
-        images, labels = e.val.take(chance.val.batches.next())
+        images, labels = e.val.take(chance.val_batches.next())
         self.forward_and_backward(e.normalise(images), labels)
 
     def bare_passes(self) -> None:

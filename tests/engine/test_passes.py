@@ -11,6 +11,7 @@ from slackaug.augment import prepare
 from slackaug.augment.apply import augment
 from slackaug.augment.policy import Policy
 from slackaug.data import Batches, Split
+from slackaug.data.rows import Rows
 from slackaug.engine.chance import Chance, Drawn
 from slackaug.engine.passes import Normalise, Passes, drawing_from
 from tiny import network as net
@@ -35,11 +36,10 @@ def streams(seed: int = 0) -> dict[str, torch.Generator]:
 class Made:
     """Chance and passes, and what one step asks of them."""
 
-    def __init__(self, seed: int = 0, phi: Policy = PHI, batch: int = B, preparation=prepare.AS_STORED):
+    def __init__(self, seed: int = 0, phi: Policy = PHI, preparation=prepare.AS_STORED, data=(TRAIN, VAL)):
         self.phi, self.streams = phi, streams(seed)
-        options = {"flip": phi.flip, "preparation": preparation}
-        self.chance = Chance(TRAIN, VAL, batch, batch, self.streams, **options)
-        self.passes = Passes(net(), phi, TRAIN, VAL, self.streams["model"], preparation)
+        self.chance = Chance(*data, B, B, self.streams, flip=phi.flip, preparation=preparation)
+        self.passes = Passes(net(), phi, *data, self.streams["model"], preparation)
         self.model, self.drawn = self.passes.model, Drawn(*[torch.empty(0)] * 6)
 
     def train(self):
@@ -83,26 +83,6 @@ def test_composites_are_those_that_a_policy_samples():
 def test_a_single_model_has_nothing_to_average():
     gradient = torch.ones(2)
     assert Made().passes.average(gradient) is gradient
-
-
-def test_statistics_are_not_shared_between_composites():
-    """One pass over all A * B images has another batch-norm, and so other gradients."""
-    tau, g, _ = Made().train()
-    twin, model, normalise = streams(), net().train(), Normalise(PHI)
-    images, labels = TRAIN.take(Batches(len(TRAIN.labels), B, twin["train data"]).next())
-    mixed = augment(images.repeat(A, 1, 1, 1), tau.repeat(B), twin["transform"], flip=PHI.flip, fill=PHI.fill)
-    cross_entropy(model(normalise(mixed)), labels.repeat(A)).backward()
-    together = torch.cat([p.grad.flatten() for p in model.parameters()])
-    assert (g.mean(0) - together).norm() > 0.01 * together.norm()
-
-
-def test_same_streams_give_the_same_and_others_do_not():
-    def three_steps(seed: int):
-        made = Made(seed)
-        return [made.train()[1] for _ in range(3)] + [made.val()[0]]
-
-    assert all(torch.equal(a, b) for a, b in zip(three_steps(0), three_steps(0), strict=True))
-    assert not any(torch.equal(a, b) for a, b in zip(three_steps(0), three_steps(1), strict=True))
 
 
 def test_val_pass_has_train_mode_statistics_and_leaves_the_running_ones_alone():
@@ -156,16 +136,32 @@ def test_the_model_and_the_state_of_chance_decide_all_passes_to_come():
         assert all(torch.equal(a, b) for a, b in zip(on(other), expected, strict=True))
 
 
-def test_a_batch_is_at_most_the_half():
-    drawn = Made(batch=1000).chance.draw(A, 3, 0.1)
-    assert drawn.batch.shape == (30,)
-    assert Made(batch=1000).chance.draw_val(drawn, 0.1, 1.0).val_batch.shape == (20,)
-
-
-def test_v_has_a_batch_of_its_own():
-    chance = Chance(TRAIN, VAL, 6, 11, streams(), flip=True)
+@pytest.mark.parametrize(("asked", "n_drawn"), [((6, 11), (6, 11)), ((1000, 1000), (30, 20))])
+def test_batches_are_as_large_as_is_asked_or_as_there_are_images(asked, n_drawn):
+    chance = Chance(TRAIN, VAL, *asked, streams(), flip=True)
     drawn = chance.draw_val(chance.draw(A, 3, 0.1), 0.1, 1.0)
-    assert (len(drawn.batch), len(drawn.val_batch)) == (6, 11)
+    assert (len(drawn.batch), len(drawn.val_batch)) == n_drawn
+
+
+def streamed(split: Split) -> Split:
+    """The same, from rows in another order that are read batch by batch."""
+    order = torch.randperm(len(split.labels), generator=rng.generator(5, "test"))
+    return Split(Rows(split.images[order].contiguous(), order.argsort()), split.labels)
+
+
+def test_images_that_are_read_batch_by_batch_give_the_same():
+    held, read = Made(), Made(data=(streamed(TRAIN), streamed(VAL)))
+    for one in (Made.train, Made.val):
+        assert all(map(torch.equal, one(held)[-2:], one(read)[-2:]))
+
+
+def test_all_is_sent_to_where_the_network_and_the_images_are():
+    meta = Split(TRAIN.images.to("meta"), TRAIN.labels.to("meta"))
+    passes = Passes(net().to("meta"), PHI, meta, meta, streams()["model"])
+    assert passes.normalise.scale.is_meta
+    drawn = Made().chance.draw(A, 3, 0.1)
+    assert all(value.is_meta for value in passes.send(drawn).given().values())
+    assert passes.send(drawn).given().keys() == drawn.given().keys()
 
 
 def test_normalise_is_mean_zero_and_deviation_one(images):

@@ -17,11 +17,13 @@ from ..data import Batches, Split
 
 
 class Shown(NamedTuple):
-    """Which images a network is to see in a step, before they are augmented."""
+    """The images of a step, and what is decided about each of them beside its composite."""
 
+    u: Tensor  # (A * B, K, 4), directions, crops and boxes
+    flip: Tensor  # (A * B,) bool
     batch: Tensor  # (B,), indices of images
-    window: Tensor | None  # (B, ...), where their preparation has something to decide
-    images: Tensor | None  # (B, 3, H, W), where they are read batch by batch
+    window: Tensor | None = None  # (B, ...), where their preparation has something to decide
+    images: Tensor | None = None  # (B, 3, H, W), where they are read batch by batch
 
 
 class Drawn(NamedTuple):
@@ -30,9 +32,9 @@ class Drawn(NamedTuple):
     lr: Tensor  # (), of theta
     uniform: Tensor  # (2, A, K), becomes transformations and magnitudes
     normal: Tensor  # (A, K), blurs the magnitudes
-    u: Tensor  # (A * B, K, 4), directions, crops and boxes
-    flip: Tensor  # (A * B,) bool
-    batch: Tensor  # as in `Shown`, of train images
+    u: Tensor  # from here as in `Shown`, of train images
+    flip: Tensor
+    batch: Tensor
     window: Tensor | None = None
     images: Tensor | None = None
     val_batch: Tensor | None = None  # (B,), indices of val images
@@ -58,17 +60,21 @@ def scalar(value: float) -> Tensor:
 
 
 class Feed:
-    """The images of a split, in batches, epoch by epoch."""
+    """Train images, in batches, epoch by epoch."""
 
-    def __init__(self, split: Split, batch: int, order: Generator, preparation: Preparation = AS_STORED):
-        self.split, self.preparation = split, preparation
-        self.batches = Batches(len(split.labels), batch, order)
+    def __init__(
+        self, train: Split, batch: int, streams: dict[str, Generator], preparation: Preparation, *, flip: bool
+    ):
+        self.train, self.transform, self.preparation, self.flip = train, streams["transform"], preparation, flip
+        self.batches = Batches(len(train.labels), batch, streams["train data"])
 
-    def draw(self, transform: Generator) -> Shown:
+    def draw(self, n_composites: int, n_composed: int) -> Shown:
+        """The next batch, to be shown under so many composites of so many transformations."""
         index = self.batches.next()
-        height, width = self.split.images.shape[2:]
-        window = self.preparation.draw(len(index), (height, width), transform)
-        return Shown(index, window, self.split.read_ahead(index))
+        height, width = self.train.images.shape[2:]
+        window = self.preparation.draw(len(index), (height, width), self.transform)
+        u, flip = apply.chance(n_composites * len(index), n_composed, self.transform, flip=self.flip)
+        return Shown(u, flip, index, window, self.train.read_ahead(index))
 
 
 class Chance:
@@ -85,32 +91,30 @@ class Chance:
         flip: bool,
         preparation: Preparation = AS_STORED,
     ):
-        self.streams, self.flip = streams, flip
-        self.train = Feed(train, batch, streams["train data"], preparation)
-        self.val = Feed(val, val_batch, streams["val data"])
+        self.streams, self.val = streams, val
+        self.train = Feed(train, batch, streams, preparation, flip=flip)
+        self.val_batches = Batches(len(val.labels), val_batch, streams["val data"])
 
     def draw(self, n_composites: int, n_composed: int, lr: float) -> Drawn:
         """Draw what a step needs in which theta alone moves."""
-        shown = self.train.draw(self.streams["transform"])
-        n_images = n_composites * len(shown.batch)
-        u, flip = apply.chance(n_images, n_composed, self.streams["transform"], flip=self.flip)
         uniform = rng.uniform((2, n_composites, n_composed), self.streams["policy"])
         normal = rng.normal((n_composites, n_composed), self.streams["policy"])
-        return Drawn(scalar(lr), uniform, normal, u, flip, *shown)
+        return Drawn(scalar(lr), uniform, normal, *self.train.draw(n_composites, n_composed))
 
     def draw_val(self, drawn: Drawn, eta: float, spent: float) -> Drawn:
         """Add what phi's move needs."""
-        index, _, images = self.val.draw(self.streams["transform"])
+        index = self.val_batches.next()
+        images = self.val.read_ahead(index)
         return drawn._replace(val_batch=index, val_images=images, eta=scalar(eta), spent=scalar(spent))
 
     def get_state(self) -> dict[str, Any]:
         return {
             "train_batches": self.train.batches.get_state(),
-            "val_batches": self.val.batches.get_state(),
+            "val_batches": self.val_batches.get_state(),
             "streams": rng.get_state(self.streams),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.train.batches.set_state(state["train_batches"])
-        self.val.batches.set_state(state["val_batches"])
+        self.val_batches.set_state(state["val_batches"])
         rng.set_state(self.streams, state["streams"])

@@ -12,14 +12,14 @@ from torch import Generator, Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import rng
-from ..augment.apply import Composites, Parameters, draw, execute
+from ..augment.apply import Composites, Parameters
 from ..augment.policy import Policy
 from ..augment.prepare import AS_STORED, Preparation
 from ..augment.samplers import Method
 from ..data import Split
 from ..schema import check_bounds
-from .chance import Feed, given, scalar, sent
-from .passes import Normalise, clip, flatten_, look_up, one_pass, trainable
+from .chance import Feed, Shown, given, scalar, sent
+from .passes import Normalise, PlainModel, clip, flatten_, look_up, trainable
 
 
 class Diverged(RuntimeError):
@@ -74,11 +74,12 @@ class Fit:
         preparation: Preparation = AS_STORED,
     ):
         self.model, self.policy, self.train, self.config, self.streams = model, policy, train, config, streams
-        self.feed = Feed(train, config.batch, streams["train data"], preparation)
+        self.feed = Feed(train, config.batch, streams, preparation, flip=policy.flip)
         self.theta = flatten_(model)
         self.decay = config.weight_decay * decaying(model)
         self.momentum = torch.zeros_like(self.theta)
         self.normalise = Normalise(policy, preparation.size).to(train.images.device)
+        self.way = PlainModel(model, self.normalise, policy.fill, streams["model"])
         self.n_steps = config.epochs * self.feed.batches.per_epoch
         self.descend = descend
         self.done = 0
@@ -98,39 +99,18 @@ class Fit:
 
     def draw(self) -> dict[str, Tensor]:
         """All that chance and the schedule decide about the next step, on the CPU."""
-        shown = self.feed.draw(self.streams["transform"])
-        tau = self.policy.sample(len(shown.batch), self.streams["policy"], self.done / self.n_steps)
-        (op, magnitude, active, _), u, flip = draw(tau, self.streams["transform"], flip=self.policy.flip)
-        drawn = {"lr": scalar(self.lr()), "op": op, "magnitude": magnitude, "active": active, "u": u, "flip": flip}
-        return given(drawn | shown._asdict())
+        tau = self.policy.sample(self.feed.batches.batch, self.streams["policy"], self.done / self.n_steps)
+        shown = self.feed.draw(1, tau.op.shape[1])._asdict()
+        return given({"lr": scalar(self.lr()), "op": tau.op, "magnitude": tau.magnitude, "active": tau.active, **shown})
 
-    def move(
-        self,
-        lr: Tensor,
-        op: Tensor,
-        magnitude: Tensor,
-        active: Tensor,
-        u: Tensor,
-        flip: Tensor,
-        batch: Tensor,
-        window: Tensor | None = None,
-        images: Tensor | None = None,
-    ) -> Tensor:
+    def move(self, lr: Tensor, op: Tensor, magnitude: Tensor, active: Tensor, **rest: Tensor) -> Tensor:
         """Take the images, augment them as was drawn, and move theta; on the device."""
-        images, labels = look_up(self.train, batch, images)
-        if window is not None:
-            images = self.feed.preparation.apply(images, window)
-        parameters = Parameters(Composites(op, magnitude, active, self.policy.space), u, flip)
-        g, loss = self.gradient(self.augment(images, parameters), labels)
+        shown = Shown(**rest)
+        images, labels = look_up(self.train, shown.batch, shown.images, shown.window, self.feed.preparation)
+        parameters = Parameters(Composites(op, magnitude, active, self.policy.space), shown.u, shown.flip)
+        g, loss = self.way.gradient(self.way.augment(images, parameters), labels)
         self.descend(self.theta, self.momentum, g, self.decay, lr, self.config)
         return loss
-
-    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
-        return execute(images, parameters, self.policy.fill)
-
-    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """(P,), and the loss."""
-        return one_pass(self.model, self.normalise, images, labels, self.streams["model"])
 
     def get_state(self) -> dict[str, Any]:
         return {

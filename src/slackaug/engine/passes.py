@@ -1,6 +1,6 @@
 """Passes of a network over images, and its gradients. All that it learns is one vector theta, and so is a gradient.
 
-`Passes` does what is written, pass after pass, in float32: the reference. Axes: A composites, B images of a batch,
+`PlainModel` does what is written, pass after pass, in float32: the reference. Axes: A composites, B images of a batch,
 P parameters of the network.
 """
 
@@ -43,9 +43,16 @@ class Normalise(nn.Module):
         return images * self.scale - self.shift
 
 
-def look_up(split: Split, index: Tensor, images: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Images and their labels; those of a file have been read ahead."""
-    return split.images[index] if images is None else images, split.labels[index]
+def look_up(
+    split: Split,
+    index: Tensor,
+    images: Tensor | None = None,
+    window: Tensor | None = None,
+    preparation: Preparation = AS_STORED,
+) -> tuple[Tensor, Tensor]:
+    """Images, prepared as was drawn, and their labels; those of a file have been read ahead."""
+    images = split.images[index] if images is None else images
+    return images if window is None else preparation.apply(images, window), split.labels[index]
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -64,11 +71,8 @@ def flatten_(model: nn.Module) -> Tensor:
 
 def gradient(loss: Tensor, model: nn.Module) -> Tensor:
     """(P,)."""
-    parameters = trainable(model)
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-    return torch.cat(
-        [(torch.zeros_like(p) if g is None else g).flatten() for p, g in zip(parameters, gradients, strict=True)]
-    )
+    gradients = torch.autograd.grad(loss, trainable(model), materialize_grads=True)  # zeros of what was not used
+    return torch.cat([g.flatten() for g in gradients])
 
 
 @contextmanager
@@ -111,14 +115,26 @@ def drawing_from(stream: Generator) -> Iterator[None]:
         torch.set_rng_state(outside)
 
 
-def one_pass(
-    model: nn.Module, normalise: Normalise, images: Tensor, labels: Tensor, stream: Generator
-) -> tuple[Tensor, Tensor]:
-    """The gradient (P,) of the loss in train mode, and the loss; on a CPU, dropout and the like draw from `stream`."""
-    model.train()
-    with drawing_from(stream):
-        loss = cross_entropy(model(normalise(images)), labels)
-    return gradient(loss, model), loss.detach()
+class PlainModel:
+    """A model's passes, over images that are augmented for them."""
+
+    def __init__(self, model: nn.Module, normalise: Normalise, fill: tuple[int, ...], stream: Generator):
+        self.model, self.normalise, self.fill, self.stream = model, normalise, fill, stream
+
+    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
+        return execute(images, parameters, self.fill)
+
+    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(P,), in train mode, and the loss; on a CPU, dropout and the like draw from the stream."""
+        self.model.train()
+        with drawing_from(self.stream):
+            loss = cross_entropy(self.model(self.normalise(images)), labels)
+        return gradient(loss, self.model), loss.detach()
+
+    def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Of each of A * B images' A parts, one after the other: batch-norm sees one composite at a time."""
+        pairs = [self.gradient(part, labels) for part in images.split(len(labels))]
+        return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
 
 
 def alone(gradient: Tensor) -> Tensor:
@@ -139,45 +155,30 @@ class Passes:
         preparation: Preparation = AS_STORED,
         average: Average = alone,
     ):
-        self.model, self.train, self.val, self.stream, self.preparation = model, train, val, stream, preparation
+        self.model, self.train, self.val, self.preparation = model, train, val, preparation
         self.average = average  # of a gradient of phi, over the models of an ensemble
         self.theta = flatten_(model)
         self.sizes = [p.numel() for p in trainable(model)]
         self.theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
         self.normalise = Normalise(phi, preparation.size).to(train.images.device)
-        self.fill = phi.fill
+        self.way = PlainModel(model, self.normalise, phi.fill, stream)
 
     def train_gradients(self, tau: Composites, drawn: Drawn) -> tuple[Tensor, Tensor]:
         """A batch of train images under each composite: g (A, P) and the losses (A,)."""
-        images, labels = look_up(self.train, drawn.batch, drawn.images)
-        if drawn.window is not None:
-            images = self.preparation.apply(images, drawn.window)  # once: all composites act on the same
+        images, labels = look_up(self.train, drawn.batch, drawn.images, drawn.window, self.preparation)
         parameters = Parameters(tau.repeat(len(labels)), drawn.u, drawn.flip)
-        return self.gradients(self.augment(images.repeat(len(tau.op), 1, 1, 1), parameters), labels)
+        return self.way.gradients(self.way.augment(images.repeat(len(tau.op), 1, 1, 1), parameters), labels)
 
     def val_gradient(self, drawn: Drawn) -> tuple[Tensor, Tensor]:
         """A batch of val images as they are: v (P,) and the loss, leaving the batch-norm statistics alone."""
         assert drawn.val_batch is not None
         images, labels = look_up(self.val, drawn.val_batch, drawn.val_images)
         with unchanged_buffers(self.model):
-            return self.gradient(images, labels)
+            return self.way.gradient(images, labels)
 
     def cold_start(self) -> None:
         """theta <- theta_0, batch-norm statistics too."""
         self.model.load_state_dict(self.theta_0)
-
-    # --- how, which a faster way does in another manner ---------------------------------------------------------------
-
-    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
-        return execute(images, parameters, self.fill)
-
-    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return one_pass(self.model, self.normalise, images, labels, self.stream)
-
-    def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each of A * B images' A parts, one after the other: batch-norm sees one composite at a time."""
-        passes = [self.gradient(part, labels) for part in images.split(len(labels))]
-        return torch.stack([g for g, _ in passes]), torch.stack([loss for _, loss in passes])
 
     def send(self, drawn: Drawn) -> Drawn:
         """What was drawn, to where the step wants it."""

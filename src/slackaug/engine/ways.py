@@ -9,7 +9,7 @@ from torch import nn
 
 from ..schema import unknown
 from .fit import Fit
-from .gpu.captured import CapturedFit, CapturedPasses
+from .gpu.captured import CapturedFit, CapturedPasses, CompiledModel
 from .gpu.graphs import NotCaptured
 from .passes import Passes
 
@@ -50,9 +50,9 @@ def make_fit(part: str, model: nn.Module, *arguments: Any) -> Fit:
 def way(fit: Fit) -> str:
     """How a training is executed: results of different ways differ by rounding."""
     device = fit.theta.device.type
-    if not isinstance(fit, CapturedFit):
+    if not isinstance(fit.way, CompiledModel):
         return f"{device}, plain"
-    return f"{device}, captured, {str(fit.compiled.precision).removeprefix('torch.')}"
+    return f"{device}, captured, {str(fit.way.precision).removeprefix('torch.')}"
 
 
 def make_passes(name: str, try_out: Callable[[Passes], None], model: nn.Module, *arguments: Any) -> Passes:

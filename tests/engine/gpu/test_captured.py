@@ -189,7 +189,7 @@ def test_augmentation_stays_compiled_for_many_shapes(monkeypatch):
             images = torch.randint(0, 255, (n, 3, 8, 8), dtype=torch.uint8)
             tau = phi.sample(n, rng.generator(n, "policy"))
             parameters = apply.draw(tau, rng.generator(n, "transform"), flip=True)
-            out = passes.augment(images, parameters)
+            out = passes.way.augment(images, parameters)
             assert torch.equal(out, apply.grouped(images, parameters, phi.fill))
     torch._dynamo.reset()
 
@@ -206,7 +206,7 @@ def test_compiled_blocks_give_the_plain_numbers(name, block, n_blocks, precision
     """By the compiler that a GPU has, too; up to the first policy step, after which rounding has grown."""
     _, expected = searched(name=name)
     passes, found = searched(CapturedPasses, name=name, precision=precision, compiled=True)
-    assert sum(kind.__name__ == block for kind in passes.compiled.kinds.values()) == n_blocks
+    assert sum(kind.__name__ == block for kind in passes.way.kinds.values()) == n_blocks
     for (_, a), (_, b) in list(zip(expected, found, strict=True))[: CONFIG.n_retrain + 1]:
         assert torch.equal(a.tau.op, b.tau.op)
         assert b.train_loss.item() == pytest.approx(a.train_loss.item(), rel=of_loss)
@@ -245,5 +245,5 @@ def test_a_model_that_cannot_take_groups_goes_through_one_by_one(kind, is_groupe
         for _ in slack.rounds(slack.start(PHI, made.theta), chance, made, CONFIG):
             pass
         thetas.append(torch.cat([value.double().flatten() for value in one.state_dict().values()]))
-    assert (made.compiled.grouped is not None) == is_grouped
+    assert (made.way.grouped is not None) == is_grouped
     torch.testing.assert_close(*thetas, rtol=1e-3, atol=1e-4)

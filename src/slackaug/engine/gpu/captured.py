@@ -19,7 +19,7 @@ from ...augment.apply import Composites, Parameters
 from ...data import Split
 from ..chance import Drawn, sent
 from ..fit import Fit, descend
-from ..passes import Normalise, Passes, alone, gradient
+from ..passes import Passes, PlainModel, alone, gradient
 from ..state import Report, State, Step
 from . import groupable, grouped
 from .graphs import Graphs, Outputs
@@ -57,21 +57,14 @@ def compiled_class(kind: type[nn.Module]) -> type[nn.Module]:
     return COMPILED[kind]
 
 
-class CompiledModel:
-    """Forward and backward passes of a model, in a precision, compiled or as they are written."""
+class CompiledModel(PlainModel):
+    """In a precision, compiled or as it is written; all composites in one pass, where the model takes groups."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        theta: Tensor,
-        normalise: Normalise,
-        precision: torch.dtype,
-        *,
-        compiled: bool,
-        train: Split,
-    ):
+    def __init__(self, plain: PlainModel, theta: Tensor, precision: torch.dtype, *, compiled: bool, train: Split):
         """The `train` images are what it is tried with whether the model can take groups."""
-        self.model, self.normalise, self.precision = model.train(), normalise, precision  # as far as it lets itself
+        model, normalise = plain.model.train(), plain.normalise  # as far as it lets itself
+        super().__init__(model, normalise, plain.fill, plain.stream)
+        self.precision = precision
         takes_groups = groupable.takes_groups(model, theta, normalise, train)
         self.grouped = grouped.Grouped(model, theta, precision) if takes_groups else None
         self.loss, self.losses, self.act = self.loss_of, self.losses_of, branch_free.act_at
@@ -105,14 +98,14 @@ class CompiledModel:
         x = self.normalise(images).to(self.precision).contiguous(memory_format=torch.channels_last)
         return self.grouped.losses(parameters, x, labels)
 
-    def augment(self, images: Tensor, parameters: Parameters, fill: tuple[int, ...]) -> Tensor:
+    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
         if not apply.is_branch_free(parameters.composites.space):
-            return apply.execute(images, parameters, fill)
+            return super().augment(images, parameters)
         (op, magnitude, active, space), u, flip = parameters
         op, magnitude, active, u = map(columns, (op, magnitude, active, u))
         parameters = Parameters(Composites(op, magnitude, active, space), u, flip)
         with torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
-            return apply.branch_free(images, parameters, fill, self.act)
+            return apply.branch_free(images, parameters, self.fill, self.act)
 
     def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """(P,), and the loss."""
@@ -126,8 +119,7 @@ class CompiledModel:
     def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Of each of the A groups in images (A * B, C, H, W): (A, P), and the losses (A,)."""
         if self.grouped is None:
-            pairs = [self.gradient(part, labels) for part in images.split(len(labels))]
-            return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
+            return super().gradients(images, labels)
         n_groups = len(images) // len(labels)
         with self.prepared(n_groups):
             parameters = self.grouped.parameters(n_groups)
@@ -147,8 +139,7 @@ class CapturedFit(Fit):
         super().__init__(*arguments)
         if compiled:
             self.descend = torch.compile(descend, dynamic=False)
-        given = self.model, self.theta, self.normalise, precision
-        self.compiled = CompiledModel(*given, compiled=compiled, train=self.train)
+        self.way = CompiledModel(self.way, self.theta, precision, compiled=compiled, train=self.train)
         self.graphs = Graphs(self.theta.device)
 
     def step(self) -> Tensor:
@@ -162,31 +153,15 @@ class CapturedFit(Fit):
     def changed(self) -> list[Tensor]:
         return [self.theta, self.momentum, *self.model.buffers()]
 
-    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
-        return self.compiled.augment(images, parameters, self.policy.fill)
-
-    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return self.compiled.gradient(images, labels)
-
 
 class CapturedPasses(Passes):
     """All composites in one pass, and every kind of a search's steps captured."""
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True, **options: Any):
         super().__init__(*arguments, **options)
-        given = self.model, self.theta, self.normalise, precision
-        self.compiled = CompiledModel(*given, compiled=compiled, train=self.train)
+        self.way = CompiledModel(self.way, self.theta, precision, compiled=compiled, train=self.train)
         self.graphs = Graphs(self.theta.device)
         self.own: State | None = None  # whose tensors keep their places
-
-    def augment(self, images: Tensor, parameters: Parameters) -> Tensor:
-        return self.compiled.augment(images, parameters, self.fill)
-
-    def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return self.compiled.gradient(images, labels)
-
-    def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return self.compiled.gradients(images, labels)
 
     def send(self, drawn: Drawn) -> Drawn:
         return drawn  # a captured step has its own way to the device
