@@ -10,6 +10,7 @@ Axes: A composites, K positions, N transformations.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated
 
 import torch
@@ -50,7 +51,7 @@ class SearchConfig(SlackConfig):
                 f"search.model_lr={self.model_lr:g}"
             )
 
-    @property
+    @cached_property
     def rule(self) -> Rule:
         return by_rate if self.kl_budget is None else by_budget
 
