@@ -1,6 +1,7 @@
-"""Which way is taken; on a machine without a GPU it is always the plain one."""
+"""Which way is taken, on a machine without a GPU always the plain one; and how long a step takes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -34,14 +35,10 @@ def make(name: str, model: nn.Module, streams, try_out=lambda passes: None) -> P
     return ways.make_passes(name, try_out, model, PHI, DATA, DATA, streams["model"])
 
 
-@pytest.mark.parametrize("name", ways.ENGINES)
-def test_on_the_cpu_a_search_is_plain(name, caplog):
-    assert type(make(name, net(), rng.streams(0, "search"))) is Passes
-    assert not caplog.records
-
-
-def test_on_the_cpu_a_training_is_plain():
+def test_on_the_cpu_all_is_plain(caplog):
+    assert {type(make(name, net(), rng.streams(0, "search"))) for name in ways.ENGINES} == {Passes}
     assert type(ways.make_fit("evaluate", net(), PHI, DATA, FitConfig(), rng.streams(0, "fit"))) is Fit
+    assert not caplog.records
 
 
 def test_an_unknown_engine():
@@ -103,3 +100,26 @@ def test_a_step_that_does_not_fit_names_a_batch_to_try(monkeypatch):
     problem = Problem(CONFIG_OF_A_RUN, load("digits"))
     with pytest.raises(ways.OutOfMemory, match=r"3 x 4 images do not fit .* search\.batch=2"):
         problem.make_search(problem.start()._replace(theta_0=problem.weights()))
+
+
+def test_steps_of_a_gpu_are_timed_together_and_those_of_a_cpu_alone(monkeypatch):
+    now, waits = [0.0], []
+
+    def wait(seconds):
+        now[0] += seconds
+        waits.append(seconds)
+
+    def step():
+        now[0] += 0.003
+
+    monkeypatch.setattr(ways, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: wait(0.001))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert ways.timed(step) == pytest.approx(0.003)
+    assert not waits
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert ways.timed(step) == pytest.approx(0.003 + 0.001 / 20)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: wait(2.0))  # a slow step: few of them
+    waits.clear()
+    assert ways.timed(step) == pytest.approx(2.003)
+    assert len(waits) == 3

@@ -15,7 +15,7 @@ from ..augment.policy import Policy
 from ..config.run_config import RunConfig
 from ..data import Dataset
 from ..engine.fit import Diverged
-from ..engine.timing import timed
+from ..engine.ways import timed
 from ..methods import slack
 from ..runs.folders import POLICY, Run
 from ..runs.progress import Standing

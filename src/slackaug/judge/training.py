@@ -31,7 +31,7 @@ from ..data.options import DataConfig
 from ..engine import ways
 from ..engine import weights as start
 from ..engine.fit import Diverged, Fit, FitConfig, predict, to_device
-from ..engine.timing import timed
+from ..engine.ways import timed
 from ..exits import Stopped, signals
 from ..files import read_note, write_atomically
 from ..machine import use_gpu, use_threads
