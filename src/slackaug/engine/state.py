@@ -27,18 +27,13 @@ class State(NamedTuple):
 
     def tensors(self) -> list[Tensor]:
         """All that steps change, but theta, which is kept with the network."""
-        phi, anchor = self.phi, self.anchor
-        return [phi.pi, phi.mu, anchor.pi, anchor.mu, self.theta_momentum, self.pi_momentum, self.mu_momentum]
+        _, _, _, phi, anchor, *momenta = self
+        return [phi.pi, phi.mu, anchor.pi, anchor.mu, *momenta]
 
     def with_tensors(self, values: Sequence[Tensor]) -> Self:
-        pi, mu, anchor_pi, anchor_mu, theta_momentum, pi_momentum, mu_momentum = values
-        return self._replace(
-            phi=replace(self.phi, pi=pi, mu=mu),
-            anchor=replace(self.anchor, pi=anchor_pi, mu=anchor_mu),
-            theta_momentum=theta_momentum,
-            pi_momentum=pi_momentum,
-            mu_momentum=mu_momentum,
-        )
+        pi, mu, anchor_pi, anchor_mu, *momenta = values
+        phi, anchor = replace(self.phi, pi=pi, mu=mu), replace(self.anchor, pi=anchor_pi, mu=anchor_mu)
+        return type(self)(self.round, self.step, self.theta, phi, anchor, *momenta)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain tensors and numbers, to be kept in a file; later steps do not reach into it."""

@@ -191,9 +191,7 @@ class CapturedPasses(Passes):
         """The step, on the state's own tensors; its place in the round is no part of it."""
         assert self.own is not None
         new, report = step(self.own, Drawn(**drawn), self, config)
-        for place, value in zip(self.own.tensors(), new.tensors(), strict=True):
-            if value is not place:
-                place.copy_(value)
+        self.adopt(new)
         val = () if report.val_loss is None or report.weight is None else (report.val_loss, report.weight)
         return (report.train_loss, *report.tau[:3], *val)
 

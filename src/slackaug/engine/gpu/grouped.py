@@ -17,7 +17,7 @@ from torch.nn.functional import conv2d, cross_entropy
 from ... import models
 from ..passes import trainable
 from .convolutions import MAX_CHANNELS, Options, add, weight_gradients
-from .norms import norm, norm_beside, precise
+from .norms import norm, precise
 
 Backward = Any  # autograd's context
 
@@ -90,23 +90,19 @@ class BatchNorm(nn.BatchNorm2d):
     n_seen: int  # pixels that they are of
     shift: Tensor | None  # to be added to these means
 
-    def forward(self, x: Tensor, shift: Tensor | None = None) -> Tensor:
-        """`shift` (A, C) is meant to have been added to x: it is taken out again, so only the means tell of it."""
-        out, seen = norm(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
+    def forward(self, x: Tensor, shift: Tensor | None = None, shortcut: Tensor | None = None) -> Tensor:
+        """`shift` (A, C) is meant to have been added to x: it is taken out again, so only the means tell of it. With a
+        shortcut, the ReLU of the output and the shortcut together."""
+        joined = self.relu or shortcut is not None
+        out, seen, _ = norm(x, self.weight, self.bias, self.n_groups, self.eps, joined, shortcut)
         self.keep(seen, x, shift)
         return out
 
     def beside(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The output, and x for a way around this layer."""
-        out, seen, around = norm_beside(x, self.weight, self.bias, self.n_groups, self.eps, self.relu)
+        out, seen, around = norm(x, self.weight, self.bias, self.n_groups, self.eps, self.relu, beside=True)
         self.keep(seen, x, None)
         return out, around
-
-    def joined(self, x: Tensor, shortcut: Tensor) -> Tensor:
-        """The ReLU of the output and the shortcut together."""
-        out, seen = norm(x, self.weight, self.bias, self.n_groups, self.eps, True, shortcut)
-        self.keep(seen, x, None)
-        return out
 
     def keep(self, seen: Tensor, x: Tensor, shift: Tensor | None) -> None:
         self.seen, self.n_seen, self.shift = seen, x.numel() // seen[:, 0].numel(), shift
@@ -132,7 +128,8 @@ class GroupedBasicBlock(models.BasicBlock):
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.conv2(self.norm1(self.conv1(x)))
-        return cast(BatchNorm, self.norm2).joined(out, self.shortcut(x))
+        joined: Tensor = self.norm2(out, shortcut=self.shortcut(x))
+        return joined
 
 
 LAYERS: dict[type[nn.Module], type[nn.Module]] = {
@@ -198,11 +195,10 @@ class Grouped:
     def gradients(self, losses: Tensor, parameters: dict[str, Tensor]) -> Tensor:
         """(A, P); and batch-norm has learned from the pass."""
         trainable = [p for p in parameters.values() if p.requires_grad]
-        found = torch.autograd.grad(losses.sum(), trainable, allow_unused=True)
+        found = torch.autograd.grad(losses.sum(), trainable, materialize_grads=True)  # zeros of what was not used
         if self.norms:
             track(self.norms)
-        pairs = zip(trainable, found, strict=True)
-        parts = [channels_last(torch.zeros_like(p) if g is None else g).flatten(1) for p, g in pairs]
+        parts = [channels_last(g).flatten(1) for g in found]
         whole = self.theta.new_empty(len(losses), len(self.theta))
         places = whole.split([part.shape[1] for part in parts], 1)
         for dtype in dict.fromkeys(part.dtype for part in parts):

@@ -329,24 +329,17 @@ def precise(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def norm_beside(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, n_groups: int, eps: float, relu: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """As `norm`, and x again, for what goes around the norm."""
-    if weight is not None and bias is not None and is_suited(x, weight):
-        out, moments, around = Norm.apply(x, weight, bias, None, eps, relu, True)
-        return out, moments, around
-    return *norm(x, weight, bias, n_groups, eps, relu), x
-
-
 def norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, n_groups: int, eps: float, relu: bool,
-    shortcut: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Weight and bias (A, C), or none: the output, and the means and variances (A, 2, C)."""
+    shortcut: Tensor | None = None, *, beside: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Weight and bias (A, C), or none: the output, the means and variances (A, 2, C), and x again.
+
+    What goes around the norm takes that x, if `beside` says so: one kernel then adds the gradients.
+    """
     if weight is not None and bias is not None and is_suited(x, weight):
-        out, moments = Norm.apply(x, weight, bias, shortcut, eps, relu, False)
-        return out, moments
+        out, moments, *around = Norm.apply(x, weight, bias, shortcut, eps, relu, beside)
+        return out, moments, around[0] if beside else x
     groups = precise(x.unflatten(0, (n_groups, -1)))  # (A, B, C, H, W)
     var, mean = torch.var_mean(groups, (1, 3, 4), correction=0, keepdim=True)
     scale = torch.rsqrt(var + eps)
@@ -359,4 +352,4 @@ def norm(
     if shortcut is not None:
         out = out + shortcut
     moments = torch.stack([mean.flatten(1), var.flatten(1)], 1).detach()
-    return (out.relu() if relu else out), moments
+    return (out.relu() if relu else out), moments, x
