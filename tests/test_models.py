@@ -4,9 +4,8 @@ from types import ModuleType
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional
 
-from slackaug import data, models, rng
+from slackaug import models, rng
 
 
 def n_parameters(model):
@@ -134,24 +133,3 @@ def test_foreign_models_draw_from_the_generator_and_leave_the_global_stream_alon
     assert torch.equal(before, torch.get_rng_state())
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-
-
-def test_the_small_net_learns_the_digits():
-    """Three epochs."""
-    digits = data.load("digits")
-    model = models.build("small", 10, digits.image_size, rng.generator(0, "model"))
-    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (digits.mean, digits.std))
-    batches = data.Batches(len(digits.train.labels), 64, rng.generator(0, "data"))
-    n_steps = 3 * batches.per_epoch
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, n_steps)
-    for _ in range(n_steps):
-        images, labels = digits.train.take(batches.next())
-        loss = functional.cross_entropy(model((images / 255 - mean) / std), labels)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-    with torch.no_grad():
-        predicted = model.eval()((digits.test.images / 255 - mean) / std).argmax(1)
-    assert (predicted == digits.test.labels).double().mean() > 0.95

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
@@ -139,12 +139,11 @@ def build(name: str, n_classes: int, image_size: tuple[int, int], generator: Gen
     The name is one of MODELS, `wrn-D-K`, `timm:NAME`, `torchvision:NAME` or `module:callable`, which is called with the
     number of classes.
     """
-    longest = max(image_size)
     wide = re.fullmatch(r"wrn-(\d{1,3})-(\d{1,3})", name)
     if name in MODELS or wide:
         with torch.device("meta"):  # shapes only: nothing is drawn from the global stream
             depth, width = map(int, wide.groups()) if wide else (0, 0)
-            model = MODELS[name](n_classes, longest) if name in MODELS else WideResNet(depth, width, n_classes)
+            model = WideResNet(depth, width, n_classes) if wide else MODELS[name](n_classes, max(image_size))
         model = model.to_empty(device="cpu")
         initialise(model, generator)
         return model
@@ -176,16 +175,13 @@ def initialise(model: nn.Module, generator: Generator) -> None:
 def build_foreign(name: str, n_classes: int, image_size: tuple[int, int], generator: Generator) -> nn.Module:
     """Code that is not ours draws from torch's global CPU stream: lend it a seeded one, then restore it."""
     scheme, _, rest = name.partition(":")
-    construct: Callable[[], Any]
     if scheme == "timm":
-        timm = foreign.extra("timm", "timm")
-        construct = lambda: timm.create_model(rest, pretrained=False, num_classes=n_classes)  # noqa: E731
+        construct = partial(foreign.extra("timm", "timm").create_model, rest, pretrained=False, num_classes=n_classes)
     elif scheme == "torchvision":
-        models = foreign.extra("torchvision.models", "torchvision")
-        construct = lambda: models.get_model(rest, weights=None, num_classes=n_classes)  # noqa: E731
+        get_model = foreign.extra("torchvision.models", "torchvision").get_model
+        construct = partial(get_model, rest, weights=None, num_classes=n_classes)
     else:
-        function = foreign.resolve(name)
-        construct = lambda: function(n_classes)  # noqa: E731
+        construct = partial(foreign.resolve(name), n_classes)
     seed = int(torch.randint(2**62, (), generator=generator))
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(Generator().manual_seed(seed).get_state())
@@ -198,10 +194,9 @@ def build_foreign(name: str, n_classes: int, image_size: tuple[int, int], genera
 
 def check_output(model: nn.Module, name: str, n_classes: int, image_size: tuple[int, int]) -> None:
     """One pass in evaluation mode, so that a model that does not fit the images is refused before any work."""
-    training = model.training
+    training, what = model.training, f"{name} on images of {image_size[1]} x {image_size[0]} pixels"
     with torch.no_grad():
-        logits = foreign.call(f"{name} on images of {image_size[1]} x {image_size[0]} pixels",
-                              lambda: model.eval()(torch.zeros(2, 3, *image_size)))  # fmt: skip
+        logits = foreign.call(what, lambda: model.eval()(torch.zeros(2, 3, *image_size)))
     model.train(training)
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if shape != (2, n_classes):
