@@ -153,6 +153,9 @@ def test_images_that_are_read_batch_by_batch_give_the_same():
     held, read = Made(), Made(data=(streamed(TRAIN), streamed(VAL)))
     for one in (Made.train, Made.val):
         assert all(map(torch.equal, one(held)[-2:], one(read)[-2:]))
+    ahead, not_ahead = (made.chance.draw_val(made.drawn, 0.1, 1.0) for made in (read, held))
+    assert ahead.images.shape == ahead.val_images.shape == (B, 3, 12, 12)
+    assert not_ahead.images is None
 
 
 def test_all_is_sent_to_where_the_network_and_the_images_are():
@@ -160,6 +163,7 @@ def test_all_is_sent_to_where_the_network_and_the_images_are():
     passes = Passes(net().to("meta"), PHI, meta, meta, streams()["model"])
     assert passes.normalise.scale.is_meta
     drawn = Made().chance.draw(A, 3, 0.1)
+    assert drawn.lr.dtype is torch.float64
     assert all(value.is_meta for value in passes.send(drawn).given().values())
     assert passes.send(drawn).given().keys() == drawn.given().keys()
 
@@ -191,6 +195,10 @@ def test_of_images_with_a_margin_the_centre_is_seen():
     normalise = Normalise(PHI, (28, 21))
     assert torch.equal(normalise(images), Normalise(PHI)(centre))
     assert torch.equal(normalise(centre), Normalise(PHI)(centre))
+
+
+def test_no_window_is_drawn_where_all_is_seen():
+    assert Made(preparation=prepare.window((12, 12))).chance.draw(A, 3, 0.1).window is None
 
 
 def test_a_random_window_is_trained_on_and_the_centre_validated():

@@ -40,6 +40,13 @@ def trained(tmp_path):
     return model, save(model, tmp_path / "trained.safetensors")
 
 
+@pytest.fixture
+def other(trained, tmp_path):
+    """A file with another value."""
+    changed = {"layers.0.weight": 2 * trained[0].layers[0].weight.detach()}
+    return save(trained[0], tmp_path / "other.safetensors", **changed)
+
+
 @pytest.mark.parametrize("name", ["small", "resnet18", "wrn-10-1"])
 def test_all_values_are_taken(name, tmp_path):
     before, model = network(seed=1, name=name), network(seed=2, name=name)
@@ -182,11 +189,8 @@ def test_after_a_checkpoint_the_file_is_not_needed(moved, tiny_npz, tmp_path):
 
 
 @pytest.mark.parametrize("moment", [MIDDLE, ("pre-training", 0, 1)])
-def test_another_file_is_refused_even_where_none_is_needed(moment, moved, tiny_npz, tmp_path, trained):
+def test_another_file_is_refused_even_where_none_is_needed(moment, moved, tiny_npz, tmp_path, other):
     moved(moment)
-    other = save(
-        trained[0], tmp_path / "other.safetensors", **{"layers.0.weight": 0 * trained[0].layers[0].weight.detach()}
-    )
     words = [*tiny.resume(tiny_npz, tmp_path / "run"), "--weights", str(other)]
     assert tiny.run_until(words, tmp_path / "log", NEVER) == 2
     assert "is not the file that this run began with" in (tmp_path / "log").read_text()
@@ -199,22 +203,19 @@ def test_a_run_without_a_file_is_not_given_one(trained, tiny_npz, tmp_path):
     assert "did not start from a file; do not give --weights" in (tmp_path / "log").read_text()
 
 
-def test_before_a_checkpoint_it_may_lie_elsewhere_but_must_be_the_same(moved, tiny_npz, tmp_path, trained):
+def test_before_a_checkpoint_it_may_lie_elsewhere_but_must_be_the_same(moved, tiny_npz, tmp_path, other):
     file = moved(("pre-training", 0, 1))
     shutil.rmtree(tmp_path / "run" / "checkpoints", ignore_errors=True)
     resume = tiny.resume(tiny_npz, tmp_path / "run")
     assert tiny.run_until(resume, tmp_path / "log", NEVER) == 2
     assert "start.safetensors: cannot be read" in (tmp_path / "log").read_text()
-    other = save(
-        trained[0], tmp_path / "other.safetensors", **{"layers.0.weight": 2 * trained[0].layers[0].weight.detach()}
-    )
     assert tiny.run_until([*resume, "--weights", str(other)], tmp_path / "log", NEVER) == 2
     assert "is not the file that this run began with" in (tmp_path / "log").read_text()
     assert tiny.run_until([*resume, "--weights", str(file)], tmp_path / "log", NEVER) == 0
 
 
 def test_the_file_is_found_from_another_folder_and_another_content_is_refused(
-    trained, tiny_npz, tmp_path, command, quick_search, monkeypatch
+    trained, other, tiny_npz, tmp_path, command, quick_search, monkeypatch
 ):
     file = Path(shutil.copy(trained[1], tmp_path / "start.safetensors"))
     monkeypatch.chdir(tmp_path)
@@ -224,20 +225,15 @@ def test_the_file_is_found_from_another_folder_and_another_content_is_refused(
     words = ["evaluate", tiny_npz, "-p", "../run", "--baselines", "none", "--seeds", 1, "--set", "evaluate.epochs=1"]
     done = command(*words)
     assert done.returncode == 0, done.stderr
-    save(trained[0], file, **{"layers.0.weight": 2 * trained[0].layers[0].weight.detach()})
+    shutil.copy(other, file)
     done = command(*words)
     assert done.returncode == 2
     assert f"--weights {file}: is not the file that this run began with" in done.stderr
-    assert (
-        command(*words, "--weights", trained[1], "-o", tmp_path / "other").returncode == 0
-    )  # whoever gives one, knows
+    assert command(*words, "--weights", other, "-o", tmp_path / "other").returncode == 0  # whoever gives one, knows
 
 
-def test_a_run_s_settings_with_another_file(trained, tiny_npz, tmp_path, command, quick_search):
+def test_a_run_s_settings_with_another_file(trained, other, tiny_npz, tmp_path, command, quick_search):
     assert command(*tiny.arguments(tiny_npz, tmp_path / "run", "--weights", trained[1])).returncode == 0
-    other = save(
-        trained[0], tmp_path / "other.safetensors", **{"layers.0.weight": 2 * trained[0].layers[0].weight.detach()}
-    )
     again = ["search", tiny_npz, "-o", tmp_path / "again", "--config", tmp_path / "run" / "config.yaml"]
     done = command(*again, "--weights", other)
     assert done.returncode == 0, done.stderr

@@ -231,3 +231,9 @@ def test_what_is_not_to_be_learned_stays(what):
 def test_a_budget_without_sense_is_refused(value):
     with pytest.raises(ValueError, match=r"search\.kl_budget must be between 0 and 1"):
         SearchConfig(kl_budget=value)
+
+
+def test_a_rate_that_is_found_by_trial_needs_steps_to_try_it():
+    with pytest.raises(ValueError, match=r"^search\.n_retrain = 0: .* such as search\.model_lr=0\.3$"):
+        SearchConfig(calibrate=True, n_retrain=0, n_rounds=1, model_lr=0.3)
+    assert SearchConfig(calibrate=True).calibrate

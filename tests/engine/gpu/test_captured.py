@@ -13,7 +13,6 @@ from slackaug.augment.policy import Policy
 from slackaug.augment.prepare import AS_STORED, window
 from slackaug.augment.space import Space
 from slackaug.data import Split
-from slackaug.data.rows import Rows
 from slackaug.engine.chance import Chance
 from slackaug.engine.fit import Fit, FitConfig
 from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses
@@ -53,15 +52,23 @@ def net(name: str = "wrn-10-1", size: int = 12) -> torch.nn.Module:
     return models.build(name, 4, (size, size), rng.generator(2, "test"))
 
 
-def make(kind=Passes, split=None, preparation=AS_STORED, name="wrn-10-1", model=None, phi=PHI, seed=3, **options):
+def make(kind=Passes, preparation=AS_STORED, name="wrn-10-1", model=None, phi=PHI, seed=3, **options):
     """Chance and passes of a search."""
-    split, streams = split or data(), rng.streams(seed, "search")
+    split, streams = data(), rng.streams(seed, "search")
     model = model or net(name, 12 if preparation is AS_STORED else 10)
     chance = Chance(split, split, CONFIG.batch, CONFIG.batch, streams, flip=phi.flip, preparation=preparation)
     return chance, kind(model, phi, split, split, streams["model"], preparation, **options)
 
 
-Captured = partial(CapturedPasses, precision=torch.float32, compiled=False)
+EXACT = {"precision": torch.float32, "compiled": False}
+Captured = partial(CapturedPasses, **EXACT)
+
+
+def trainings(model, preparation=AS_STORED):
+    """As it is written, and captured."""
+    for kind, options in ((Fit, {}), (CapturedFit, EXACT)):
+        given = model(), PHI, data(), FitConfig(epochs=2, batch=8), rng.streams(3, "fit"), preparation
+        yield kind(*given, **options)
 
 
 def searched(kind=Passes, **options):
@@ -98,12 +105,10 @@ class Frozen(torch.nn.Sequential):
 def test_a_batch_norm_that_the_model_keeps_in_evaluation_mode_stays_there():
     head = torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(6, 4)
     model = Frozen(torch.nn.Conv2d(3, 6, 3), torch.nn.BatchNorm2d(6), *head).eval()
-    losses = []
-    for kind, options in ((Fit, {}), (CapturedFit, {"precision": torch.float32, "compiled": False})):
-        one = copy.deepcopy(model)
-        losses.append(kind(one, PHI, data(), FitConfig(epochs=1, batch=8), rng.streams(3, "fit"), **options).step())
-        assert torch.equal(one[1].running_mean, model[1].running_mean)
-    torch.testing.assert_close(*losses, rtol=1e-5, atol=0)
+    plain, fast = trainings(partial(copy.deepcopy, model))
+    torch.testing.assert_close(plain.step(), fast.step(), rtol=1e-5, atol=0)
+    assert torch.equal(plain.model[1].running_mean, model[1].running_mean)
+    assert torch.equal(fast.model[1].running_mean, model[1].running_mean)
 
 
 def test_a_search_can_change_engines_in_the_middle():
@@ -124,33 +129,10 @@ def test_a_search_can_change_engines_in_the_middle():
 
 @pytest.mark.parametrize("preparation", [AS_STORED, window((10, 10))], ids=["as stored", "window"])
 def test_a_training_is_the_plain_one(preparation):
-    size = 12 if preparation is AS_STORED else 10
-    config = FitConfig(epochs=2, batch=8)
-    plain = Fit(net(size=size), PHI, data(), config, rng.streams(3, "fit"), preparation)
-    fast = CapturedFit(
-        net(size=size), PHI, data(), config, rng.streams(3, "fit"), preparation, precision=torch.float32, compiled=False
-    )
+    plain, fast = trainings(partial(net, size=12 if preparation is AS_STORED else 10), preparation)
     for rtol in (1e-5, 1e-4, 1e-3):  # rounding differs, and grows from step to step
         torch.testing.assert_close(plain.step(), fast.step(), rtol=rtol, atol=0)
     torch.testing.assert_close(plain.theta, fast.theta, rtol=1e-3, atol=1e-4)
-
-
-def test_images_that_are_read_batch_by_batch_give_the_same():
-    """As they do if a set does not fit on a GPU; bit by bit, for nothing else differs."""
-    held = data()
-    order = torch.randperm(len(held.labels), generator=rng.generator(5, "test"))
-    streamed = Split(Rows(held.images[order].contiguous(), order.argsort()), held.labels)
-    assert streamed.read_ahead(torch.tensor([3, 1])) is not None
-    states, thetas = [], []
-    for split in (held, streamed):
-        states.append(searched(Captured, split=split)[1][-1][0].phi.pi)
-        config, streams = FitConfig(epochs=1, batch=8), rng.streams(3, "fit")
-        fit = CapturedFit(net(), PHI, split, config, streams, precision=torch.float32, compiled=False)
-        for _ in range(3):
-            fit.step()
-        thetas.append(fit.theta)
-    assert torch.equal(*states)
-    assert torch.equal(*thetas)
 
 
 @pytest.mark.parametrize("kl_budget", [None, 0.01])

@@ -137,7 +137,7 @@ def test_what_is_tried_is_taken_back():
     assert isinstance(fit, CapturedFit)
     assert torch.equal(fit.theta, fresh.theta)
     assert fit.done == 0
-    assert torch.equal(fit.draw()["index"], fresh.draw()["index"])
+    assert torch.equal(fit.draw()["batch"], fresh.draw()["batch"])
 
 
 class Asking(torch.nn.Module):
