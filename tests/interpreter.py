@@ -16,6 +16,20 @@ MARKS = (
 )
 
 
+SHAPES = [
+    (1, 4, 32, 8),
+    (3, 5, 16, 6),
+    (2, 3, 160, 4),
+    (2, 2, 3, 5),
+    (2, 2, 100, 3),
+    (1, 40, 8, 20),
+]  # groups, images, channels, side
+
+
+def channels_last(x: torch.Tensor, *to: Any) -> torch.Tensor:
+    return x.to(*to).contiguous(memory_format=torch.channels_last)
+
+
 class Way(NamedTuple):
     device: str
     dtype: torch.dtype

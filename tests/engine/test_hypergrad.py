@@ -21,7 +21,6 @@ from slackaug.engine import passes
 from slackaug.engine.chance import Drawn, scalar
 from slackaug.methods import budget, slack
 from slackaug.methods.budget import SearchConfig
-from slackaug.models import initialise
 from slackaug.rng import generator
 
 ETA = 0.3
@@ -267,59 +266,7 @@ def test_clip_each_is_torch_s_on_one_tensor_at_a_time():
     assert torch.equal(passes.clip_each(g, sizes, None), g)
 
 
-def normed_model(seed: int = 0) -> nn.Module:
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
-    initialise(model, generator(seed, "model"))
-    return model
-
-
-def test_flatten_keeps_the_model_and_rules_it(images):
-    model = normed_model()
-    floats = images[:, :, :6, :6] / 255
-    before, shapes = model(floats), [p.shape for p in model.parameters()]
-    theta = passes.flatten_(model)
-    assert theta.shape == (sum(p.numel() for p in model.parameters()),)
-    assert not theta.requires_grad
-    assert [p.shape for p in model.parameters()] == shapes
-    assert torch.equal(model(floats), before)
-    theta.mul_(0)
-    assert torch.count_nonzero(model(floats)) == 0
-
-
-def test_load_state_dict_keeps_the_views():
-    model, other = normed_model(0), normed_model(1)
-    theta = passes.flatten_(model)
-    model.load_state_dict(other.state_dict())
-    expected = torch.cat([p.detach().flatten() for p in other.parameters()])
-    assert torch.equal(theta, expected)
-    theta.add_(1)
-    assert torch.equal(torch.cat([p.detach().flatten() for p in model.parameters()]), expected + 1)
-
-
-def test_gradient_is_that_of_backward(images):
-    model, floats, labels = normed_model(), images[:, :, :6, :6] / 255, torch.tensor([0, 1, 2, 0])
-    passes.flatten_(model)
-    g = passes.gradient(cross_entropy(model(floats), labels), model)
-    assert all(p.grad is None for p in model.parameters())
-    cross_entropy(model(floats), labels).backward()
-    assert torch.equal(g, torch.cat([p.grad.flatten() for p in model.parameters()]))
-
-
 def test_gradient_of_an_unused_parameter_is_zero():
     model = nn.ModuleDict({"unused": nn.Linear(2, 2), "used": nn.Linear(3, 1)})
     g = passes.gradient(model["used"](torch.ones(1, 3)).sum(), model)
     assert g.tolist() == [0.0] * 6 + [1.0] * 4
-
-
-def test_unchanged_buffers_restores_the_statistics_and_nothing_else(images):
-    model, floats = normed_model(), images[:, :, :6, :6] / 255
-    model(floats)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    with passes.unchanged_buffers(model):
-        model(3 * floats + 1)
-        assert not torch.equal(model[1].running_mean, before["1.running_mean"])
-        model[4].bias.data.add_(1)
-    after = model.state_dict()
-    assert [name for name in before if not torch.equal(before[name], after[name])] == ["4.bias"]
-    model(floats)  # and the same objects go on counting
-    assert int(model[1].num_batches_tracked) == 2

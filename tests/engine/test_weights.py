@@ -68,10 +68,10 @@ def test_another_number_of_classes_makes_the_last_layer_anew_and_says_so(trained
         assert torch.equal(own[name], expected), name
 
 
-def test_a_file_without_a_last_layer(trained, tmp_path):
-    before, _ = trained
-    path = save(before, tmp_path / "body.safetensors", **{"head.weight": None, "head.bias": None})
-    assert "last layer, which is new: 10 classes" in weights.load(network(), path)
+@pytest.mark.parametrize("changes", [{"head.weight": None, "head.bias": None}, {"head.weight": torch.tensor(1.0)}])
+def test_a_file_without_a_last_layer_or_with_one_that_is_none(changes, trained, tmp_path):
+    path = save(trained[0], tmp_path / "x.safetensors", **changes)
+    assert "but for its last layer, which is new: 10 classes" in weights.load(network(), path)
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64, torch.float8_e4m3fn])
@@ -80,11 +80,6 @@ def test_other_precisions_are_taken(kind, trained, tmp_path):
     model = network()
     weights.load(model, save(trained[0], tmp_path / "x.safetensors", **{"layers.0.weight": values}))
     assert torch.equal(model.state_dict()["layers.0.weight"], values.float())
-
-
-def test_a_last_layer_that_is_none(trained, tmp_path):
-    path = save(trained[0], tmp_path / "x.safetensors", **{"head.weight": torch.tensor(1.0)})
-    assert "but for its last layer, which is new: 10 classes" in weights.load(network(), path)
 
 
 @pytest.mark.parametrize(

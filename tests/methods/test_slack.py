@@ -282,13 +282,13 @@ def test_something_must_be_learned():
         SearchConfig(learn_pi=False, learn_mu=False)
 
 
-def test_cold_start_needs_retraining():
-    with pytest.raises(
-        ValueError, match=r"n_retrain = 0 with a cold start and more than one round.*set search\.n_retr"
-    ):
-        SearchConfig(n_retrain=0)
+@pytest.mark.parametrize("n_rounds", [2, 10])
+def test_cold_start_needs_retraining(n_rounds):
+    message = r"n_retrain = 0 with a cold start and more than one round.*set search\.n_retr"
+    with pytest.raises(ValueError, match=message):
+        SearchConfig(n_retrain=0, n_rounds=n_rounds)
     SearchConfig(n_retrain=0, n_rounds=1)
-    SearchConfig(n_retrain=0, cold_start=False)
+    SearchConfig(n_retrain=0, n_rounds=n_rounds, cold_start=False)
 
 
 def test_defaults_are_the_paper_s_cifar10_row():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import conv2d
 
-from interpreter import Way, with_shapes
+from interpreter import SHAPES, Way, channels_last, with_shapes
 from slackaug.engine.gpu import convolutions, norms
 from slackaug.engine.gpu.convolutions import add, channel_sums, weight_gradients
 from slackaug.engine.gpu.triton_support import HAS_TRITON
@@ -24,13 +24,11 @@ CASES = [  # groups, images of each, channels in, channels out, pixels, kernel, 
 
 def case(n_groups, n_images, n_in, n_out, size, k, stride, dtype, device="cpu"):
     generator = torch.Generator().manual_seed(0)
-    x, weight = (
-        torch.randn(shape, generator=generator).to(device, dtype).contiguous(memory_format=torch.channels_last)
-        for shape in ((n_groups * n_images, n_in, size, size), (n_out, n_in, k, k))
-    )
+    shapes = (n_groups * n_images, n_in, size, size), (n_out, n_in, k, k)
+    x, weight = (channels_last(torch.randn(shape, generator=generator), device, dtype) for shape in shapes)
     options = [stride, stride], [k // 2, k // 2], [1, 1], 1
-    grad = torch.randn(conv2d(x, weight, None, *options).shape, generator=generator).to(device, dtype)
-    return grad.contiguous(memory_format=torch.channels_last), x, weight, n_groups, options
+    grad = torch.randn(conv2d(x, weight, None, *options).shape, generator=generator)
+    return channels_last(grad, device, dtype), x, weight, n_groups, options
 
 
 def expected(grad, x, weight, n_groups, options):
@@ -75,19 +73,16 @@ def test_what_the_kernel_leaves_to_cudnn(change, why):
 
 # --- biases alone, where cuDNN has the weights ------------------------------------------------------------------------
 
-SUMS = [(1, 4, 32, 8), (3, 5, 16, 6), (2, 3, 160, 4), (2, 2, 3, 5), (2, 2, 100, 3), (1, 40, 8, 20)]  # A, B, C, pixels
-
-
 KERNELS = [("cuda", torch.float32), ("cuda", torch.bfloat16), ("cpu", torch.float32)]
 
 
-@with_shapes([WRITTEN, *(Way(*kernel, 1e-5) for kernel in KERNELS)], SUMS, [(8, 128, 32, 32), (1, 128, 160, 32)])
+@with_shapes([WRITTEN, *(Way(*kernel, 1e-5) for kernel in KERNELS)], SHAPES, [(8, 128, 32, 32), (1, 128, 160, 32)])
 def test_sums_of_channels(way, shape, monkeypatch):
     way.take(convolutions, monkeypatch)
     n_groups, n_images, n_channels, size = shape
     generator = torch.Generator().manual_seed(0)
     grad = 1 + torch.randn(n_groups * n_images, n_channels, size, size, generator=generator)
-    grad = grad.to(way.device, way.dtype).contiguous(memory_format=torch.channels_last)
+    grad = channels_last(grad, way.device, way.dtype)
     wanted = grad.double().unflatten(0, (n_groups, -1)).sum((1, 3, 4))
     found = channel_sums(grad, n_groups)
     assert found.dtype is (torch.float32 if way.by_kernel else torch.float64)
@@ -101,10 +96,7 @@ SUMMANDS = [(2, 16, 8, 8), (3, 5, 3, 7), (1, 32, 32, 33)]
 
 def summands(shape, dtype, device="cpu"):
     generator = torch.Generator().manual_seed(0)
-    x, plus = (
-        torch.randn(shape, generator=generator).to(device, dtype).contiguous(memory_format=torch.channels_last)
-        for _ in range(2)
-    )
+    x, plus = (channels_last(torch.randn(shape, generator=generator), device, dtype) for _ in range(2))
     return x, torch.randn(shape[1], generator=generator).to(device), plus
 
 

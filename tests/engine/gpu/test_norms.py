@@ -4,20 +4,12 @@ import pytest
 import torch
 from torch.nn.functional import batch_norm
 
-from interpreter import Way, with_shapes
+from interpreter import SHAPES, Way, channels_last, with_shapes
 from slackaug.engine.gpu import norms
 from slackaug.engine.gpu.norms import norm
 
 EPS = 1e-5
 KINK = 1e-3  # so near to zero, rounding decides whether a ReLU lets a gradient through
-CASES = [  # groups, images of each, channels, pixels
-    (1, 4, 32, 8),
-    (3, 5, 16, 6),
-    (2, 3, 160, 4),
-    (2, 2, 3, 5),
-    (2, 2, 100, 3),
-    (1, 40, 8, 20),
-]
 WAYS = [
     Way("cpu", torch.float64, 1e-9, by_kernel=False),
     Way("cuda", torch.float32, 1e-4),
@@ -33,7 +25,7 @@ def case(n_groups, n_images, n_channels, size, dtype, device="cpu"):
     x = x * torch.linspace(0.1, 3, n_channels)[:, None, None] + torch.linspace(-20, 20, n_channels)[:, None, None]
     grad = torch.randn(x.shape, generator=generator)
     weight, bias = (torch.randn(n_channels, generator=generator) for _ in range(2))
-    x, grad = (value.to(device, dtype).contiguous(memory_format=torch.channels_last) for value in (x, grad))
+    x, grad = (channels_last(value, device, dtype) for value in (x, grad))
     before = [batch_norm(part, None, None, *(v.to(device).double() for v in (weight, bias)), training=True, eps=EPS)
               for part in x.double().chunk(n_groups)]  # fmt: skip
     grad[torch.cat(before).abs() < KINK] = 0
@@ -67,7 +59,7 @@ def assert_close(found, wanted, bound):
         assert error <= bound, f"{name}: {error:.2g}"
 
 
-@with_shapes(WAYS, CASES, [(8, 128, 32, 32), (1, 128, 128, 8)])
+@with_shapes(WAYS, SHAPES, [(8, 128, 32, 32), (1, 128, 128, 8)])
 @pytest.mark.parametrize("relu", [False, True])
 def test_the_norm(way, shape, relu, monkeypatch):
     way.take(norms, monkeypatch)
@@ -92,7 +84,7 @@ def test_a_way_around(way, shape, monkeypatch):
 def shortcut_for(x, grad, weight, bias):
     """Like x; and no gradient where the sum lies at the ReLU's kink."""
     generator = torch.Generator().manual_seed(1)
-    shortcut = torch.randn(x.shape, generator=generator).to(x).contiguous(memory_format=torch.channels_last)
+    shortcut = channels_last(torch.randn(x.shape, generator=generator), x)
     before = expected(x, grad, weight, bias, False)[0] + shortcut
     grad[before.abs() < KINK] = 0
     return shortcut
@@ -106,7 +98,7 @@ def expected_joined(x, grad, weight, bias, shortcut):
     return out, moments, *expected(x, masked, weight, bias, False)[2:], masked
 
 
-@with_shapes(WAYS, CASES, [(32, 32, 64, 32), (1, 128, 512, 4)])
+@with_shapes(WAYS, SHAPES, [(32, 32, 64, 32), (1, 128, 512, 4)])
 def test_a_shortcut_that_joins(way, shape, monkeypatch):
     way.take(norms, monkeypatch)
     x, grad, weight, bias = case(*shape, way.dtype, way.device)
