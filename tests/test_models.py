@@ -105,18 +105,16 @@ def lazy(n_classes):
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(n_classes))
 
 
-@pytest.fixture
-def mine(monkeypatch):
-    module = ModuleType("mine")
-    vars(module).update(net=flat, lazy=lazy, text=str, wrong=lambda n: flat(n + 1), picky=lambda n: flat(n, 100))
-    monkeypatch.setitem(sys.modules, "mine", module)
-    return module
-
-
 def inject(monkeypatch, name, **attributes):
     module = ModuleType(name)
     vars(module).update(attributes)
     monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.fixture
+def mine(monkeypatch):
+    functions = {"wrong": lambda n: flat(n + 1), "picky": lambda n: flat(n, 100)}
+    inject(monkeypatch, "mine", net=flat, lazy=lazy, text=str, **functions)
 
 
 @pytest.mark.parametrize("name", ["mine:net", "mine:lazy", "timm:flat", "torchvision:flat"])

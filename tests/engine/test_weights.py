@@ -126,14 +126,6 @@ def test_pre_training_starts_from_them(engine, trained):
     assert problem.remarks == [f"the network starts from {path}"]
 
 
-def test_a_search_says_it_stores_it_and_goes_on(trained, tiny_npz, tmp_path, command, quick_search):
-    words = tiny.arguments(tiny_npz, tmp_path / "run", "--weights", trained[1])
-    done = command(*words)
-    assert done.returncode == 0, done.stderr
-    assert "last layer, which is new: 3 classes, of which the file has 10" in done.stdout
-    assert resume.read_config(tmp_path / "run").weights == str(trained[1])
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [("nowhere.safetensors", "cannot be read (No such file or directory)"), ("x.csv", "not a safetensors file")],
@@ -146,17 +138,25 @@ def test_bad_files_are_one_message_and_exit_code_2(name, says, tmp_path, tiny_np
     assert not (tmp_path / "run").exists()
 
 
-def test_evaluations_start_from_those_of_the_run(trained, tiny_npz, tmp_path, command, quick_search, monkeypatch):
-    assert command(*tiny.arguments(tiny_npz, tmp_path / "run", "--weights", trained[1])).returncode == 0
+def test_a_search_says_it_and_evaluations_start_from_those_of_the_run(
+    trained, tiny_npz, tmp_path, command, quick_search, monkeypatch
+):
+    path, says = (
+        trained[1],
+        f"the network starts from {trained[1]}, but for its last layer, which is new: 3 classes, of",
+    )
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--weights", path))
+    assert done.returncode == 0, done.stderr
+    assert f"{says}, of which the file has 10" in done.stdout
+    assert resume.read_config(tmp_path / "run").weights == str(path)
     loaded = []
     load_weights = weights.load
     monkeypatch.setattr(training.start, "load", lambda model, path: loaded.append(path) or load_weights(model, path))
     done = command("evaluate", tiny_npz, "-p", tmp_path / "run", "--baselines", "none", "--seeds", 1, "--set",
                    "evaluate.epochs=1")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert {*loaded} == {str(trained[1])}
-    said = f"the network starts from {trained[1]}, but for its last layer, which is new: 3 classes, of which the file"
-    assert [line.startswith(said) for line in done.stdout.splitlines() if str(trained[1]) in line] == [True]
+    assert {*loaded} == {str(path)}
+    assert [line.startswith(says) for line in done.stdout.splitlines() if str(path) in line] == [True]
 
 
 # --- the file is known again ------------------------------------------------------------------------------------------

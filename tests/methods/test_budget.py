@@ -33,6 +33,18 @@ def along(phi: Policy, seed: int, scale: float) -> tuple[torch.Tensor, torch.Ten
     return tuple(scale * torch.randn(t.shape, generator=generator(seed), dtype=t.dtype) for t in (phi.pi, phi.mu))
 
 
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.0, float("nan")])
+def test_a_budget_without_sense_is_refused(value):
+    with pytest.raises(ValueError, match=r"search\.kl_budget must be between 0 and 1"):
+        SearchConfig(kl_budget=value)
+
+
+def test_a_rate_that_is_found_by_trial_needs_steps_to_try_it():
+    with pytest.raises(ValueError, match=r"^search\.n_retrain = 0: .* such as search\.model_lr=0\.3$"):
+        SearchConfig(calibrate=True, n_retrain=0, n_rounds=1, model_lr=0.3)
+    assert SearchConfig(calibrate=True).calibrate
+
+
 @given(
     st.integers(0, 1000), st.floats(0, 3), st.floats(1e-9, 1e6), st.sampled_from([1e-6, 1e-4, 0.004, 0.016, 0.05, 0.2])
 )
@@ -225,15 +237,3 @@ def test_what_is_not_to_be_learned_stays(what):
     start = policy(0, 0.5)
     assert torch.equal(state.phi.pi, start.pi) == (what == "learn_pi")
     assert torch.equal(state.phi.mu, start.mu) == (what == "learn_mu")
-
-
-@pytest.mark.parametrize("value", [0.0, -0.1, 1.0, float("nan")])
-def test_a_budget_without_sense_is_refused(value):
-    with pytest.raises(ValueError, match=r"search\.kl_budget must be between 0 and 1"):
-        SearchConfig(kl_budget=value)
-
-
-def test_a_rate_that_is_found_by_trial_needs_steps_to_try_it():
-    with pytest.raises(ValueError, match=r"^search\.n_retrain = 0: .* such as search\.model_lr=0\.3$"):
-        SearchConfig(calibrate=True, n_retrain=0, n_rounds=1, model_lr=0.3)
-    assert SearchConfig(calibrate=True).calibrate

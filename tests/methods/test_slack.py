@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import oracles
 from slackaug import data, models, rng
@@ -27,6 +27,54 @@ from slackaug.methods.budget import SearchConfig
 from small_search import CONFIG, INVERT, SPACE, STREAMS, TRAIN, VAL, make, run, search, tiny_net, uniform
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "search.json"
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+BOUNDS = {
+    "be at least 1": (["n_rounds", "n_unrolled", "n_composites", "batch", "val_batch"], [0], 1),
+    "be positive": (["model_lr", "mu_divisor", "clip", "val_clip"], [0.0, -1.0, math.nan, math.inf], 1e-9),
+    "not be negative": (
+        ["n_retrain", "policy_lr", "kl_weight", "weight_decay", "momentum"],
+        [-1, math.nan, math.inf],
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_numbers_out_of_bounds_are_refused(bound):
+    names, values, least = BOUNDS[bound]
+    for name in names:
+        null = ", or null" if name in ("clip", "val_clip", "val_batch") else ""
+        for value in values:
+            with pytest.raises(ValueError, match=rf"^search\.{name} must {bound}{null}, got {value}$"):
+                SearchConfig(**{name: value})
+        SearchConfig(**{name: least}, cold_start=False)
+    assert SearchConfig(clip=None, val_clip=None, val_batch=None).n_val == SearchConfig().batch
+
+
+def test_something_must_be_learned():
+    with pytest.raises(ValueError, match=r"^search\.learn_pi and search\.learn_mu are both false"):
+        SearchConfig(learn_pi=False, learn_mu=False)
+
+
+@pytest.mark.parametrize("n_rounds", [2, 10])
+def test_cold_start_needs_retraining(n_rounds):
+    message = r"n_retrain = 0 with a cold start and more than one round.*set search\.n_retr"
+    with pytest.raises(ValueError, match=message):
+        SearchConfig(n_retrain=0, n_rounds=n_rounds)
+    SearchConfig(n_retrain=0, n_rounds=1)
+    SearchConfig(n_retrain=0, n_rounds=n_rounds, cold_start=False)
+
+
+def test_defaults_are_the_paper_s_cifar10_row():
+    assert SearchConfig() == SearchConfig(
+        n_rounds=10, n_retrain=1000, n_unrolled=400, n_composites=8, batch=128, val_batch=None, model_lr=0.4,
+        policy_lr=1.0, kl_weight=0.02, weight_decay=2e-4, momentum=0.9, clip=5.0, val_clip=5.0, mu_divisor=40.0,
+        cold_start=True, learn_pi=True, learn_mu=True, kl_budget=None, calibrate=False,
+    )  # fmt: skip
 
 
 # --- against an independent implementation ----------------------------------------------------------------------------
@@ -161,37 +209,6 @@ def test_phi_before_a_step_is_left_as_it_was():
     assert torch.equal(phi.pi, uniform().pi)
 
 
-def test_kl_and_a_cold_start_keep_the_entropy():
-    """Ten short rounds on the planted colours, at a rate that is much too high: neither alone would hold the policy."""
-    source = data.load("shapes:colour")
-    train, val = source.halves(0)
-    phi = Policy.uniform("domainnet", mean=source.mean, std=source.std)
-
-    def entropy(**changes) -> torch.Tensor:
-        """Of each position at the end, as a share of the highest."""
-        config = SearchConfig(n_retrain=4, n_unrolled=8, n_composites=4, batch=16, model_lr=0.1, weight_decay=5e-4)
-        config = replace(config, policy_lr=40.0, **changes)
-        streams = {name: rng.generator(0, name) for name in STREAMS}
-        chance = Chance(train, val, config.batch, config.batch, streams, flip=phi.flip)
-        made = chance, Passes(tiny_net_for(4), phi, train, val, streams["model"])
-        *_, (state, _) = search(config, made, phi)
-        assert state.round == 10
-        return state.phi.entropy() / math.log(20)
-
-    held, without_kl, without_both = entropy(), entropy(kl_weight=0.0), entropy(kl_weight=0.0, cold_start=False)
-    assert held.min() > 0.6
-    assert held.max() < 1 - 1e-6
-    assert without_kl.max() < 0.4
-    assert without_both.max() < 0.1
-
-
-def tiny_net_for(n_classes: int) -> nn.Module:
-    model = tiny_net()
-    model[-1] = nn.Linear(8, n_classes)
-    models.initialise(model, rng.generator(0, "model"))
-    return model
-
-
 # --- leaving and coming back ------------------------------------------------------------------------------------------
 
 
@@ -251,54 +268,6 @@ def test_only_the_gradient_of_phi_is_averaged():
     torch.testing.assert_close(2 * half.mu_momentum, whole.mu_momentum)
 
 
-# --- settings ---------------------------------------------------------------------------------------------------------
-
-
-BOUNDS = {
-    "be at least 1": (["n_rounds", "n_unrolled", "n_composites", "batch", "val_batch"], [0], 1),
-    "be positive": (["model_lr", "mu_divisor", "clip", "val_clip"], [0.0, -1.0, math.nan, math.inf], 1e-9),
-    "not be negative": (
-        ["n_retrain", "policy_lr", "kl_weight", "weight_decay", "momentum"],
-        [-1, math.nan, math.inf],
-        0,
-    ),
-}
-
-
-@pytest.mark.parametrize("bound", BOUNDS)
-def test_numbers_out_of_bounds_are_refused(bound):
-    names, values, least = BOUNDS[bound]
-    for name in names:
-        null = ", or null" if name in ("clip", "val_clip", "val_batch") else ""
-        for value in values:
-            with pytest.raises(ValueError, match=rf"^search\.{name} must {bound}{null}, got {value}$"):
-                SearchConfig(**{name: value})
-        SearchConfig(**{name: least}, cold_start=False)
-    assert SearchConfig(clip=None, val_clip=None, val_batch=None).n_val == SearchConfig().batch
-
-
-def test_something_must_be_learned():
-    with pytest.raises(ValueError, match=r"^search\.learn_pi and search\.learn_mu are both false"):
-        SearchConfig(learn_pi=False, learn_mu=False)
-
-
-@pytest.mark.parametrize("n_rounds", [2, 10])
-def test_cold_start_needs_retraining(n_rounds):
-    message = r"n_retrain = 0 with a cold start and more than one round.*set search\.n_retr"
-    with pytest.raises(ValueError, match=message):
-        SearchConfig(n_retrain=0, n_rounds=n_rounds)
-    SearchConfig(n_retrain=0, n_rounds=1)
-    SearchConfig(n_retrain=0, n_rounds=n_rounds, cold_start=False)
-
-
-def test_defaults_are_the_paper_s_cifar10_row():
-    assert SearchConfig() == SearchConfig(
-        n_rounds=10, n_retrain=1000, n_unrolled=400, n_composites=8, batch=128, val_batch=None, model_lr=0.4,
-        policy_lr=1.0, kl_weight=0.02, weight_decay=2e-4, momentum=0.9, clip=5.0, val_clip=5.0, mu_divisor=40.0,
-        cold_start=True, learn_pi=True, learn_mu=True, kl_budget=None, calibrate=False,
-    )  # fmt: skip
-
-
 # --- five seeded steps ------------------------------------------------------------------------------------------------
 
 
@@ -306,11 +275,10 @@ def golden_steps() -> Iterator[tuple[State, Report]]:
     """A round of 1 + 2 steps and most of a second, on `shapes:colour`, in float64, so that no machine's order of
     summation is seen."""
     source = data.load("shapes:colour")
-    train, val = source.halves(0)
+    (train, val), streams = source.halves(0), {name: rng.generator(0, name) for name in STREAMS}
     config = SearchConfig(n_rounds=2, n_retrain=1, n_unrolled=2, n_composites=2, batch=8, model_lr=0.1)
     phi = Policy.uniform("domainnet", mean=source.mean, std=source.std)
     model = models.build("small", source.n_classes, source.image_size, rng.generator(0, "model")).double()
-    streams = {name: rng.generator(0, name) for name in STREAMS}
     passes = Passes(model, phi, train, val, streams["model"])
     passes.normalise.double()
     yield from search(config, (Chance(train, val, config.batch, config.batch, streams, flip=phi.flip), passes), phi)

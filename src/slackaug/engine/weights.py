@@ -36,24 +36,22 @@ def read(path: str | Path) -> dict[str, Tensor]:
 
 def load(model: nn.Module, path: str | Path) -> str:
     """Give the model the file's values; the line that says so."""
-    found, own = read(path), model.state_dict()
+    found, own, head = read(path), model.state_dict(), head_of(model)
     counters = {name for name in own if name.endswith("num_batches_tracked")}  # not in all files, and of no use
-    head = head_of(model)
-    missing = [name for name in own if name not in found and name not in counters and name not in head]
-    strange = [name for name in found if name not in own]
+    missing = shown([name for name in own if name not in found and name not in counters and name not in head])
+    strange = shown([name for name in found if name not in own])
     if missing or strange:
-        texts = [f"it lacks {shown(missing)}"] * bool(missing) + [f"the network has no {shown(strange)}"] * bool(
-            strange
-        )
+        texts = [f"it lacks {missing}"] * bool(missing) + [f"the network has no {strange}"] * bool(strange)
         raise WeightsError(f"--weights {path}: is of another network than {type(model).__name__}: {'; '.join(texts)}")
+    fits = {name: found[name].shape == own[name].shape for name in own if name in found}
     shapes = [
         f"{name} {tuple(found[name].shape)}, expected {tuple(own[name].shape)}"
-        for name in own
-        if name in found and name not in head and found[name].shape != own[name].shape
+        for name in fits
+        if not fits[name] and name not in head
     ]
     if shapes:
         raise WeightsError(f"--weights {path}: shapes that do not fit: {shown(shapes, '; ')}")
-    is_new = any(name not in found or found[name].shape != own[name].shape for name in head)
+    is_new = not all(fits.get(name) for name in head)
     kept = [name for name in found if not (is_new and name in head)]
     kinds = [
         f"{name} ({found[name].dtype})"
