@@ -141,10 +141,8 @@ def test_bad_files_are_one_message_and_exit_code_2(name, says, tmp_path, tiny_np
 def test_a_search_says_it_and_evaluations_start_from_those_of_the_run(
     trained, tiny_npz, tmp_path, command, quick_search, monkeypatch
 ):
-    path, says = (
-        trained[1],
-        f"the network starts from {trained[1]}, but for its last layer, which is new: 3 classes, of",
-    )
+    _, path = trained
+    says = f"the network starts from {path}, but for its last layer, which is new: 3 classes"
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--weights", path))
     assert done.returncode == 0, done.stderr
     assert f"{says}, of which the file has 10" in done.stdout
