@@ -75,6 +75,7 @@ def test_defaults_are_the_paper_s_cifar10_row():
         policy_lr=1.0, kl_weight=0.02, weight_decay=2e-4, momentum=0.9, clip=5.0, val_clip=5.0, mu_divisor=40.0,
         cold_start=True, learn_pi=True, learn_mu=True, kl_budget=None, calibrate=False,
     )  # fmt: skip
+    assert SearchConfig().rule is slack.SlackConfig().rule is slack.by_rate
 
 
 # --- against an independent implementation ----------------------------------------------------------------------------
