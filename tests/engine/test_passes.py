@@ -13,7 +13,7 @@ from slackaug.augment.policy import Policy
 from slackaug.data import Batches, Split
 from slackaug.data.rows import Rows
 from slackaug.engine.chance import Chance, Drawn
-from slackaug.engine.passes import Normalise, Passes, drawing_from
+from slackaug.engine.passes import Normalise, Passes, drawing_from, look_up
 from tiny import network as net
 
 STREAMS = ("train data", "val data", "policy", "transform", "model")
@@ -156,6 +156,13 @@ def test_images_that_are_read_batch_by_batch_give_the_same():
     ahead, not_ahead = (made.chance.draw_val(made.drawn, 0.1, 1.0) for made in (read, held))
     assert ahead.images.shape == ahead.val_images.shape == (B, 3, 12, 12)
     assert not_ahead.images is None
+
+
+def test_images_that_were_read_ahead_are_not_read_again():
+    ahead = torch.zeros(2, 3, 12, 12, dtype=torch.uint8)
+    images, labels = look_up(TRAIN, torch.tensor([5, 6]), ahead)
+    assert images is ahead
+    assert labels.tolist() == [1, 2]
 
 
 def test_all_is_sent_to_where_the_network_and_the_images_are():
