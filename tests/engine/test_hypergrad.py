@@ -107,7 +107,7 @@ def estimate(problem: Problem, inputs: list[Tensor], tau: Composites, share: Ten
 
 def g_phi(phi: Policy, tau: Composites, weight: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     drawn = Drawn(*[torch.empty(0)] * 6, eta=scalar(ETA))
-    return slack.phi_gradient(slack.start(phi, theta), tau, weight, drawn, SearchConfig(mu_divisor=1.0))
+    return slack.phi_gradient(slack.start(phi, theta), tau, weight, drawn, (1.0, 1.0))
 
 
 # --- the estimator ----------------------------------------------------------------------------------------------------

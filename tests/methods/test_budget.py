@@ -187,7 +187,7 @@ def moved(config: SearchConfig = CONFIG, n: int = 5, **state):
     tau, weight = phi.sample(n, generator(0)), torch.randn(n, generator=generator(1))
     drawn = Drawn(*[torch.empty(0)] * 6, eta=scalar(0.1), spent=scalar(0.25))
     before = slack.start(phi, torch.zeros(1))._replace(**state)
-    return config.rule(before, tau, weight, drawn, alone, config), tau, weight
+    return config.rule.move(before, tau, weight, drawn, alone), tau, weight
 
 
 def test_a_move_spends_its_share_of_the_nats_along_all_gradients_so_far():

@@ -75,7 +75,7 @@ def test_defaults_are_the_paper_s_cifar10_row():
         policy_lr=1.0, kl_weight=0.02, weight_decay=2e-4, momentum=0.9, clip=5.0, val_clip=5.0, mu_divisor=40.0,
         cold_start=True, learn_pi=True, learn_mu=True, kl_budget=None, calibrate=False,
     )  # fmt: skip
-    assert SearchConfig().rule is slack.SlackConfig().rule is slack.by_rate
+    assert SearchConfig().rule == slack.SlackConfig().rule == slack.Rate(1.0, 0.02, 0.9, (1.0, 40.0))
 
 
 # --- against an independent implementation ----------------------------------------------------------------------------
@@ -208,6 +208,31 @@ def test_phi_before_a_step_is_left_as_it_was():
     kept = [(s.phi, s.phi.pi.clone(), s.phi.mu.clone()) for s, _ in search(CONFIG, make(), phi)]
     assert all(torch.equal(p.pi, pi) and torch.equal(p.mu, mu) for p, pi, mu in kept)
     assert torch.equal(phi.pi, uniform().pi)
+
+
+def test_kl_and_a_cold_start_keep_the_entropy():
+    """Ten short rounds on the planted colours, at a rate that is much too high: neither alone would hold the policy."""
+    source = data.load("shapes:colour")
+    train, val = source.halves(0)
+    phi = Policy.uniform("domainnet", mean=source.mean, std=source.std)
+    model = tiny_net()
+    model[-1] = torch.nn.Linear(8, source.n_classes)
+    models.initialise(model, rng.generator(0, "model"))
+
+    def entropy(**changes) -> Tensor:
+        """Of each position at the end, as a share of the highest."""
+        config = SearchConfig(n_retrain=4, n_unrolled=8, n_composites=4, batch=16, model_lr=0.1, weight_decay=5e-4)
+        config = replace(config, policy_lr=40.0, **changes)
+        streams = {name: rng.generator(0, name) for name in STREAMS}
+        chance = Chance(train, val, config.batch, config.batch, streams, flip=phi.flip)
+        *_, (state, _) = search(config, (chance, Passes(copy.deepcopy(model), phi, train, val, streams["model"])), phi)
+        return state.phi.entropy() / math.log(20)
+
+    held, without_kl, without_both = entropy(), entropy(kl_weight=0.0), entropy(kl_weight=0.0, cold_start=False)
+    assert held.min() > 0.6
+    assert held.max() < 1 - 1e-6
+    assert without_kl.max() < 0.4
+    assert without_both.max() < 0.1
 
 
 # --- leaving and coming back ------------------------------------------------------------------------------------------

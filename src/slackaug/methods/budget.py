@@ -21,7 +21,7 @@ from ..augment.policy import MU_MAX, MU_MIN, Policy, magnitude_mask
 from ..engine.chance import Drawn
 from ..engine.passes import Average
 from ..engine.state import State
-from .slack import Rule, SlackConfig, by_rate, phi_gradient
+from .slack import Rule, SlackConfig, phi_gradient
 
 RARE = 0.1  # of a uniform share: below, too few draws of a round tell of a transformation
 N_HALVINGS = 24  # of the interval, in logarithms, that the length is in
@@ -53,20 +53,23 @@ class SearchConfig(SlackConfig):
 
     @cached_property
     def rule(self) -> Rule:
-        return by_rate if self.kl_budget is None else by_budget
+        return super().rule if self.kl_budget is None else Budget(self.kl_budget, self.divisors)
 
 
-def by_budget(
-    state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average, config: SearchConfig
-) -> State:
-    """The rule that spends so many nats, per position, in a round. The state's momenta are sums of its gradients."""
-    assert config.kl_budget is not None
-    assert drawn.spent is not None
-    grad_pi, grad_mu = phi_gradient(state, tau, less_the_others(weight), drawn, config)
-    pi_sum = state.pi_momentum + average(grad_pi.mean(0).expand_as(grad_pi))
-    mu_sum = state.mu_momentum + average(grad_mu)  # however long: the nats settle how far mu goes along it
-    phi = along(state.anchor, pi_sum, mu_sum, config.kl_budget * drawn.spent)
-    return state._replace(phi=phi, pi_momentum=pi_sum, mu_momentum=mu_sum)
+@dataclass(frozen=True)
+class Budget:
+    """A rule that spends so many nats, per position, in a round. The state's momenta are sums of its gradients."""
+
+    nats: float
+    divisors: tuple[float, float]
+
+    def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
+        assert drawn.spent is not None
+        grad_pi, grad_mu = phi_gradient(state, tau, less_the_others(weight), drawn, self.divisors)
+        pi_sum = state.pi_momentum + average(grad_pi.mean(0).expand_as(grad_pi))
+        mu_sum = state.mu_momentum + average(grad_mu)  # however long: the nats settle how far mu goes along it
+        phi = along(state.anchor, pi_sum, mu_sum, self.nats * drawn.spent)
+        return state._replace(phi=phi, pi_momentum=pi_sum, mu_momentum=mu_sum)
 
 
 def less_the_others(weight: Tensor) -> Tensor:

@@ -7,9 +7,9 @@ Axes: A augmentations (composites), B images of a batch, P parameters of the net
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Protocol
 
 import torch
 from torch import Tensor
@@ -21,9 +21,13 @@ from ..engine.passes import Average, Passes, clip, clip_each
 from ..engine.state import Report, State
 from ..schema import check_bounds
 
-# The state with another phi, by the weights w_a (A,); the average is over the models of an ensemble, the last argument
-# the settings. `by_rate` is the published one.
-Rule = Callable[[State, Composites, Tensor, Drawn, Average, Any], State]
+
+class Rule(Protocol):
+    """How phi moves: lines 10 and 11."""
+
+    def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
+        """The state with another phi, by the weights w_a (A,); `average` is over the models of an ensemble."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +87,13 @@ class SlackConfig:
         return self.n_retrain + self.n_unrolled
 
     @property
+    def divisors(self) -> tuple[float, float]:
+        """Of the gradients of pi and of mu; infinite for what is not learned."""
+        return 1.0 if self.learn_pi else math.inf, self.mu_divisor if self.learn_mu else math.inf
+
+    @property
     def rule(self) -> Rule:
-        """How phi moves: lines 10 and 11."""
-        return by_rate
+        return Rate(self.policy_lr, self.kl_weight, self.momentum, self.divisors)
 
 
 def start(phi: Policy, theta: Tensor, round_number: int = 0) -> State:
@@ -136,12 +144,11 @@ def take_step(state: State, drawn: Drawn, passes: Passes, config: SlackConfig) -
         return state, Report(losses.mean(), None, None, tau)
     grad_val, val_loss = passes.val_gradient(drawn)  # 10: at the new theta
     weight = grad_train @ clip_each(grad_val, passes.sizes, config.val_clip)  # w_a = <v, g_a>: (A, P) @ (P,) -> (A,)
-    state = config.rule(state, tau, weight, drawn, passes.average, config)
-    return state, Report(losses.mean(), val_loss, weight, tau)
+    return config.rule.move(state, tau, weight, drawn, passes.average), Report(losses.mean(), val_loss, weight, tau)
 
 
 def phi_gradient(
-    state: State, tau: Composites, weight: Tensor, drawn: Drawn, config: SlackConfig, kl_weight: float = 0.0
+    state: State, tau: Composites, weight: Tensor, drawn: Drawn, divisors: tuple[float, float], kl_weight: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """10: for pi and mu, G_phi (Sec. 3.3) and lambda times the gradient of the KL divergence from the anchor."""
     assert drawn.eta is not None
@@ -149,16 +156,22 @@ def phi_gradient(
     log_prob = phi.log_prob(tau)  # (A,)
     objective = -drawn.eta * (1 / len(weight) * weight.to(log_prob) * log_prob).sum() + kl_weight * phi.kl(state.anchor)
     grad_pi, grad_mu = torch.autograd.grad(objective, (phi.pi, phi.mu))
-    return grad_pi * config.learn_pi, grad_mu * config.learn_mu / config.mu_divisor
+    return grad_pi / divisors[0], grad_mu / divisors[1]
 
 
-def by_rate(
-    state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average, config: SlackConfig
-) -> State:
-    """The published rule: SGD with momentum."""
-    grad_pi, grad_mu = phi_gradient(state, tau, weight, drawn, config, config.kl_weight)
-    pi_momentum = config.momentum * state.pi_momentum + average(grad_pi)  # 11
-    mu_momentum = config.momentum * state.mu_momentum + average(grad_mu)
-    pi = state.phi.pi - config.policy_lr * pi_momentum
-    mu = (state.phi.mu - config.policy_lr * mu_momentum).clamp(MU_MIN, MU_MAX)
-    return state._replace(phi=replace(state.phi, pi=pi, mu=mu), pi_momentum=pi_momentum, mu_momentum=mu_momentum)
+@dataclass(frozen=True)
+class Rate:
+    """The published rule: SGD with momentum on G_phi and on the gradient of a KL divergence from the anchor."""
+
+    lr: float  # alpha
+    kl_weight: float  # lambda
+    momentum: float
+    divisors: tuple[float, float]
+
+    def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
+        grad_pi, grad_mu = phi_gradient(state, tau, weight, drawn, self.divisors, self.kl_weight)
+        pi_momentum = self.momentum * state.pi_momentum + average(grad_pi)  # 11
+        mu_momentum = self.momentum * state.mu_momentum + average(grad_mu)
+        pi = state.phi.pi - self.lr * pi_momentum
+        mu = (state.phi.mu - self.lr * mu_momentum).clamp(MU_MIN, MU_MAX)
+        return state._replace(phi=replace(state.phi, pi=pi, mu=mu), pi_momentum=pi_momentum, mu_momentum=mu_momentum)
