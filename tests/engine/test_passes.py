@@ -88,6 +88,7 @@ def test_a_single_model_has_nothing_to_average():
 def test_val_pass_has_train_mode_statistics_and_leaves_the_running_ones_alone():
     made = Made()
     made.train()
+    made.model.eval()  # as whoever looked at the network in between leaves it
     before = copy.deepcopy(made.model.state_dict())
     twin = copy.deepcopy(made.model).train()
     v, loss = made.val()
