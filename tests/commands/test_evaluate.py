@@ -5,6 +5,7 @@ import errno
 import io
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ import crash
 import slackaug
 import tiny
 from published_files import DOCUMENTS, FILES
+from slackaug import messages
 from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import get_space
 from slackaug.commands import evaluate as evaluation
@@ -192,6 +194,23 @@ def test_one_alone_and_policies_alone_are_compared_with_nothing(n_policies, base
     assert {row.difference for row in found.rows} == {None}
 
 
+@pytest.mark.parametrize("points", [0, -1, math.inf, math.nan])
+def test_until_needs_points_above_zero(points, command, tiny_npz, tmp_path):
+    refused(command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--until", points)), f"--until {points}")
+
+
+def test_until_needs_two_to_compare(command, tiny_npz, tmp_path):
+    refused(command(*words(tiny_npz, tmp_path, "--baselines", "none", "--until", 1)), "a policy and a baseline")
+
+
+def test_until_adds_seeds_of_what_the_verdict_compares(command, tiny_npz, tmp_path):
+    asked = words(tiny_npz, tmp_path, "--baselines", "none,uniform,uniform-1", "--seeds", 1, "--until", 100)
+    succeeded(command(*asked))
+    trials = {policy["name"]: len(policy["trials"]) for policy in results(tmp_path)["policies"]}
+    assert trials == {"none": 8, "uniform": 1, "uniform-1": 8}
+    assert "17 of 17 trainings are there already" in succeeded(command(*asked)).stdout
+
+
 def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
     measured = []
     monkeypatch.setattr(training, "seconds_of", lambda one: measured.append(one.name) or 30.0)
@@ -199,10 +218,10 @@ def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
     done = succeeded(command(*words(data, tmp_path, "--baselines", "none,uniform", "--seeds", 1)))
     facts = [
         "2 of 6 test images are exact copies of training images",
-        "1 seed: there will be no intervals, and no verdict; give --seeds 2 or more",
+        messages.few_seeds(1),
         "2 trainings of about 30 s each, measured over a few steps: 1 min 00 s one after the other",
         "none, seed 0:",
-        "an interval needs two",
+        "too few to tell",
     ]
     places = [done.stdout.find(fact) for fact in facts]
     assert places == sorted(places)

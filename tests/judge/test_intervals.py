@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from slackaug import messages
-from slackaug.judge.intervals import Interval, interval, nested, nested_difference, paired, verdict
+from slackaug.judge.intervals import Interval, interval, n_for, nested, nested_difference, paired, t_factor, verdict
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
 import interval_coverage as coverage
@@ -73,6 +73,15 @@ def test_nested_difference_is_of_the_searches():
             nested_difference(a, wrong)
 
 
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=20), st.floats(0.001, 1))
+def test_as_many_values_as_are_needed_and_one_less(values, half_width):
+    found = interval(values)
+    n, deviation = n_for(found, half_width, 1000), statistics.stdev(values)
+    reach = [t_factor(k) * deviation / math.sqrt(k) for k in (n - 1, n) if k > 1]
+    assert n == 1000 or reach[-1] <= half_width * (1 + 1e-9)
+    assert n == 2 or reach[0] > half_width * (1 - 1e-9)
+
+
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
@@ -81,10 +90,12 @@ def test_nested_difference_is_of_the_searches():
     [
         (Interval(0.002, 0.001, 4), "A is better than B", ["+0.20 points", "+0.10 to +0.30", "4 seeds"]),
         (Interval(-0.02, 0.01, 4, "search"), "A is worse than B", ["-2.0 points", "-3.0 to -1.0", "4 searches"]),
-        (Interval(0.001, 0.001, 2), NEITHER, ["+0.10 points", "+0.00 to +0.20", "under 0.10"]),
-        (Interval(-1e-9, 1e-9, 2), NEITHER, ["+0.00 points", "under 0.00"]),
-        (Interval(0.01, None, 1), "A cannot be compared with B yet", ["+1.00 points", "1 seed"]),
-        (interval([0.01, 0.01]), NEITHER, ["+1.00 points", "2 seeds", "no interval"]),
+        (Interval(0.001, 0.001, 4), NEITHER, ["+0.10 points", "+0.00 to +0.20", "under 0.10"]),
+        (Interval(-1e-9, 1e-9, 4), NEITHER, ["+0.00 points", "under 0.00"]),
+        (Interval(0.01, None, 1), "A cannot be compared with B yet", ["+1.0 points", "1 seed,", "--seeds 8"]),
+        (Interval(0.0139, 0.353, 3), "A cannot be compared with B yet", ["+1.4 points", "3 seeds,", "--seeds 8"]),
+        (Interval(0.01, 0.002, 3, "search"), "A cannot be compared with B yet", ["3 searches,", "at least 4"]),
+        (interval([0.01] * 4), NEITHER, ["+1.00 points", "4 seeds", "no interval"]),
         (None, "A cannot be compared with B", ["no seed"]),
     ],
 )

@@ -1,6 +1,7 @@
 """`slackaug.evaluate`: several policies under one protocol, with intervals, differences and one plain sentence."""
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
+from .. import messages
 from ..augment.policy import Policy
 from ..config import layers, parse
 from ..config.options import ConfigFile, Given, Path, ReadAs, Settings, Source, Workers, command
@@ -17,10 +19,20 @@ from ..config.run_config import Choices, RunConfig
 from ..data import DataError, Dataset
 from ..data.options import DataConfig
 from ..data.sources import refuse_inside
-from ..judge import results, training
+from ..judge import intervals, results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
-from ..judge.queue import Comparison, Found, announce, check_candidates, choose, conduct, warn_of_length
+from ..judge.queue import (
+    MAX_SEEDS,
+    Comparison,
+    Found,
+    announce,
+    check_candidates,
+    choose,
+    conduct,
+    conduct_until,
+    warn_of_length,
+)
 from ..judge.results import Results
 from ..judge.training import Protocol
 from ..report import live
@@ -28,7 +40,6 @@ from ..runs import folders
 from ..runs.folders import RunError
 from ..runs.progress import Reading
 
-MAX_SEEDS = 10_000
 OF_A_SEARCH = dict.fromkeys(
     ("search", "pretrain", "balanced", "seed", "n_ranks"),
     "is a setting of a search, which a training does not have; those of a training are evaluate.*, space, exclude, "
@@ -45,6 +56,9 @@ def evaluate(
         Sequence[str], "such as none,uniform (a wrong name lists all); all are compared with the first"
     ] = (),
     seeds: Annotated[int, "trainings of each policy"] = 4,
+    until: Annotated[
+        float | None, "add seeds until the verdict's interval reaches no further than this many points, such as 0.5"
+    ] = None,
     out: Annotated[Path | None, "folder; results go to its eval/; the default is the policy's run"] = None,
     chosen: Annotated[dict[str, Any], Given(Choices, without=("exclude", "balanced", "seed"))],
     magnitudes: Annotated[str, "magnitudes of policies: own, uniform over their ranges, or both"] = "own",
@@ -64,8 +78,12 @@ def evaluate(
     console = console or Console(stderr=True)
     if not 1 <= seeds <= MAX_SEEDS:
         raise ValueError(f"--seeds {seeds}: expected at {'least 1' if seeds < 1 else f'most {MAX_SEEDS}'}")
+    if until is not None and not 0 < until < math.inf:
+        raise ValueError(f"--until {until:g}: expected points of accuracy above 0, such as 0.5")
     device, threads = where.ready()
     candidates = with_magnitudes(find_candidates(policies, baselines), magnitudes)
+    if until is not None and (len(candidates) < 2 or not any(c.is_baseline for c in candidates)):
+        raise ValueError("--until needs two to compare: a policy and a baseline, or two baselines")
     grid = find_grid(candidates, randaugment_grid)
     run, stored = origin(policies)
     if out is not None and (FilePath(out) / folders.STUDY).is_file():
@@ -91,15 +109,14 @@ def evaluate(
         begin(folder, protocol, overwrite=overwrite)
         n_duplicates = announce(work, dataset)
         remarks: dict[str, Any] = {"duplicates": n_duplicates}
-        if seeds == 1:
-            work.say("1 seed: there will be no intervals, and no verdict; give --seeds 2 or more")
+        if seeds < intervals.LEAST and until is None:
+            work.say(messages.few_seeds(seeds))
         for candidate in candidates:
             if isinstance(candidate.augmentation, Policy):
                 warn_of_length(work, dataset, candidate.name, candidate.augmentation.learned.get("preset"))
         if grid:
             best, remarks["randaugment_grid"] = choose(work, grid)
             candidates = with_choice(candidates, best)
-        trials = [work.training(candidate, seed) for seed in range(seeds) for candidate in candidates]
         names = [candidate.name for candidate in candidates]
         reference = next((c.name for c in candidates if c.is_baseline), None)
         subject = next((c.name for c in candidates if not c.is_baseline), names[-1])
@@ -110,7 +127,15 @@ def evaluate(
             verdict += results.reservations(rows, len(dataset.test.labels), n_duplicates)
             return Results(protocol, dataset.class_names, reference, rows, verdict, remarks)
 
-        final = summary(conduct(work, trials, lambda found: results.write(summary(found), folder)))
+        def on_result(found: Found) -> None:
+            results.write(summary(found), folder)
+
+        if until is None or reference is None:
+            trials = [work.training(candidate, seed) for seed in range(seeds) for candidate in candidates]
+            found = conduct(work, trials, on_result)
+        else:
+            found = conduct_until(work, candidates, (subject, reference), seeds, until / 100, on_result)
+        final = summary(found)
         results.write(final, folder)
     console.print(results.table(final, console.width))
     work.say(final.verdict)

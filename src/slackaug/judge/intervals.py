@@ -13,6 +13,7 @@ from typing import NamedTuple
 from .. import messages
 
 CONFIDENCE = 0.95
+LEAST = 4  # values that say better or worse; of two or three, t makes "+1.39 ± 35.30 points"
 NO_SPREAD = 1e-12  # below this, the values are equal but for rounding
 
 Matrix = Sequence[Sequence[float]]  # (S, E): one row per search
@@ -60,6 +61,13 @@ def interval(values: Sequence[float], unit: str = "seed") -> Interval:
     return Interval(mean, t_factor(n) * deviation / math.sqrt(n), n, unit)
 
 
+def n_for(found: Interval, half_width: float, most: int) -> int:
+    """How many values would have an interval so narrow, if they differ from one another as those found do."""
+    assert found.half_width is not None
+    deviation = found.half_width * math.sqrt(found.n) / t_factor(found.n)
+    return next((n for n in range(2, most) if t_factor(n) * deviation <= half_width * math.sqrt(n)), most)
+
+
 def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Interval | None:
     """Of a - b, over the seeds they share; None where they share none."""
     differences = [a[seed] - b[seed] for seed in a if seed in b]
@@ -104,7 +112,7 @@ def verdict(name: str, baseline: str, difference: Interval | None) -> str:
     if difference is None:
         return messages.no_common_seed(name, baseline)
     mean, half_width, over = difference.mean, difference.half_width, difference.counted()
-    if half_width is None:
+    if half_width is None or difference.n < LEAST:
         return messages.too_few(name, baseline, mean, over)
     if not difference.has_spread and abs(mean) > NO_SPREAD:
         return messages.no_spread(name, baseline, mean, over)

@@ -19,8 +19,12 @@ from ..runs.progress import Jobs
 from . import training
 from .backends.jobs import Backend, Job
 from .candidates import Candidate
+from .intervals import n_for, paired
+from .results import by_seed
 from .training import Protocol, Training
 
+MAX_SEEDS = 10_000
+LEAST_SEEDS = 8  # where seeds are added until an interval is narrow: stopped sooner, it would look narrow by chance
 MUCH_LONGER = 2  # times the epochs of the trainings that a preset has for its policies
 Found = dict[str, list[dict[str, Any]]]  # results of finished trainings, by policy
 
@@ -145,6 +149,32 @@ def conduct(work: Comparison, trainings: Sequence[Training], on_result: Callable
     if left:
         run_jobs(work, [partial(training.run, trainings[i]) for i in left], names, done)
     return by_policy(results)
+
+
+def conduct_until(
+    work: Comparison,
+    candidates: Sequence[Candidate],
+    pair: tuple[str, str],
+    n_seeds: int,
+    until: float,
+    on_result: Callable[[Found], None],
+) -> Found:
+    """All candidates with n_seeds; then more seeds of the two that are compared, which alone make that interval
+    narrower, until it reaches no further than `until` to each side."""
+    n = max(n_seeds, LEAST_SEEDS)
+    while True:
+        seeds = [(candidate, seed) for seed in range(n) for candidate in candidates]
+        wanted = [one for one in seeds if one[1] < n_seeds or one[0].name in pair]
+        found = conduct(work, [work.training(*one) for one in wanted], on_result)
+        difference = paired(by_seed(found[pair[0]]), by_seed(found[pair[1]]))
+        assert difference is not None
+        assert difference.half_width is not None
+        if difference.half_width <= until or n == MAX_SEEDS:
+            return found
+        needed = n_for(difference, until, MAX_SEEDS)
+        seconds = sum(one["seconds"] for name in pair for one in found[name]) / n * (needed - n)
+        work.say(messages.more_seeds(difference.half_width, until, needed - n, seconds))
+        n = min(max(needed, n + 1), 2 * n, MAX_SEEDS)
 
 
 def by_policy(results: Sequence[dict[str, Any] | None]) -> Found:

@@ -70,8 +70,8 @@ def no_spread(name: str, baseline: str, difference: float, over: str) -> str:
 
 def too_few(name: str, baseline: str, difference: float, over: str) -> str:
     return (
-        f"{name} cannot be compared with {augmentation(baseline)} yet ({100 * difference:+z.2f} points over {over}; "
-        "an interval needs two)."
+        f"{name} cannot be compared with {augmentation(baseline)} yet: {100 * difference:+z.1f} points over {over}, "
+        f"which are too few to tell; take {'at least 4' if 'search' in over else '--seeds 8'}."
     )
 
 
@@ -201,6 +201,17 @@ def study_cost(n_searches: int, search: float, n_trainings: int, training: float
 
 def training_done(name: str, accuracy: float, seconds: float, images_per_second: float) -> str:
     return f"{name}: {100 * accuracy:.2f} % ({duration(seconds)}, {images_per_second:,.0f} images/s)"
+
+
+def few_seeds(n: int) -> str:
+    return f"{counted(n, 'seed')} will be too few for a verdict: take --seeds 8, or --until 0.5 for a certainty"
+
+
+def more_seeds(half_width: float, until: float, n: int, seconds: float) -> str:
+    return (
+        f"The interval reaches {100 * half_width:.2f} points to each side. For {100 * until:g} points, about "
+        f"{counted(n, 'more seed')} of both are needed: {duration(seconds)} one after the other."
+    )
 
 
 def grid(n: int) -> str:

@@ -1,0 +1,94 @@
+"""Adding seeds until an interval is narrow."""
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from slackaug.judge import queue
+from slackaug.judge.candidates import from_name
+from slackaug.judge.intervals import paired
+from slackaug.judge.queue import Comparison, conduct_until
+from slackaug.judge.results import by_seed
+
+NAMES = ["none", "uniform", "uniform-2"]
+PAIR = "uniform-2", "none"
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """A function that has trainings differ by some points from seed to seed; it tells what was trained in each turn."""
+
+    def run(until, *, points, n_seeds=2):
+        turns = []
+
+        def conduct(work, trainings, on_result):
+            turns.append([(one.name, one.seed) for one in trainings])
+            found = {}
+            for one in trainings:
+                noise = np.random.default_rng([NAMES.index(one.name), one.seed]).normal(0, points / 100)
+                found.setdefault(one.name, []).append({"seed": one.seed, "accuracy": 0.8 + noise, "seconds": 2.0})
+            on_result(found)
+            return found
+
+        monkeypatch.setattr(queue, "conduct", conduct)
+        work = Comparison(None, None, None, "cpu", None, SimpleNamespace(), Console(file=io.StringIO(), width=200))
+        seen = []
+        found = conduct_until(work, [from_name(name) for name in NAMES], PAIR, n_seeds, until / 100, seen.append)
+        assert seen[-1] == found
+        return found, turns, work.console.file.getvalue()
+
+    return run
+
+
+def half_width(found):
+    """In points."""
+    return 100 * paired(*(by_seed(found[name]) for name in PAIR)).half_width
+
+
+@pytest.mark.parametrize("points", [0.5, 1.0, 2.0])
+def test_the_two_compared_get_seeds_until_the_interval_is_narrow(trained, points):
+    found, turns, said = trained(0.6, points=points)
+    assert half_width(found) <= 0.6
+    assert [one["seed"] for one in found["uniform"]] == [0, 1]  # it is not in the verdict
+    assert len(found["none"]) == len(found["uniform-2"])
+    before = [half_width({name: found[name][:n] for name in PAIR}) for n in map(n_of_pair, turns[:-1])]
+    assert all(width > 0.6 for width in before)
+    assert said.count("more seed") == len(before)
+    assert n_of_pair(turns[0]) == 8
+    assert all(a < b <= 2 * a for a, b in zip(map(n_of_pair, turns), map(n_of_pair, turns[1:]), strict=False))
+
+
+def n_of_pair(turn):
+    return sum(name == PAIR[0] for name, _ in turn)
+
+
+def test_seeds_are_trained_in_turn(trained):
+    _, (turn, *_), _ = trained(50, points=1.0)
+    assert turn[:6] == [(name, seed) for seed in (0, 1) for name in NAMES]
+    assert turn[6:8] == [("none", 2), ("uniform-2", 2)]
+
+
+def test_more_seeds_than_needed_are_all_used(trained):
+    found, turns, _ = trained(50, points=1.0, n_seeds=12)
+    assert len(turns) == 1
+    assert [len(found[name]) for name in NAMES] == [12, 12, 12]
+
+
+def test_it_ends_where_there_is_no_certainty_to_be_had(trained, monkeypatch):
+    monkeypatch.setattr(queue, "MAX_SEEDS", 30)
+    found, turns, _ = trained(1e-6, points=5.0)
+    assert len(found["none"]) == 30
+    assert [n_of_pair(turn) for turn in turns] == [8, 16, 30]
+
+
+def test_it_says_how_many_more_and_how_long_they_take(trained):
+    _, turns, said = trained(0.6, points=2.0)
+    line = said.splitlines()[0]
+    assert "For 0.6 points" in line
+    n = int(line.partition("about ")[2].split()[0])
+    minutes, seconds = divmod(4 * n, 60)  # two trainings of 2 s for each seed
+    assert f"{minutes} min {seconds:02d} s" in line
+    assert n > n_of_pair(turns[1]) - 8  # more than in one turn
