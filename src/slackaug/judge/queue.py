@@ -24,7 +24,7 @@ from .results import by_seed
 from .training import Protocol, Training
 
 MAX_SEEDS = 10_000
-LEAST_SEEDS = 8  # where seeds are added until an interval is narrow: stopped sooner, it would look narrow by chance
+LEAST_SEEDS = 8  # from fewer, an interval that is narrow by chance ends it too often (research/until_coverage.py)
 MUCH_LONGER = 2  # times the epochs of the trainings that a preset has for its policies
 Found = dict[str, list[dict[str, Any]]]  # results of finished trainings, by policy
 
