@@ -27,7 +27,6 @@ class Rule(Protocol):
 
     def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
         """The state with another phi, by the weights w_a (A,); `average` is over the models of an ensemble."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +38,7 @@ class SlackConfig:
     n_unrolled: Annotated[int, "steps of a round in which the policy (phi) moves too"] = 400
     n_composites: Annotated[int, "composites drawn in a step (A), each applied to the same images"] = 8
     batch: Annotated[int, "training images that each of them is applied to (B)"] = 128
-    val_batch: Annotated[
-        int | None, "validation images of a step in which the policy moves; null: as many as search.batch"
-    ] = None
+    val_batch: Annotated[int | None, "validation images of a step in which the policy moves; null: as batch"] = None
     model_lr: Annotated[
         float, "rate of the network (eta), cosine to zero over a round; with calibrate, the first tried"
     ] = 0.4
@@ -54,9 +51,7 @@ class SlackConfig:
     clip: Annotated[float | None, "highest norm of each composite's gradient (g_a); null: any"] = 5.0
     val_clip: Annotated[float | None, "highest norm of each tensor of the validation gradient (v); null: any"] = 5.0
     mu_divisor: Annotated[float, "divisor of mu's gradient; no effect with kl_budget or without learn_mu"] = 40.0
-    cold_start: Annotated[
-        bool, "each round starts from the pre-trained network (theta_0); no effect with one round"
-    ] = True
+    cold_start: Annotated[bool, "rounds start from the pre-trained network (theta_0); no effect with one round"] = True
     learn_pi: Annotated[bool, "the probabilities of the transformations (pi) are learned"] = True
     learn_mu: Annotated[bool, "the bounds of their magnitudes (mu) are learned"] = True
 
