@@ -165,6 +165,12 @@ def test_images_that_were_read_ahead_are_not_read_again():
     images, labels = look_up(TRAIN, torch.tensor([5, 6]), ahead)
     assert images is ahead
     assert labels.tolist() == [1, 2]
+    made = Made()
+    tau, *_ = made.train()
+    drawn = made.chance.draw_val(made.drawn, 0.1, 1.0)
+    others = torch.zeros(B, 3, 12, 12, dtype=torch.uint8)
+    assert not torch.equal(*(made.passes.train_gradients(tau, d)[1] for d in (drawn, drawn._replace(images=others))))
+    assert not torch.equal(*(made.passes.val_gradient(d)[1] for d in (drawn, drawn._replace(val_images=others))))
 
 
 def test_all_is_sent_to_where_the_network_and_the_images_are():
