@@ -3,7 +3,7 @@
     PYTHONPATH=src python research/busy.py [--spins 4000 ...] [--seconds 8] [--repeats 3]
 
 Threads of a step wait for the slowest at every operation. By default libgomp has them wait at full speed for
-milliseconds, on the very cores that the slowest needs. The command sets GOMP_SPINCOUNT (process.py), so that they soon
+milliseconds, on the very cores that the slowest needs. The command sets GOMP_SPINCOUNT (exits.py), so that they soon
 sleep instead. Each figure is from a process of its own: steps of pre-training a second, as `quick` has it on the
 embedded digits, with a thread for each core, beside 0, 1, ... loops that keep a core busy each, in sessions of their
 own, as other programs are: Linux shares cores between sessions first.

@@ -67,6 +67,8 @@ def test_any_moment_of_any_stage_can_be_taken_up_again(changes, losses, data, mo
         seen_again, told_again = gone_through(again)
         losses_found, expected = ([step.train_loss.item() for step, _ in each] for each in (seen_again, seen[i + 1 :]))
         assert losses_found[len(losses_found) - len(expected) :] == expected
+        shares, wanted = ([step.done for step, _ in each] for each in (seen_again, seen[i + 1 :]))
+        assert shares[len(shares) - len(wanted) :] == pytest.approx(wanted)
         is_trial = seen[i][0].stage == "calibration"  # which begins anew
         assert is_trial or len(losses_found) == len(expected)
         assert told_again == told[-len(told_again) :]

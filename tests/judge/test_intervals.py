@@ -91,7 +91,7 @@ def test_as_many_values_as_are_needed_and_one_less(values, half_width):
         (Interval(0.002, 0.001, 4), "A is better than B", ["+0.20 points", "+0.10 to +0.30", "4 seeds"]),
         (Interval(-0.02, 0.01, 4, "search"), "A is worse than B", ["-2.0 points", "-3.0 to -1.0", "4 searches"]),
         (Interval(0.001, 0.001, 4), NEITHER, ["+0.10 points", "+0.00 to +0.20", "under 0.10"]),
-        (Interval(-1e-9, 1e-9, 4), NEITHER, ["+0.00 points", "under 0.00"]),
+        (interval([0.0] * 4), NEITHER, ["+0.00 points in each of 4 seeds", "no interval"]),
         (Interval(0.01, None, 1), "A cannot be compared with B yet", ["+1.0 points", "1 seed,", "--seeds 8"]),
         (Interval(0.0139, 0.353, 3), "A cannot be compared with B yet", ["+1.4 points", "3 seeds,", "--seeds 8"]),
         (Interval(0.01, 0.002, 3, "search"), "A cannot be compared with B yet", ["3 searches,", "at least 4"]),

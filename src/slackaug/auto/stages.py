@@ -86,7 +86,8 @@ class Search:
         self.costs = [cost(one, self.each) for one in steps]
         start, self.n_over, self.n_images = problem.start(), 0, 0.0
         if saved is not None:
-            start, self.n_over, self.n_images = start.with_saved(saved["given"]), saved["n_over"], saved["n_images"]
+            start, self.n_over = start.with_saved(saved["given"]), saved["n_over"]
+            self.n_images = saved["n_images"] if saved["stage"] else 0.0  # a stage without a state begins anew
         self.stage: SearchStage = self.kinds[self.n_over](problem, start)
         if saved is not None:
             self.stage.set_state(saved["stage"])

@@ -33,7 +33,7 @@ class DataConfig:
         str | None, "column of a csv, or regular expression on paths: images of a group stay on one side of a split"
     ] = None
     cache: Annotated[
-        str | None, "folder for decoded images; without, only large sets have one, in ~/.cache/slackaug"
+        str | None, "folder for decoded images; without, only large sets have one, under ~/.cache/slackaug"
     ] = None
     fingerprint: Annotated[
         str, "of the training images and labels, by which they are known again; found, not given"

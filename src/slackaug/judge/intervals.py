@@ -114,7 +114,7 @@ def verdict(name: str, baseline: str, difference: Interval | None) -> str:
     mean, half_width, over = difference.mean, difference.half_width, difference.counted()
     if half_width is None or difference.n < LEAST:
         return messages.too_few(name, baseline, mean, over)
-    if not difference.has_spread and abs(mean) > NO_SPREAD:
+    if not difference.has_spread:
         return messages.no_spread(name, baseline, mean, over)
-    says = messages.no_difference if abs(mean) <= half_width + NO_SPREAD else messages.differs
+    says = messages.no_difference if abs(mean) <= half_width else messages.differs
     return says(name, baseline, mean, half_width, over)

@@ -63,8 +63,8 @@ def no_difference(name: str, baseline: str, difference: float, half_width: float
 def no_spread(name: str, baseline: str, difference: float, over: str) -> str:
     """Of values that are all the same, as a few on a small test set may be."""
     return (
-        f"{name} {ALIKE} {augmentation(baseline)} ({100 * difference:+z.2f} points in each of {over}: without any "
-        "spread there is no interval)."
+        f"{name} {ALIKE} {augmentation(baseline)} ({100 * difference:+z.2f} points in each of {over}: where all are "
+        "the same there is no interval)."
     )
 
 
