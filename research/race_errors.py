@@ -1,0 +1,139 @@
+"""How often does a race ship something worse, and how often does it find what is better? By simulation.
+
+    PYTHONPATH=src python research/race_errors.py [--races 400] [--images 1000] [--seed-noise 0.5] [--json FILE]
+
+Every image has a difficulty, every candidate a taste of its own for images, every training a level of its own; an
+answer is right with the probability that these make. Seed noise is the standard deviation, in points, of accuracies
+over seeds on infinitely many images; on so many images single answers add to it.
+"""
+
+import argparse
+import json
+
+import numpy as np
+from numpy.random import Generator, default_rng
+
+from racing import Kind, RaceConfig, difference, last_two, race, verdict
+
+NAMES = ["none", "default", "trivialaugment-wide", "uniform-1", "uniform-2", "uniform-3", "learned"]
+INCUMBENT = "uniform-2"
+N_FOLDS = 2
+TASTE = 0.7  # deviation of a candidate's logits between images, of a kind of its own
+DIFFICULTY, LEVEL = 2.5, 3.0  # deviation and mean of the logits of images: about 85 % right
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def slope() -> float:
+    """Points of accuracy for one unit of logit, at these difficulties."""
+    x = default_rng(0).normal(LEVEL, np.hypot(DIFFICULTY, TASTE), 200_000)
+    return float(100 * (sigmoid(x + 0.05).mean() - sigmoid(x - 0.05).mean()) / 0.1)
+
+
+PER_LOGIT = slope()
+
+
+class World:
+    """Candidates whose true accuracies lie `gains` points from that of the incumbent."""
+
+    def __init__(self, gains: np.ndarray, n_images: int, seed_noise: float, rng: Generator) -> None:
+        self.gains, self.noise, self.rng, self.n_images = gains, seed_noise / PER_LOGIT, rng, n_images
+        self.parts = [self.images(), self.images()]  # for the race, and for the last word
+
+    def images(self) -> np.ndarray:  # (C, I) logits
+        common = self.rng.normal(LEVEL, DIFFICULTY, self.n_images)
+        return common + self.rng.normal(0, TASTE, (len(self.gains), self.n_images)) + self.gains[:, None] / PER_LOGIT
+
+    def train(self, candidate: int, seed: int, part: int) -> np.ndarray:
+        logits = self.parts[part][candidate, seed % N_FOLDS :: N_FOLDS] + self.rng.normal(0, self.noise)
+        return self.rng.random(len(logits)) < sigmoid(logits)
+
+
+def run(world: World, config: RaceConfig) -> tuple[int, Kind, int, float]:
+    """What is used, why, after how many trainings, and the half-width at the end."""
+    found: dict[str, list[np.ndarray]] = {}
+    n_trainings = 0
+    while (standing := race(found, NAMES, N_FOLDS, config)).wanted:
+        for name, seed in standing.wanted:
+            found.setdefault(name, []).append(world.train(NAMES.index(name), seed, 0))
+            n_trainings += 1
+    if len(standing.alive) == 1:  # all others are plainly behind
+        return NAMES.index(standing.alive[0]), Kind.BETTER, n_trainings, float("nan")
+    pair = last_two(standing.alive, INCUMBENT)
+    tables = [[world.train(NAMES.index(name), seed, 1) for seed in range(config.n_last)] for name in pair]
+    gain = difference(*tables, N_FOLDS)
+    simpler = min(pair, key=NAMES.index)
+    end = verdict(*pair, simpler, gain, config.worth / 100)
+    return NAMES.index(end.use), end.kind, n_trainings + 2 * config.n_last, 100 * gain.reach(0.05)
+
+
+def scenarios(rng: Generator) -> dict[str, np.ndarray]:
+    def only(**gains: float) -> np.ndarray:
+        return np.array([gains.get(name.replace("-", "_"), 0.0) for name in NAMES])
+
+    usual = {"none": -3.0, "default": -1.0, "trivialaugment_wide": -0.5, "uniform_1": -0.3, "uniform_3": -0.3}
+    return {
+        "all equal": only(),
+        "learned 0.5 worse, others equal": only(learned=-0.5),
+        "learned 1 worse, others equal": only(learned=-1.0),
+        "all others 0.5 worse": np.where(np.array(NAMES) == INCUMBENT, 0.0, -0.5),
+        "all others 0.3 worse": np.where(np.array(NAMES) == INCUMBENT, 0.0, -0.3),
+        "usual, learned level": only(**usual),
+        "usual, learned 0.25 better": only(**usual, learned=0.25),
+        "usual, learned 0.5 better": only(**usual, learned=0.5),
+        "usual, learned 1 better": only(**usual, learned=1.0),
+        "drawn anew, deviation 0.7": rng.normal(0, 0.7, len(NAMES)) * (np.array(NAMES) != INCUMBENT),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--races", type=int, default=400)
+    parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("--seed-noise", type=float, default=0.5)
+    parser.add_argument("--worth", type=float, default=RaceConfig().worth)
+    parser.add_argument("--first", type=int, default=RaceConfig().n_first)
+    parser.add_argument("--race", type=int, default=RaceConfig().n_race)
+    parser.add_argument("--last", type=int, default=RaceConfig().n_last)
+    parser.add_argument("--alpha", type=float, default=RaceConfig().alpha)
+    parser.add_argument("--json")
+    given = parser.parse_args()
+    config = RaceConfig(worth=given.worth, n_first=given.first, n_race=given.race, n_last=given.last, alpha=given.alpha)
+    rows = []
+    print("| worth of candidates | ships worse by the zone | ships the best or its equal | ships learned | points lost "
+          "| trainings | half-width |\n|---|---|---|---|---|---|---|")  # fmt: skip
+    for name in scenarios(default_rng(0)):
+        ends, worse, best, lost = [], 0, 0, []
+        for i in range(given.races):
+            rng = default_rng([i, len(rows)])
+            gains = scenarios(rng)[name]
+            end = run(World(gains, given.images, given.seed_noise, rng), config)
+            ends.append(end)
+            worse += gains[end[0]] < -config.worth
+            lost.append(gains.max() - gains[end[0]])
+            best += gains[end[0]] >= gains.max() - config.worth
+        rows.append({
+            "scenario": name,
+            "ships worse": worse / given.races,
+            "ships the best or its equal": best / given.races,
+            "ships learned": sum(e[0] == NAMES.index("learned") for e in ends) / given.races,
+            "points lost": float(np.mean(lost)),
+            "trainings": float(np.mean([e[2] for e in ends])),
+            "half-width": float(np.nanmean([e[3] for e in ends])),
+            **{kind.value: sum(e[1] is kind for e in ends) / given.races for kind in Kind},
+        })  # fmt: skip
+        shares = [100 * rows[-1][key] for key in ("ships worse", "ships the best or its equal", "ships learned")]
+        rest = rows[-1]["points lost"], rows[-1]["trainings"], rows[-1]["half-width"]
+        print(
+            "| {} | {:.1f} % | {:.0f} % | {:.0f} % | {:.2f} | {:.0f} | {:.2f} |".format(name, *shares, *rest),
+            flush=True,
+        )
+    if given.json:
+        with open(given.json, "w", encoding="utf-8") as file:
+            json.dump({"given": vars(given), "rows": rows}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
