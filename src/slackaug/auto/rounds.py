@@ -16,12 +16,11 @@ class Rounds:
     def __init__(self, problem: Problem, given: Found):
         self.problem, self.given = problem, given
         self.config = replace(problem.config.search, model_lr=given.model_lr)
-        self.chance, passes = problem.make_search(given)
-        self.reached = slack.start(given.phi, passes.theta)
+        self.chance, self.passes = problem.make_search(given)
+        self.reached = slack.start(given.phi, self.passes.theta)
 
     def run(self) -> Iterator[Standing]:
-        chance, passes = self.problem.make_search(self.given)
-        for state, report in slack.rounds(self.reached, chance, passes, self.config):
+        for state, report in slack.rounds(self.reached, self.chance, self.passes, self.config):
             self.reached, ended = state, state.step == 0
             stage = "re-training" if report.val_loss is None else "policy"
             where = state.round + (not ended), self.config.n_steps if ended else state.step, self.config.n_steps
