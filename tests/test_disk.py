@@ -19,7 +19,7 @@ from slackaug.runs.checkpoints import Checkpoints
 from slackaug.runs.progress import Display
 
 pytestmark = pytest.mark.usefixtures("quick_search")
-FULL = "cannot be written (No space left on device); what is saved is whole"
+FULL = "cannot be written (No space left on device). What was saved before is intact"
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkey
 
     monkeypatch.setattr(training, "keep", keep_and_remove)
     done = command(*tiny.evaluate_words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
-    says = "(No such file or directory); what is saved is whole"
+    says = "(No such file or directory). What was saved before is intact"
     assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (1, True, False)
 
 

@@ -198,8 +198,20 @@ def test_the_golden_texts():
     )
     assert search.composing({3: 1.0, 2: 0.5, 1: 2.0}, 2, 3, 12) == [
         "Best in pre-training: 2 random transformations per image (validation loss 2.000 with 1, 0.500 with 2, 1.000 "
-        "with 3). Learning still starts from 3."
+        "with 3). Learning still starts from 3 random transformations."
     ]
+    assert search.agreement(-0.125, is_chance=True) == (
+        "The rounds went different ways (-0.12; 1 would be all the same way, 0 chance), so the learned policy may be "
+        "chance."
+    )
+    assert search.agreement(0.5, is_chance=False) == "The rounds agree (0.50; 1 would be all the same way, 0 chance)."
+    assert search.rate(0.0125, 1.146, {0.1: 9.0, 0.0125: 6.0}, fits=False, is_far=False) == (
+        "Re-training uses rate 0.0125, which comes closest. No rate tried keeps the validation loss near the 1.146 of "
+        "pre-training (9.000 at 0.1, 6.000 at 0.0125)."
+    )
+    assert search.basis("cifar", ["Invert", "Cutout"], "small", "paper", "cifar100", "cpu") == (
+        "Space cifar without Invert and Cutout; network small; preset paper (the row of cifar100); device cpu."
+    )
 
 
 @pytest.mark.parametrize("kind", check.ABOUT_FILES)
@@ -216,9 +228,9 @@ def test_costs_are_of_all_that_is_done():
 
 
 def test_what_may_be_missing_is_left_out():
-    assert messages.search_done("search 1", None, 2.5, None, []) == "search 1: entropy 2.500"
-    full = messages.search_done("search 1", 90, 2.5, "its rounds agree", ["A.", "B."])
-    assert full == "search 1: 1 min 30 s, entropy 2.500, its rounds agree. A. B."
+    assert messages.search_done("search 1", None, 2.5, []) == "search 1: entropy 2.500."
+    full = messages.search_done("search 1", 90, 2.5, ["A.", "B."])
+    assert full == "search 1: 1 min 30 s, entropy 2.500. A. B."
     correlations = dict.fromkeys(("pi", "pi_rest", "mu"), 0.5) | {"mu_rest": None}
     assert "pi 0.50" in messages.stability(4, correlations, "")
     assert "without Solarize undefined" in messages.stability(4, correlations, "")

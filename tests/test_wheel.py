@@ -39,6 +39,6 @@ def test_the_wheel_alone_runs_the_demo(wheel, tmp_path):
     python = tmp_path / "venv" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel)
     done = run(tmp_path / "venv" / "bin" / "slackaug", "demo", cwd=tmp_path)
-    assert "the report is" in done.stdout
+    assert "The report is" in done.stdout
     assert (tmp_path / "runs" / "demo" / "report.html").is_file()
     assert run(python, "-m", "pip", "check").stdout == "No broken requirements found.\n"

@@ -40,8 +40,8 @@ def outcome(losses: dict[float, float], before: float = 1.0, first: float = 0.1)
         ({0.1: 0.4, 0.2: 0.3, 0.4: 0.2, 0.8: 0.1}, 0.8, "far below"),
         ({0.1: 1.2, 0.05: 1.1, 0.025: 1.04}, 0.025, "the highest tried that keeps"),
         ({0.1: math.nan, 0.05: math.inf, 0.025: 1.0}, 0.025, "the highest tried that keeps"),
-        (dict(zip(DOWN, (9.0, 8.0, 7.0, 6.0, 6.5, 7.0), strict=True)), 0.0125, "none keeps"),
-        (dict.fromkeys(DOWN, math.nan), 0.003125, "none keeps"),
+        (dict(zip(DOWN, (9.0, 8.0, 7.0, 6.0, 6.5, 7.0), strict=True)), 0.0125, "No rate tried keeps"),
+        (dict.fromkeys(DOWN, math.nan), 0.003125, "No rate tried keeps"),
     ],
 )
 def test_rates(losses, taken, says):
@@ -49,7 +49,7 @@ def test_rates(losses, taken, says):
     assert [*found.losses] == pytest.approx([*losses])
     assert found.model_lr == pytest.approx(taken)
     assert says in found.describe()
-    assert all(f"{rate:g}: {loss:.3f}" in found.describe() for rate, loss in found.losses.items())
+    assert all(f"{loss:.3f} at {rate:g}" in found.describe() for rate, loss in found.losses.items())
     stored = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert (stored["model_lr"], len(stored["trials"])) == (found.model_lr, len(losses))
 
@@ -88,7 +88,7 @@ def test_it_is_said_and_stored(balanced, tiny_npz, tmp_path, command, monkeypatc
     assert done.returncode == 0, done.stderr
     stored, said = json.loads((tmp_path / "run" / "calibration.json").read_text()), " ".join(done.stdout.split())
     assert (stored["model_lr"], stored["val_loss_after_pretraining"]) == (0.8, 0.6)
-    assert "at rate 0.8:" in said
+    assert "Re-training uses rate 0.8," in said
     assert all(text in stored["remark"] for text in ("was short", "0.600 to 0.020", "--set pretrain.epochs=8"))
     assert stored["remark"] in said
     assert {row["stage"] for row in tiny.metrics(tmp_path / "run")} == {"pre-training", "re-training", "policy"}
@@ -117,7 +117,7 @@ def test_a_trial_that_diverges_is_no_error(tiny_npz):
     search, said = search_of(load(str(tiny_npz)), **options), []
     with pytest.raises(learn.Diverged, match=r"\(re-training, round 1"):
         learn.learn(search, None, learn.Watch(lambda *_: None, said.append))
-    assert "1e+30: nan" in said[0]
+    assert "nan at 1e+30" in said[0]
 
 
 # --- what is given is not found ---------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def test_what_is_said_of_a_margin_can_be_given_to_a_search(tmp_path, command, qu
     pictures(tmp_path / "clipart", {"a": 5, "b": 5}, "jpg", width=300, height=100)
     source = f"domainnet:{tmp_path}/clipart"
     proposal = checked(source).proposal
-    (words,) = re.findall(r"(--size 224 --margin) keeps their shape", proposal.preparation)
+    (words,) = re.findall(r"(--size 224 --margin) keeps shapes", proposal.preparation)
     done = command(*proposal.command.split()[1:-1], tmp_path / "run", *words.split(), "--dry-run")
     assert done.returncode == 0, done.stderr
 
@@ -293,7 +293,7 @@ def test_large_and_elongated_images(tmp_path):
     pictures(tmp_path, {"a": 3}, "jpg", width=400, height=300)
     proposal = checked(pictures(tmp_path, {"b": 3}, "jpg", width=401, height=300)).proposal
     assert (proposal.size, proposal.space) == (224, "domainnet")
-    assert "100 % of the images are far from square; --size 224 --margin" in proposal.preparation
+    assert "100 % of the images are far from square: --size 224 --margin" in proposal.preparation
     assert "random windows of 224" in checked(tmp_path, size=224, margin=True).proposal.preparation
 
 

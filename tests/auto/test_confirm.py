@@ -14,6 +14,7 @@ from searching import let_losses_be
 from slackaug.augment.policy import MU_START, Policy
 from slackaug.auto import confirm, learn
 from slackaug.auto.confirm import Confirm, Confirmation, at_strength
+from slackaug.messages import search as messages
 from slackaug.report import history, page, run_page
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -58,7 +59,7 @@ def test_the_result_is_what_is_left_and_the_report_shows_it(loss, is_kept, tiny_
     done = command(*tiny.arguments(tiny_npz, run, confirm="true"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
-    assert "after the rounds a whole training decides whether the policy does better than pre-training did" in said
+    assert messages.CONFIRMS in said
     assert f"{loss:.3f} learned, 1.000 random" in said
     assert ("Use the learned policy" if is_kept else "Use 3 random transformations per image") in said
     assert json.loads((run / "confirmation.json").read_text())["is_kept"] is is_kept
@@ -121,7 +122,7 @@ def test_a_time_limit_in_it_is_said(tiny_npz, tmp_path, command, monkeypatch):
     monkeypatch.setattr(learn.Clock, "__call__", lambda self: seconds[0])
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--time-limit", "1min", confirm="true"))
     assert done.returncode == 0
-    assert "the policy is that of round 2 of 2, not confirmed yet" in " ".join(done.stdout.split())
+    assert "The policy is that of round 2 of 2, not confirmed yet" in " ".join(done.stdout.split())
     assert not (tmp_path / "run" / "confirmation.json").exists()
 
 

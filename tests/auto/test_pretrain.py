@@ -17,6 +17,7 @@ from slackaug.auto.problem import Problem
 from slackaug.auto.stages import Search
 from slackaug.data import load
 from slackaug.engine.fit import Diverged
+from slackaug.messages import search as messages
 from slackaug.report import history, page, run_page
 from slackaug.runs import folders
 
@@ -107,7 +108,7 @@ def test_it_is_said_stored_and_shown(tiny_npz, tmp_path, command, monkeypatch):
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
-    assert "pre-training with 3 transformations in a composite, and with fewer or more, says how many do best" in said
+    assert messages.COUNTS_NUMBERS in said
     assert "2 random transformations per image (validation loss 2.000 with 1, 0.500 with 2, 1.000 with 3)" in said
     stored = json.loads((tmp_path / "run" / "composing.json").read_text())
     assert stored["n_composed"] == 2
@@ -161,7 +162,7 @@ def test_a_policy_has_to_do_better_than_images_as_they_are(loss, is_kept, tiny_n
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert "images as they are (validation loss 0.700 with none, 0.800 with 1, " in said
-    assert "starts from 1" in said
+    assert "starts from 1 random transformation." in said
     assert "after 2 epochs of pre-training" in said
     assert "--set pretrain.epochs=8" in said
     assert f"{loss:.3f} learned, 0.700 without" in said

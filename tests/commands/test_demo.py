@@ -33,9 +33,9 @@ def test_it_ends_with_a_verdict_and_where_the_files_are(shortened, tmp_path, cap
     for baseline in map(messages.augmentation, demo.BASELINES):
         words = ("is better than", "is worse than", messages.ALIKE)
         assert sum(out.count(f"{folder} {word} {baseline} (") for word in words) == 2
-    assert f"all results are in {folder / 'eval' / 'results.json'}" in out
-    assert f"the policy is {folder / 'policy.json'}" in out
-    assert f"the report is {folder / 'report.html'}" in out
+    assert messages.results(str(folder / "eval" / "results.json")) in out
+    assert f"The policy is {folder / 'policy.json'}" in out
+    assert messages.report(str(folder / "report.html")) in out
     assert (folder / "report.html").is_file()
 
 

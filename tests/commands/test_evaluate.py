@@ -102,7 +102,7 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
     assert document["verdict"] in lines
     assert document["verdict"].startswith("rotating.json ")
     assert " no transformations " in document["verdict"]
-    assert lines[-1] == f"all results are in {out / 'eval' / 'results.json'} and {out / 'eval' / 'results.csv'}"
+    assert lines[-1] == messages.results(*(str(out / "eval" / name) for name in ("results.json", "results.csv")))
 
 
 def test_the_files_hold_what_was_measured(done):
@@ -349,7 +349,7 @@ def test_a_second_process_is_refused(command, tiny_npz, tmp_path):
 
 def failed(found, reason):
     assert found.returncode == 1
-    assert f"cannot be written ({reason}); what is saved is whole. When that is mended: give the same" in found.stderr
+    assert f"cannot be written ({reason}). What was saved before is intact. Once this is fixed: give" in found.stderr
     assert "Traceback" not in found.stderr
 
 
@@ -680,8 +680,8 @@ def test_data_is_read_as_the_run_has_read_it(of_run, place, given, expected, los
     found = read_by(run, places[place], tmp_path, console=console, **given).data
     assert (found.size, found.margin, found.group_by) == expected
     said, is_same = screen.getvalue(), lost is None and given.items() <= of_run.items()
-    assert (f"the policy's run had {lost}; this is other data" in said) == (lost is not None)
-    assert ("this is other data" in said, "learned on other data" in said) == (lost is not None, not is_same)
+    assert (messages.read_without(str(lost)) in said) == (lost is not None)
+    assert ("This is other data" in said, "learned on other data" in said) == (lost is not None, not is_same)
     assert f"images of {expected[0] or 8} x {expected[0] or 8} pixels" in said
 
 

@@ -21,6 +21,7 @@ from slackaug.auto import conduct, learn
 from slackaug.commands import search as api
 from slackaug.config import layers, paper, parse
 from slackaug.engine import ways
+from slackaug.messages import search as messages
 from slackaug.runs import folders
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -146,8 +147,9 @@ def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp
     monkeypatch.setattr(learn, "search_seconds", lambda *_: 7260.0)
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--dry-run", "--exclude", "Invert,Solarize"))
     assert done.returncode == 0
-    assert "this search takes about 2 h 01 min here" in done.stdout
-    printed = yaml.safe_load(done.stdout.partition("a few steps\n")[2])
+    announced, cost, settings = done.stdout.partition(f"{messages.takes(7260)}\n")
+    assert (bool(announced), bool(cost)) == (True, True)
+    printed = yaml.safe_load(settings)
     assert printed["search"]["n_rounds"] == 2
     assert printed["exclude"] == ["Invert", "Solarize"]
     assert not (tmp_path / "run").exists()
@@ -156,21 +158,21 @@ def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp
 def test_whether_its_rounds_agree_is_said(command, tiny_npz, tmp_path):
     out = command(*tiny.arguments(tiny_npz, tmp_path / "run")).stdout
     expected = folders.agreement(tmp_path / "run")
-    assert f"its rounds agree by {expected:.2f} (1: all go one way, 0: chance)" in out
-    assert ("slackaug study says whether other splits find the same" in out) == (expected < stability.CHANCE)
+    is_chance = expected < stability.CHANCE
+    assert messages.agreement(expected, is_chance=is_chance) in out
+    assert (messages.OTHER_SPLITS in out) == is_chance
     assert command("report", tmp_path / "run").returncode == 0
     assert f"{expected:.2f} (0 is chance)" in (tmp_path / "run" / "report.html").read_text()
     (tmp_path / "run" / "policies" / "round_02.json").write_text("{}")
     assert folders.agreement(tmp_path / "run") is None
 
 
-STEPS = "5 rounds of 40 + 60 steps, 16 composites of 12 images in each, and 12 of validation; "
 SAID = {
-    "mirror flips are off (--flip changes that); space cifar, network small, preset quick, on cpu": ["--no-flip"],
-    f"{STEPS}the rate of re-training is found by trial, from 0.1 on; a round moves the policy": [],
-    "rate 0.2; a round moves the policy by a KL divergence of 0.016": ["--set", "search.model_lr=0.2"],
-    "from 0.1 on; the policy's rate is 0.5, its KL weight 0.02": ["--set", "search.policy_lr=0.5"],
-    "the validation loss counts all classes alike": ["--balanced"],
+    f"{messages.flips(is_on=False)}\n{messages.basis('cifar', [], 'small', 'quick', None, 'cpu')}": ["--no-flip"],
+    f"{messages.rounds(5, 40, 60, 16, 12, 12)} {messages.rate_of_retraining(0.1, is_tried=True)} ": [],
+    f"{messages.rate_of_retraining(0.2, is_tried=False)} {messages.by_budget(0.016)}": ["--set", "search.model_lr=0.2"],
+    messages.by_rate(0.5, 0.02): ["--set", "search.policy_lr=0.5"],
+    messages.BALANCED: ["--balanced"],
 }
 
 
@@ -178,8 +180,8 @@ SAID = {
 def test_every_choice_is_said_first(says, command, tiny_npz, tmp_path):
     words = ["--preset", "quick", "--device", "cpu", "--dry-run", *SAID[says]]
     out = command("search", tiny_npz, "-o", tmp_path / "run", *words).stdout
-    assert "24 training images of 8 x 8 pixels, 3 classes; 6 test images, which the search does not see" in out
-    assert ("all positions of a composite have one distribution" in out) == ("KL divergence" in out)
+    assert "24 training images of 8 x 8 pixels, 3 classes; 6 test images, which the search does not see." in out
+    assert ("search.kl_budget=0.016" in out) == ("search.policy_lr" not in out)
     assert says in out
 
 
@@ -237,9 +239,8 @@ def test_a_search_takes_batches_and_composites_that_fit(n_images, batch, n_compo
     *found, said = fitted(n_images)
     assert found == [batch, n_composites]
     assert len(said) == (32 // batch).bit_length() - 1 + (32 // n_composites).bit_length() - 1
-    what = "images do not fit on the GPU; going on with"
-    first = [f"32 x 32 {what} search.batch=16 and search.val_batch=256",
-             f"32 x 16 {what} search.n_composites=16 and search.val_batch=128"]  # fmt: skip
+    instead = ({"search.batch": 16, "search.val_batch": 256}, {"search.n_composites": 16, "search.val_batch": 128})
+    first = [messages.does_not_fit(f"32 x {n} images", settings) for n, settings in zip((32, 16), instead, strict=True)]
     assert said[:2] == first[: len(said)]
 
 

@@ -49,6 +49,7 @@ from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.plan import Study
 from slackaug.judge.studies.recipes import STUDIES
 from slackaug.judge.studies.search_jobs import SearchJob, search_ensemble
+from slackaug.messages import search as said_of_search
 from slackaug.runs import folders
 from tiny import refused, succeeded
 from tiny import study_outcome as outcome
@@ -162,18 +163,17 @@ def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command,
     protocol = json.loads((out / "eval" / "results.json").read_text())["protocol"]
     assert (protocol["flip"], protocol["exclude"]) == (False, ["Invert", "Cutout"])
     lines = found.stdout.splitlines()
-    assert "each search: space cifar without Invert, Cutout, network small, preset quick" in lines
-    assert "each search: the validation loss counts all classes alike (--balanced)" in lines
-    (steps,) = [line for line in lines if line.startswith("each search: 2 rounds of 3 + 3 steps, ")]
-    budget = config["search"]["kl_budget"]
-    assert f"a round moves the policy by a KL divergence of {budget:g} per position" in steps
+    basis = said_of_search.basis("cifar", ["Invert", "Cutout"], "small", "quick", None)
+    assert {messages.each_search(text) for text in (basis, said_of_search.BALANCED)} <= {*lines}
+    (steps,) = [line for line in lines if line.startswith("Each search: 2 rounds of 3 steps ")]
+    assert f"search.kl_budget={config['search']['kl_budget']:g}" in steps
 
 
 @pytest.mark.parametrize(("recipe", "row"), [("paper", " (the row of cifar100)"), ("cifar10-wrn-40-2-unrolled", "")])
 def test_it_says_which_row_of_the_paper_was_chosen_by_name_and_no_other(recipe, row, tiny_npz):
     dataset = load(str(tiny_npz))
     chosen = Study(recipe=recipe, search=STUDIES[recipe].run_config(dataset))
-    assert next(iter(study.search_lines(chosen, dataset))).endswith(f"preset paper{row}")
+    assert next(iter(study.search_lines(chosen, dataset))).endswith(f"preset paper{row}.")
 
 
 @pytest.mark.parametrize("times", [2, 3])
@@ -198,7 +198,7 @@ def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, t
     found = succeeded(command(*words(tiny_npz, tmp_path / "study", *more, recipe="with-weights")))
     said = f"the network starts from {path}, but for its last layer, which is new: 3 classes, of which the file has 10"
     lines = [line for line in found.stdout.splitlines() if str(path) in line]
-    assert lines == [f"each search: {said}" if is_other else said]
+    assert lines == [messages.each_search(said) if is_other else said]
 
 
 def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
@@ -210,13 +210,13 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     assert any(line.startswith("a search takes about 0 s here and a training 0 s") for line in lines)
     for s in range(2):
         (said,) = (line for line in lines if line.startswith(f"search {s}: "))
-        assert re.search(r"its rounds agree by -?\d\.\d\d", said)
+        assert re.search(r"entropy \d\.\d{3}\. The rounds [^(]* \(-?\d\.\d\d; ", said)
         log = (out / "searches" / f"{s}.log").read_text()
         assert ("round 2" in log, "takes about" in log) == (True, False)  # which would be measured once more
     assert f"pi {stored['stability']['pi']:.2f}" in found.stdout
     assert next(line for line in lines if "over all evaluations" in line).endswith("(4 evaluations)")
-    policy = f"one policy for all 2 searches is {out / 'policy.json'}"
-    said = [stored["verdict"], *stored["others"], policy, f"all results are in {out / 'study.json'}"]
+    where = [messages.one_policy(2, str(out / "policy.json")), messages.results(str(out / "study.json"))]
+    said = [stored["verdict"], *stored["others"], *where]
     assert lines[-4:] == said
     for sentence, name in zip(said, ("uniform", "none"), strict=False):
         assert messages.augmentation(name) in sentence
@@ -254,7 +254,7 @@ def test_the_papers_numbers_are_not_for_other_data_or_other_trainings(
     found = succeeded(command(*words(tiny_npz, tmp_path / "study", *more, recipe="cifar10-wrn-40-2")))
     of_data, of_trainings = "24 training images, where it has 50,000", "trainings of 1 epochs, where it has 200"
     reason = of_data if is_other_data else of_trainings
-    assert f"the paper's figures are left out: {reason}" in found.stdout.splitlines()
+    assert messages.no_figures_of_the_paper(reason) in found.stdout.splitlines()
     assert "gap" not in found.stdout
     assert [row["paper"] for row in document(tmp_path / "study")["rows"]] == [[]]
 

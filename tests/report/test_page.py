@@ -13,8 +13,9 @@ import pytest
 
 import made_up
 import tiny
+from slackaug import messages
 from slackaug.augment.policy import Policy
-from slackaug.augment.stability import agreement_text
+from slackaug.messages.search import agreement
 from slackaug.report import outcome, page
 from slackaug.runs import folders
 
@@ -97,9 +98,9 @@ def test_it_says_where_the_policy_may_be_chance(text, tmp_path):
     Policy.uniform(first.space).save(folder / "policies" / "round_02.json")  # there and back again
     (folder / "calibration.json").write_text(json.dumps({"remark": "pre-training <b>left</b> little to gain"}))
     found = page.render(folder)
-    assert agreement_text(-1.0)[1:] in found
+    assert agreement(-1.0, is_chance=True) in found
     assert "Pre-training &lt;b&gt;left&lt;/b&gt; little to gain" in found
-    assert agreement_text(-1.0)[-20:] not in text  # its rounds agree
+    assert agreement(-1.0, is_chance=True)[-20:] not in text  # its rounds agree
 
 
 def test_the_command_takes_seconds(folder, tmp_path):
@@ -175,7 +176,7 @@ def test_no_heading_has_nothing_under_it(tmp_path):
 def test_the_command_writes_where_it_is_told_and_opens_a_browser(command, folder, tmp_path, monkeypatch):
     opened, out = [], tmp_path / "deep" / "x.html"
     monkeypatch.setattr("webbrowser.open", lambda uri: opened.append(uri) or True)
-    assert command("report", folder, "-o", out, "--data", "digits") == (0, f"the report is {out}\n", "")
+    assert command("report", folder, "-o", out, "--data", "digits") == (0, f"{messages.report(str(out))}\n", "")
     assert "4 classes: <bdi>0</bdi>, <bdi>2</bdi>, <bdi>5</bdi>, <bdi>7</bdi>." in out.read_text()
     assert opened == []
     assert command("report", folder, "-o", out, "--open").returncode == 0

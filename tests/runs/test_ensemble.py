@@ -29,6 +29,7 @@ from slackaug.auto.stages import Search
 from slackaug.config import presets
 from slackaug.config.run_config import RunConfig
 from slackaug.data import load
+from slackaug.messages import search as said_of_search
 from slackaug.runs.checkpoints import Checkpoints, read
 from slackaug.runs.ensemble import ALONE, Ensemble
 
@@ -168,7 +169,7 @@ def test_all_ranks_come_to_the_same_decisions(tiny_npz, tmp_path):
 
 def test_only_rank_0_speaks_and_writes(pair):
     run, (first, second) = pair
-    assert "an ensemble of 2 models, one in each process" in first.output
+    assert said_of_search.ensemble(2) in first.output
     assert second.output == ""
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 18
     assert resume.read_config(run).n_ranks == 2

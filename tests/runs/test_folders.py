@@ -18,6 +18,7 @@ import torch
 
 import tiny
 from disks import Failing, Malicious, flip_a_bit
+from slackaug.messages import search as messages
 from slackaug.report import live
 from slackaug.runs.checkpoints import Checkpoints, read, to_bytes
 from slackaug.runs.folders import Run, RunError
@@ -137,7 +138,7 @@ def test_died_before_its_first_checkpoint(finished, out, goes_on):
     out.mkdir()
     shutil.copy(finished / "config.yaml", out)
     (out / "metrics.jsonl").write_text('{"stage": "pre-training", "rou')
-    goes_on("no checkpoint yet: starting again with the stored configuration")
+    goes_on(messages.NO_CHECKPOINT)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, moment, command, fin
 
 SHORTEST = {"pretrain__epochs": 1, "pretrain__batch": 12, "search__n_rounds": 1, "search__n_retrain": 0,
             "search__n_unrolled": 1}  # fmt: skip
-FULL = "cannot be written (No space left on device); what is saved is whole"
+FULL = "cannot be written (No space left on device). What was saved before is intact"
 
 
 def test_full_at_every_write_in_turn(command, monkeypatch, tiny_npz, tmp_path):
@@ -291,7 +292,7 @@ def test_a_damaged_checkpoint_costs_only_itself(kind, damage, reopened, goes_on)
     path = max((reopened / "checkpoints").glob(f"{kind}*.pt"), key=lambda path: path.stat().st_mtime_ns)
     DAMAGES[damage](path)
     what = "missing" if damage == "missing" else "damaged"
-    goes_on(f"{path}: {what}, going back to the checkpoint before it")
+    goes_on(messages.older_checkpoint(f"{path}: {what}"))
     assert all(map(read, Checkpoints(reopened / "checkpoints").paths()))  # the damaged one has been replaced
 
 

@@ -66,11 +66,6 @@ def agreement_of_rounds(rounds: Sequence[Policy]) -> float | None:
     return mean_correlation([*log_pi.diff(dim=0)])
 
 
-def agreement_text(agreement: float) -> str:
-    found = f"its rounds agree by {agreement:.2f} (1: all go one way, 0: chance)"
-    return found if agreement >= CHANCE else f"{found}, so that what it has learned may be chance"
-
-
 def consensus(policies: Sequence[Policy]) -> Policy:
     """One policy for several searches of the same data, with less of the chance that was in each.
 

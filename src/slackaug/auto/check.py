@@ -183,26 +183,25 @@ def search_command(data: DataConfig) -> str:
 
 
 def preparation(found: Survey, data: DataConfig) -> str:
-    size = data.size
-    if size is None:
+    size, stored_size = data.size, data.stored_size
+    if size is None or stored_size is None:
         ((height, width),) = found.sizes
-        return f"images as they are, {width} x {height}"
+        return messages.as_they_are(height, width)
     if data.margin:
-        return f"the shorter side {data.stored_size}, then random windows of {size} x {size}"
-    whole = f"the whole image in a square of {size} x {size}"
+        return messages.windows(stored_size, size)
     elongated = sum(n for s, n in found.sizes.items() if max(s) > ELONGATED * min(s)) / found.sizes.total()
     if size <= SMALL_IMAGE or elongated < 0.1:
-        return whole
-    return f"{whole}; {percent(elongated)} of the images are far from square; --size {size} --margin keeps their shape"
+        return messages.whole_image(size)
+    return messages.loses_shape(size, percent(elongated))
 
 
 # --- for people -------------------------------------------------------------------------------------------------------
 
 
-def span(most: int, largest: str, least: int, smallest: str) -> str:
-    if most == least:
-        return f"{most:,} in each"
-    return f"{most:,} ({printable(largest)}) to {least:,} ({printable(smallest)})"
+def images_per(what: str, by_number: list[tuple[int, str]]) -> str:
+    """The largest and the smallest; they come in this order."""
+    (most, largest), (least, smallest) = by_number[0], by_number[-1]
+    return messages.images_per(what, most, printable(largest), least, printable(smallest))
 
 
 def lines(findings: Findings) -> list[str]:
@@ -210,25 +209,22 @@ def lines(findings: Findings) -> list[str]:
     counts = sorted((parts.get("train", 0), name) for name, parts in found.classes.items())[::-1]
     text = [
         messages.overview(printable(found.name), len(found.classes), found.count("train"), found.count("test")),
-        f"images per class: {span(*counts[0], *counts[-1])}",
+        images_per("class", counts),
     ]
     if found.groups is not None:
-        by_size = [(n, name) for name, n in found.groups.sizes.most_common()]
-        text.append(f"images per group: {span(*by_size[0], *by_size[-1])}")
+        text.append(images_per("group", [(n, name) for name, n in found.groups.sizes.most_common()]))
     if found.sizes:
-        sizes = [f"{width} x {height} ({n:,})" for (height, width), n in found.sizes.most_common(N_EXAMPLES)]
-        more = f" and {len(found.sizes) - N_EXAMPLES} more" if len(found.sizes) > N_EXAMPLES else ""
-        modes = [f"{messages.MODES.get(mode, mode)} ({n:,})" for mode, n in found.modes.most_common()]
-        text += [f"sizes: {', '.join(sizes)}{more}", f"channels: {', '.join(modes)}"]
-    text += [f"cannot be read: {name}: {reason}" for name, reason in found.bad.items()]
+        sizes = [(*size, n) for size, n in found.sizes.most_common(N_EXAMPLES)]
+        text.append(messages.sizes(sizes, max(len(found.sizes) - N_EXAMPLES, 0)))
+        text.append(messages.channels(found.modes.most_common()))
+    text += [messages.bad_file(*one) for one in found.bad.items()]
     text += [*found.notes, *findings.remarks]
     is_off = found.dataset is not None and not found.dataset.flip
-    text.append(messages.FLIPS_ARE_OFF if is_off else f"to decide: {messages.FLIP_QUESTION}")
+    text.append(messages.FLIPS_ARE_OFF if is_off else messages.decide())
     if proposal is not None:
-        text.append(f"proposed: space {proposal.space}, network {proposal.model}, preset {proposal.preset}; "
-                    f"{proposal.preparation}")  # fmt: skip
+        text.append(messages.proposed(proposal.space, proposal.model, proposal.preset, proposal.preparation))
         text += [messages.takes(*cost) for cost in findings.costs]
-    text += [f"fix first: {problem}" for problem in findings.problems]
+    text += [messages.fix_first(problem) for problem in findings.problems]
     if proposal is not None:
-        text.append(f"then: {proposal.command}" if findings.problems else f"next: {proposal.command}")
+        text.append(messages.command(proposal.command, is_next=not findings.problems))
     return text

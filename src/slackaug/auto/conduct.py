@@ -12,13 +12,14 @@ from typing import NamedTuple
 from rich.console import Console
 
 from ..augment.policy import Policy
-from ..augment.stability import CHANCE, agreement_text
+from ..augment.stability import CHANCE
 from ..config import parse
 from ..config.layers import is_foreign
 from ..config.run_config import RunConfig
 from ..data import DataConfig, DataError, Dataset, read
 from ..exits import Stopped, signals
 from ..machine import default_device
+from ..messages import report as report_is
 from ..messages import search as messages
 from ..runs import folders, provenance, tensorboard
 from ..runs.ensemble import ALONE, Ensemble, Parted
@@ -174,11 +175,13 @@ def concluded(session: Session, opened: Opened, ending: Ending, watch: Watch) ->
     if ending is Ending.TIME_LIMIT:
         session.say(messages.time_limit(policy.learned["rounds"], config.search.n_rounds, to_go_on))
     if run is not None and (agreement := folders.agreement(session.folder)) is not None:
-        session.say(agreement_text(agreement) + messages.OTHER_SPLITS * (agreement < CHANCE))
+        is_chance = agreement < CHANCE
+        said = [messages.agreement(agreement, is_chance=is_chance), *([messages.OTHER_SPLITS] if is_chance else [])]
+        session.say(" ".join(said))
     share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
     if share < LOW_ENTROPY and policy.n_composed:
         session.say(messages.collapsed(share, config.search.kl_budget))
     session.say(messages.result(str(policy_file), shlex.join(["slackaug", "show", str(policy_file)])))
     if report.is_file():
-        session.say(messages.report(str(report)))
+        session.say(report_is(str(report)))
     return SearchResult(policy, session.folder)

@@ -36,7 +36,7 @@ def resumed(session: Session, model: str | None, weights: str | None) -> Iterato
             stored = layers.known_weights(replace(stored, weights=weights))
     if session.ensemble.lead(lambda: folders.is_finished(session.folder)):
         # Neither its data nor its network are needed, nor a checkpoint.
-        session.say(f"{session.folder}: this search is finished; its policy is {session.folder / POLICY}")
+        session.say(messages.finished(str(session.folder), str(session.folder / POLICY)))
         policy = session.ensemble.lead(lambda: Policy.load(session.folder / POLICY))
         yield SearchResult(policy, session.folder)
         return
@@ -74,7 +74,7 @@ def restore(session: Session, run: Run | None, problem: Problem) -> tuple[Search
     states = None if run is None else [None] * problem.config.n_ranks if saved is None else learn.unpack(saved)
     own = session.ensemble.scatter_states(states)
     if own is None:
-        session.say("no checkpoint yet: starting again with the stored configuration")
+        session.say(messages.NO_CHECKPOINT)
         with session.ensemble.together():
             return Search(problem), 0.0
     try:
@@ -88,7 +88,7 @@ def restore(session: Session, run: Run | None, problem: Problem) -> tuple[Search
         raise not_ours(session.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if share < 1:
-        session.say(messages.going_on(share, seconds * (1 - share) / share if share > TELLING else None))
+        session.say(messages.resuming(share, seconds * (1 - share) / share if share > TELLING else None))
         if run is not None and (changed := what_changed(session.folder)) is not None:
             session.say(changed)
     return search, seconds

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from rich.console import Console
 
+from .. import messages
 from ..auto import resume
 from ..config import options
 from ..config.options import command
@@ -27,21 +28,18 @@ def demo(
 ) -> None:
     """Search, evaluate and judge on the embedded handwritten digits: about two minutes on 2 cores."""
     console, out = console or Console(stderr=True), os.fspath(out)
-    console.print("[bold]1. Learn a policy[/bold]")
+    console.print(messages.LEARN, style="bold")
     result = search(DATA, out, preset="demo", overwrite=is_demo(Path(out)), console=console)
     assert result is not None
     policy_table.show(console, "the learned policy", result.policy)
-    console.print(f"\n[bold]2. Does it help?[/bold] {SEEDS} trainings with each policy")
+    console.print(f"\n{messages.HELPS}", style="bold")
     found = evaluate(DATA, [out], baselines=BASELINES, seeds=SEEDS, console=console)
     learned, uniform = found.rows[-1].accuracies, found.rows[1].accuracies
     difference = intervals.paired(learned, uniform)
     console.print(intervals.verdict(found.rows[-1].name, "uniform", difference), highlight=False)
-    console.print("\n[bold]3. Look at it[/bold]")
-    console.print(f"the report is {page.write(Path(out))}", highlight=False, markup=False, soft_wrap=True)
-    console.print(
-        "200 digits and trainings of seconds say little about your images: slackaug search FOLDER -o runs/mine",
-        highlight=False,
-    )
+    console.print(f"\n{messages.LOOK}", style="bold")
+    console.print(messages.report(str(page.write(Path(out)))), highlight=False, markup=False, soft_wrap=True)
+    console.print(messages.DEMO_ENDS, highlight=False)
 
 
 def is_demo(folder: Path) -> bool:

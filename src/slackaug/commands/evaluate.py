@@ -103,7 +103,7 @@ def evaluate(
     models = None if save_models is None else FilePath(save_models)
     work = Comparison(protocol, folder, models, device, threads, backend, console)
     if lost:
-        work.say(f"the policy's run had {' '.join(lost)}; this is other data, and is read without unless that is given")
+        work.say(messages.read_without(" ".join(lost)))
     check_candidates(work, dataset, [*candidates, *grid])
     with work.writing(), folders.held(folder):
         begin(folder, protocol, overwrite=overwrite)
@@ -139,11 +139,11 @@ def evaluate(
         results.write(final, folder)
     console.print(results.table(final, console.width))
     work.say(final.verdict)
-    work.say(f"all results are in {folder / 'results.json'} and {folder / 'results.csv'}")
+    work.say(messages.results(*(str(folder / name) for name in ("results.json", "results.csv"))))
     if stored is not None and home == run:
         is_its_own = stored.data.fingerprint == dataset.fingerprint
         if live.attempt(home, dataset if is_its_own else None, work.say):
-            work.say(f"the report is {home / 'report.html'}")
+            work.say(messages.report(str(home / "report.html")))
     return final
 
 

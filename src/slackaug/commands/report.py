@@ -5,6 +5,7 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
+from .. import messages
 from ..config.options import Path as PathLike
 from ..config.options import command
 from ..report import page
@@ -20,7 +21,7 @@ def report(
 ) -> Path:
     """Write one HTML file about a run: the verdict, the policy, how it was learned, and what it does to your images."""
     path = page.write(run, out, data=data)
-    print(f"the report is {path}")
+    print(messages.report(str(path)))
     if open and not webbrowser.open(path.resolve().as_uri()):
         print("no browser was found to open it with", file=sys.stderr)
     return path

@@ -20,7 +20,7 @@ from ..data import Dataset
 from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
-from ..messages import counted, duration
+from ..messages import search as messages
 from ..methods.budget import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import RunError
@@ -108,61 +108,52 @@ def settled(
 
 def announce(session: Session, dataset: Dataset, config: RunConfig) -> None:
     """What is about to be done."""
-    height, width = dataset.image_size
-    on, other = ("on", "--no-flip") if (dataset.flip if config.flip is None else config.flip) else ("off", "--flip")
+    n_train, n_test = len(dataset.train.labels), len(dataset.test.labels)
+    is_on = dataset.flip if config.flip is None else config.flip
     for line in (
-        f"{dataset.name}: {len(dataset.train.labels):,} training images of {width} x {height} pixels, "
-        f"{dataset.n_classes} classes; {len(dataset.test.labels):,} test images, which the search does not see",
+        messages.images(dataset.name, n_train, n_test, dataset.image_size, dataset.n_classes),
         *dataset.notes,
-        f"mirror flips are {on} ({other} changes that); {basis(config, dataset)}, on {session.device}",
+        messages.flips(is_on=is_on),
+        basis(config, dataset, device=session.device),
         *choices(config, dataset),
     ):
         session.say(line)
 
 
-def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True) -> str:
+def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True, device: str | None = None) -> str:
     """What a search chooses from, with which network, and where its other settings are from.
 
     `by_name`: it was the data's name that chose the row of `paper`.
     """
-    without = f" without {', '.join(config.exclude)}" if config.exclude else ""
-    row = f" (the row of {paper.paper_row(dataset)})" if config.preset == "paper" and by_name else ""
-    return f"space {config.space}{without}, network {config.model}, preset {config.preset}{row}"
+    row = paper.paper_row(dataset) if config.preset == "paper" and by_name else None
+    return messages.basis(config.space, config.exclude, config.model, config.preset, row, device)
 
 
 def choices(config: RunConfig, dataset: Dataset) -> list[str]:
     """How a search goes about it, in lines."""
     found = [describe(config.search, *map(len, dataset.half_indices(config.seed)))]
     if config.n_composed is None:
-        found += ["pre-training with 3 transformations in a composite, and with fewer or more, says how many do best"]
+        found.append(messages.COUNTS_NUMBERS)
     if config.confirm:
-        found += ["after the rounds a whole training decides whether the policy does better than pre-training did"]
+        found.append(messages.CONFIRMS)
     if config.balanced:
-        found += ["the validation loss counts all classes alike (--balanced)"]
+        found.append(messages.BALANCED)
     if config.n_ranks > 1:
-        found += [
-            f"an ensemble of {config.n_ranks} models, one in each process, learns one policy; "
-            "the losses that are shown and stored are those of rank 0"
-        ]
+        found.append(messages.ensemble(config.n_ranks))
     return found
 
 
 def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
     """The numbers that decide a search on so many images, and those that it will find by itself."""
-    rate = f"re-training at rate {search.model_lr:g}"
-    if search.calibrate:
-        rate = f"the rate of re-training is found by trial, from {search.model_lr:g} on"
-    speed = f"the policy's rate is {search.policy_lr:g}, its KL weight {search.kl_weight:g}"
-    if search.kl_budget is not None:
-        speed = (
-            f"a round moves the policy by a KL divergence of {search.kl_budget:g} per position; all positions of a "
-            "composite have one distribution"
-        )
-    return (
-        f"{counted(search.n_rounds, 'round')} of {search.n_retrain} + {search.n_unrolled} steps, "
-        f"{search.n_composites} composites of {min(search.batch, n_train)} images in each, "
-        f"and {min(search.n_val, n_val)} of validation; {rate}; {speed}"
-    )
+    n_steps, images = (search.n_retrain, search.n_unrolled), (min(search.batch, n_train), min(search.n_val, n_val))
+    said = [
+        messages.rounds(search.n_rounds, *n_steps, search.n_composites, *images),
+        messages.rate_of_retraining(search.model_lr, is_tried=search.calibrate),
+        messages.by_rate(search.policy_lr, search.kl_weight)
+        if search.kl_budget is None
+        else messages.by_budget(search.kl_budget),
+    ]
+    return " ".join(said)
 
 
 def fitting(
@@ -177,12 +168,11 @@ def fitting(
             is_fixed = is_given or {text.partition("=")[0] for text in assignments} & found.keys()
             if not found or is_fixed or config.preset == "paper":
                 raise
-            texts = [f"{setting}={value}" for setting, value in found.items()]
-            session.say(f"{error.what} do not fit on the GPU; going on with {' and '.join(texts)}")
-            for text in texts:
-                config = parse.update(config, parse.parse_assignment(text))
+            session.say(messages.does_not_fit(error.what, found))
+            for setting, value in found.items():
+                config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
         else:
-            session.say(f"this search takes about {duration(seconds)} here, measured over a few steps")
+            session.say(messages.takes(seconds))
             return config
 
 

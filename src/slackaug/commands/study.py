@@ -118,10 +118,10 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
     work.say(messages.study_of(chosen.recipe, chosen.n_search, chosen.search.model, n))
     for line in search_lines(chosen, dataset) if chosen.n_search else ():
-        work.say(f"each search: {line}")
+        work.say(messages.each_search(line))
     reason = unlike_the_paper(study_recipes.study(chosen.recipe), dataset, chosen.search)
     if reason is not None and not chosen.paper:
-        work.say(f"the paper's figures are left out: {reason}")
+        work.say(messages.no_figures_of_the_paper(reason))
     if chosen.n_search:
         queue.warn_of_length(work, dataset, "a policy of these searches", chosen.search.preset)
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
@@ -169,12 +169,12 @@ def conduct(
         page.update(is_running=False)
     work.console.print(study_results.table(chosen, final))
     if (folder / "report.html").is_file():
-        work.say(f"the report is {folder / 'report.html'}")
+        work.say(messages.report(str(folder / "report.html")))
     for text in (*study_results.remarks(final), final.verdict, *final.others):
         work.say(text)
     if len(policies) > 1:
-        work.say(f"one policy for all {len(policies)} searches is {folder / folders.POLICY}")
-    work.say(f"all results are in {folder / 'study.json'}")
+        work.say(messages.one_policy(len(policies), str(folder / folders.POLICY)))
+    work.say(messages.results(str(folder / "study.json")))
     return final
 
 

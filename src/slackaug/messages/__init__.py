@@ -1,7 +1,8 @@
 """The sentences that a user reads as information, progress and verdicts; errors stand beside their checks.
 
 Functions take plain values and return plain English; each room has a section. Accuracies and their differences are
-shares, and become per cents and points here.
+shares, and become per cents and points here. A line that ends with a path or a command has no full stop: it can
+be copied.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,18 @@ def counted(n: int, unit: str) -> str:
 def listed(words: Sequence[str]) -> str:
     """Such as `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def report(path: str) -> str:
+    return f"The report is {path}"
+
+
+def no_report(reason: str) -> str:
+    return f"The report cannot be written ({reason}). Everything else is saved."
+
+
+def results(*paths: str) -> str:
+    return f"All results are in {listed(paths)}"
 
 
 # --- judge: verdicts --------------------------------------------------------------------------------------------------
@@ -139,10 +152,22 @@ def study_of(recipe: str, n_searches: int, model: str, n_trainings: int) -> str:
     return f"study {recipe}: {searched}{counted(n_trainings, 'training')}"
 
 
-def search_done(name: str, seconds: float | None, entropy: float, agreement: str | None, remarks: Sequence[str]) -> str:
-    took = [] if seconds is None else [duration(seconds)]
-    found = ", ".join([*took, f"entropy {entropy:.3f}", *([] if agreement is None else [agreement])])
-    return " ".join([f"{name}: {found}{'.' * bool(remarks)}", *remarks])
+def each_search(sentence: str) -> str:
+    return f"Each search: {sentence[:1].lower()}{sentence[1:]}"
+
+
+def no_figures_of_the_paper(reason: str) -> str:
+    return f"The paper's figures are left out: {reason}."
+
+
+def search_done(name: str, seconds: float | None, entropy: float, remarks: Sequence[str]) -> str:
+    """`remarks` are whole sentences."""
+    took = "" if seconds is None else f"{duration(seconds)}, "
+    return " ".join([f"{name}: {took}entropy {entropy:.3f}.", *remarks])
+
+
+def one_policy(n_searches: int, path: str) -> str:
+    return f"One policy for all {n_searches} searches is {path}"
 
 
 # --- judge: trainings -------------------------------------------------------------------------------------------------
@@ -165,6 +190,11 @@ def compared(
         f"{data}: {n_train:,} training and {n_test:,} test images of {width} x {height} pixels, {n_classes} classes; "
         f"network {model}, {counted(epochs, 'epoch')}, mirror flips {'on' if flips else 'off'}, on {device}"
     )
+
+
+def read_without(options: str) -> str:
+    """Of options that the policy's run had for its data, and that do not hold for other data."""
+    return f"The policy's run had {options}. This is other data, and is read without, unless you give that again."
 
 
 def exact_copies(n: int, n_test: int) -> str:
@@ -242,3 +272,11 @@ def other_transformations(names: Sequence[str]) -> str:
 
 def other_flips(*, is_on: bool) -> str:
     return f"trained {'with' if is_on else 'without'} mirror flips, unlike what its file says"
+
+
+# --- demo -------------------------------------------------------------------------------------------------------------
+
+LEARN, HELPS, LOOK = "1. Learn a policy", "2. Does it help?", "3. Look at it"
+DEMO_ENDS = (
+    "200 digits and trainings of seconds say little about your images. For those: slackaug search FOLDER -o runs/mine"
+)

@@ -1,5 +1,7 @@
 """What `slackaug check` says of a data set. Lists of names come as they can be shown: short, without odd characters."""
 
+from collections.abc import Sequence
+
 from . import counted, duration
 
 FLIP_QUESTION = (
@@ -34,8 +36,67 @@ def about_files(kind: str, n: int, names: str) -> str:
     return f"{n:,} {one if n == 1 else several}{rest}: {names}"
 
 
+# --- what is there ----------------------------------------------------------------------------------------------------
+
+
 def overview(name: str, n_classes: int, n_train: int, n_test: int) -> str:
     return f"{name}: {counted(n_classes, 'class')}, {n_train:,} training and {n_test:,} test images"
+
+
+def images_per(what: str, most: int, largest: str, least: int, smallest: str) -> str:
+    """The largest and the smallest of classes or of groups."""
+    span = f"{most:,} in each" if most == least else f"{most:,} ({largest}) to {least:,} ({smallest})"
+    return f"images per {what}: {span}"
+
+
+def sizes(common: Sequence[tuple[int, int, int]], n_more: int) -> str:
+    """`common`: height, width and number of images."""
+    more = f" and {n_more} more" if n_more else ""
+    return f"sizes: {', '.join(f'{width} x {height} ({n:,})' for height, width, n in common)}{more}"
+
+
+def channels(modes: Sequence[tuple[str, int]]) -> str:
+    return f"channels: {', '.join(f'{MODES.get(mode, mode)} ({n:,})' for mode, n in modes)}"
+
+
+def bad_file(name: str, reason: str) -> str:
+    return f"cannot be read: {name}: {reason}"
+
+
+# --- what is proposed -------------------------------------------------------------------------------------------------
+
+
+def as_they_are(height: int, width: int) -> str:
+    return f"images as they are, {width} x {height}"
+
+
+def windows(stored_size: int, size: int) -> str:
+    return f"the shorter side is made {stored_size} pixels, then random windows of {size} x {size} are taken"
+
+
+def whole_image(size: int) -> str:
+    return f"the whole image is squeezed into a square of {size} x {size}"
+
+
+def loses_shape(size: int, share: str) -> str:
+    return f"{whole_image(size)}, though {share} of the images are far from square: --size {size} --margin keeps shapes"
+
+
+def proposed(space: str, model: str, preset: str, preparation: str) -> str:
+    return f"proposed: space {space}, network {model}, preset {preset}; {preparation}"
+
+
+def fix_first(problem: str) -> str:
+    return f"fix first: {problem}"
+
+
+def decide() -> str:
+    return f"to decide: {FLIP_QUESTION}"
+
+
+def command(words: str, *, is_next: bool) -> str:
+    """`is_next`: nothing is to be fixed before."""
+    return f"{'next' if is_next else 'then'}: {words}"
 
 
 def takes(preset: str, model: str, seconds: float) -> str:
@@ -48,6 +109,9 @@ def no_test_set(share: str) -> str:
 
 def split_by_groups(n_train: int, n_val: int, n_test: int) -> str:
     return f"whole groups give {n_train:,} images to learn on, {n_val:,} to validate with and {n_test:,} to test with"
+
+
+# --- what is wrong, and what is to be known ---------------------------------------------------------------------------
 
 
 def only_one_class(name: str) -> str:

@@ -1,8 +1,84 @@
 """What a search tells its user: what its stages found, how it ended, and what to do next."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from . import counted, duration
+from . import counted, duration, listed
+
+# --- before it starts -------------------------------------------------------------------------------------------------
+
+COUNTS_NUMBERS = (
+    "Pre-training with 3 random transformations per image, then with fewer or more, shows how many of them do best."
+)
+CONFIRMS = "After the rounds, one whole training with the policy decides whether it is kept."
+BALANCED = "The validation loss counts all classes alike (--balanced)."
+
+
+def images(data: str, n_train: int, n_test: int, size: tuple[int, int], n_classes: int) -> str:
+    height, width = size
+    return (
+        f"{data}: {n_train:,} training images of {width} x {height} pixels, {counted(n_classes, 'class')}; "
+        f"{n_test:,} test images, which the search does not see."
+    )
+
+
+def flips(*, is_on: bool) -> str:
+    on, other = ("on", "--no-flip") if is_on else ("off", "--flip")
+    return f"Mirror flips are {on} ({other} changes that)."
+
+
+def basis(
+    space: str, excluded: Sequence[str], model: str, preset: str, row: str | None, device: str | None = None
+) -> str:
+    """What a search chooses from, and with what; `row`, that of the paper whose settings it takes."""
+    facts = [f"Space {space}{f' without {listed(excluded)}' if excluded else ''}", f"network {model}"]
+    facts += [f"preset {preset}{f' (the row of {row})' if row else ''}", *([f"device {device}"] if device else [])]
+    return f"{'; '.join(facts)}."
+
+
+def rounds(n: int, n_retrain: int, n_unrolled: int, n_composites: int, batch: int, n_val: int) -> str:
+    return (
+        f"{counted(n, 'round')} of {n_retrain} steps in which only the network learns, then {n_unrolled} in which the "
+        f"policy learns too. A step applies {n_composites} composites to {counted(batch, 'image')}, and judges the "
+        f"policy by {counted(n_val, 'validation image')}."
+    )
+
+
+def rate_of_retraining(model_lr: float, *, is_tried: bool) -> str:
+    if is_tried:
+        return f"The rate of re-training is found by trial, starting at {model_lr:g}."
+    return f"The rate of re-training is {model_lr:g}."
+
+
+def by_budget(kl_budget: float) -> str:
+    return (
+        f"Each round moves the policy by a set distance (search.kl_budget={kl_budget:g}). All transformations of an "
+        "image are drawn with the same probabilities."
+    )
+
+
+def by_rate(policy_lr: float, kl_weight: float) -> str:
+    return (
+        f"The policy moves at a set rate (search.policy_lr={policy_lr:g}) and is held back by a KL penalty "
+        f"(search.kl_weight={kl_weight:g})."
+    )
+
+
+def ensemble(n_models: int) -> str:
+    return (
+        f"{n_models} models, one in each process, learn one policy together. The losses that are shown and stored are "
+        "those of rank 0."
+    )
+
+
+def does_not_fit(what: str, settings: Mapping[str, int]) -> str:
+    """`settings`, those that are taken instead."""
+    instead = listed([f"{setting}={value}" for setting, value in settings.items()])
+    return f"{what} do not fit on the GPU. The search continues with {instead}."
+
+
+def takes(seconds: float) -> str:
+    return f"This search takes about {duration(seconds)} here, measured over a few steps."
+
 
 # --- stages -----------------------------------------------------------------------------------------------------------
 
@@ -16,7 +92,7 @@ def composing(losses: Mapping[int, float], best: int, start: int, epochs: int) -
     tried = ", ".join(f"{losses[number]:.3f} with {number or 'none'}" for number in sorted(losses))
     said = [f"Best in pre-training: {transformations(best)} (validation loss {tried})."]
     if start != best:
-        said[0] += f" Learning still starts from {start}."
+        said[0] += f" Learning still starts from {counted(start, 'random transformation')}."
     if not best:
         said.append(
             f"That holds after {counted(epochs, 'epoch')} of pre-training. In longer trainings more augmentation pays; "
@@ -27,19 +103,27 @@ def composing(losses: Mapping[int, float], best: int, start: int, epochs: int) -
 
 def rate(model_lr: float, before: float, losses: Mapping[float, float], *, fits: bool, is_far: bool) -> str:
     """The rate of re-training that was taken of those that were tried."""
-    tried = ", ".join(f"{rate:g}: {loss:.3f}" for rate, loss in losses.items())
-    why = "the highest tried that keeps the validation loss near"
+    tried = f"({', '.join(f'{loss:.3f} at {rate:g}' for rate, loss in losses.items())})"
     if is_far:
-        why = "the highest tried that does not raise the validation loss; it is far below"
-    elif not fits:
-        why = "the nearest tried, but none keeps the validation loss near"
-    return f"Re-training at rate {model_lr:g}: {why} the {before:.3f} of pre-training ({tried})."
+        return (
+            f"Re-training uses rate {model_lr:g}, the highest tried that does not raise the validation loss. It ends "
+            f"far below the {before:.3f} of pre-training {tried}."
+        )
+    if fits:
+        return (
+            f"Re-training uses rate {model_lr:g}, the highest tried that keeps the validation loss near the "
+            f"{before:.3f} of pre-training {tried}."
+        )
+    return (
+        f"Re-training uses rate {model_lr:g}, which comes closest. No rate tried keeps the validation loss near the "
+        f"{before:.3f} of pre-training {tried}."
+    )
 
 
 def hardly_learned(loss: float, guessing: float, epochs: int) -> str:
     return (
         f"After {counted(epochs, 'epoch')} of pre-training the network has hardly learned these classes (validation "
-        f"loss {loss:.3f}, guessing has {guessing:.3f}), so the policy would be chance. Try --set "
+        f"loss {loss:.3f}; guessing would give {guessing:.3f}), so the policy would be chance. Try --set "
         f"pretrain.epochs={4 * epochs}, another --preset or another --model."
     )
 
@@ -47,8 +131,8 @@ def hardly_learned(loss: float, guessing: float, epochs: int) -> str:
 def nearly_right(loss: float, guessing: float, epochs: int) -> str:
     return (
         f"After {counted(epochs, 'epoch')} of pre-training nearly every image is right already (validation loss "
-        f"{loss:.3f}, guessing has {guessing:.3f}), so augmentation has little to gain here and the policy may be "
-        "chance. To see whether it is worth anything: slackaug evaluate with --baselines none,uniform."
+        f"{loss:.3f}; guessing would give {guessing:.3f}), so augmentation has little to gain here and the policy may "
+        "be chance. To see whether it helps: slackaug evaluate with --baselines none,uniform."
     )
 
 
@@ -72,15 +156,23 @@ def confirmation(before: float, after: float, n_composed: int, *, is_kept: bool,
     return f"Leave {other}. Learning transformations did not help on this data ({losses})."
 
 
-# --- the end, and going on --------------------------------------------------------------------------------------------
+# --- the end, and resuming --------------------------------------------------------------------------------------------
 
 
 def time_limit(n_rounds: int, planned: int, to_go_on: str) -> str:
     is_open = ", not confirmed yet" if n_rounds == planned else ""
-    return f"Time limit reached: the policy is that of round {n_rounds} of {planned}{is_open}. {to_go_on}"
+    return f"Time limit reached. The policy is that of round {n_rounds} of {planned}{is_open}. {to_go_on}"
 
 
-OTHER_SPLITS = "; slackaug study says whether other splits find the same"
+OTHER_SPLITS = "`slackaug study` shows whether other splits agree."
+
+
+def agreement(value: float, *, is_chance: bool) -> str:
+    """Whether the rounds of a search know where they go: their mean correlation."""
+    scale = f"{value:.2f}; 1 would be all the same way, 0 chance"
+    if is_chance:
+        return f"The rounds went different ways ({scale}), so the learned policy may be chance."
+    return f"The rounds agree ({scale})."
 
 
 def collapsed(share: float, kl_budget: float | None) -> str:
@@ -91,13 +183,21 @@ def collapsed(share: float, kl_budget: float | None) -> str:
 
 
 def result(policy: str, show: str) -> str:
-    return f"the policy is {policy}; look at it with: {show}"
+    return f"The policy is {policy}\nLook at it with: {show}"
 
 
-def report(path: str) -> str:
-    return f"the report is {path}"
+def finished(folder: str, policy: str) -> str:
+    return f"{folder}: this search is finished. Its policy is {policy}"
 
 
-def going_on(share: float, seconds_left: float | None) -> str:
-    left = "" if seconds_left is None else f"; about {duration(seconds_left)} left"
-    return f"going on after {share:.0%} of the search{left}"
+NO_CHECKPOINT = "There is no checkpoint yet, so the search starts again, with its stored settings."
+
+
+def older_checkpoint(wrong: str) -> str:
+    """`wrong`, what is wrong with a newer one."""
+    return f"{wrong}. The search continues from the checkpoint before it."
+
+
+def resuming(share: float, seconds_left: float | None) -> str:
+    left = "" if seconds_left is None else f" About {duration(seconds_left)} are left."
+    return f"{share:.0%} of the search is done.{left}"

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from .. import messages
 from ..data import Dataset, samples
 from . import page
 
@@ -22,7 +23,7 @@ def attempt(folder: Path, data: Dataset | None, say: Say, *, is_running: bool = 
         page.write(folder, samples=None if data is None else samples.of_dataset(data), is_running=is_running)
     except Exception as error:  # whatever it is: a report is not worth a search
         reason = str(error).partition("\n")[0] or type(error).__name__
-        say(f"the report cannot be written ({reason}); all else is")
+        say(messages.no_report(reason))
         return False
     return True
 

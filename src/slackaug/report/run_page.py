@@ -8,10 +8,11 @@ import torch
 from markupsafe import Markup
 
 from ..augment.policy import Policy
-from ..augment.stability import CHANCE, agreement_of_rounds, agreement_text
+from ..augment.stability import CHANCE, agreement_of_rounds
 from ..data import DataError, samples
 from ..data.samples import Samples
 from ..messages import duration
+from ..messages.search import agreement as agreement_text
 from ..runs.folders import POLICY
 from . import history, pictures, policy_figures, run_figures
 from .history import History
@@ -104,7 +105,7 @@ def facts(past: History) -> list[tuple[str, str]]:
 def cautions(past: History) -> list[str]:
     """Why the policy may be worth nothing, as the search has said of itself."""
     agreement = agreement_of_rounds(past.policies)
-    found = [] if agreement is None or agreement >= CHANCE else [agreement_text(agreement)]
+    found = [] if agreement is None or agreement >= CHANCE else [agreement_text(agreement, is_chance=True)]
     dropped = "" if past.is_kept else past.confirmation
     return [f"{text[:1].upper()}{text[1:]}" for text in [dropped, past.remark, *found] if text]
 

@@ -16,6 +16,7 @@ from typing import IO, Any
 from ..augment.policy import Policy
 from ..augment.stability import agreement_of_rounds
 from ..files import leads_elsewhere, temporary_name, write_atomically
+from ..messages import search as messages
 from ..schema import PolicyError
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
 
@@ -82,8 +83,8 @@ def writing(folder: Path, how_to_go_on: Callable[[], str]) -> Iterator[None]:
         yield
     except OSError as error:
         raise RuntimeError(
-            f"{error.filename or folder}: cannot be written ({error.strerror or error}); what is saved is whole. "
-            f"When that is mended: {how_to_go_on()}"
+            f"{error.filename or folder}: cannot be written ({error.strerror or error}). What was saved before is "
+            f"intact. Once this is fixed: {how_to_go_on()}"
         ) from error
 
 
@@ -153,7 +154,7 @@ class Run:
             raise RuntimeError(f"{'; '.join(dict.fromkeys(map(str, wrong)))}; no checkpoint can be read; {START_ANEW}")
         if state is not None:
             check_config(self.path, state["config"])
-        return state, [f"{error}, going back to the checkpoint before it" for error in wrong]
+        return state, [messages.older_checkpoint(str(error)) for error in wrong]
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -12,10 +12,11 @@ from rich.console import Console
 
 from ... import messages
 from ...augment.policy import Policy
-from ...augment.stability import agreement_text
+from ...augment.stability import CHANCE
 from ...config import layers
 from ...exits import Stopped, signals
 from ...files import read_note
+from ...messages.search import agreement as agreement_text
 from ...runs import folders
 from ..backends.jobs import POLL_SECONDS, STOPPED, Tell
 from ..queue import Comparison, run_jobs
@@ -103,12 +104,12 @@ def search_all(wanted: Sequence[SearchJob], work: Comparison, function: SearchFu
         folder = wanted[index].folder
         policy, agreement = Policy.load(folder / folders.POLICY), folders.agreement(folder)
         seconds = policy.learned.get("seconds")
+        agreed = [] if agreement is None else [agreement_text(agreement, is_chance=agreement < CHANCE)]
         return messages.search_done(
             names[index],
             seconds if isinstance(seconds, int | float) else None,  # not in a policy that somebody put there
             policy.entropy().mean().item(),
-            None if agreement is None else agreement_text(agreement),
-            remarks(folder),
+            [*agreed, *remarks(folder)],
         )
 
     run_jobs(work, [partial(search, function, one) for one in wanted], names, done)
