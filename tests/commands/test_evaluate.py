@@ -208,7 +208,7 @@ def test_until_adds_seeds_of_what_the_verdict_compares(command, tiny_npz, tmp_pa
     succeeded(command(*asked))
     trials = {policy["name"]: len(policy["trials"]) for policy in results(tmp_path)["policies"]}
     assert trials == {"none": 8, "uniform": 1, "uniform-1": 8}
-    assert "17 of 17 trainings are there already" in succeeded(command(*asked)).stdout
+    assert "17 of 17 trainings are done already" in succeeded(command(*asked)).stdout
 
 
 def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
@@ -219,7 +219,7 @@ def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
     facts = [
         "2 of 6 test images are exact copies of training images",
         messages.few_seeds(1),
-        "2 trainings of about 30 s each, measured over a few steps: 1 min 00 s one after the other",
+        "2 trainings of about 30 s each, measured over a few steps: 1 min 00 s one after the other.",
         "none, seed 0:",
         "too few to tell",
     ]
@@ -254,7 +254,7 @@ def test_a_policy_for_much_shorter_trainings_is_named(tiny_npz, tmp_path, monkey
 def test_given_again_it_does_nothing_and_says_so(command, tiny_npz, done, again):
     before = tiny.contents(again / "eval" / "trials")
     found = command(*words(tiny_npz, again, "--baselines", "none,uniform", "--seeds", 2))
-    assert "4 of 4 trainings are there already" in found.stdout
+    assert "4 of 4 trainings are done already" in found.stdout
     assert "seed 0:" not in found.stdout
     moved = shutil.copy(tiny_npz, again / "moved.npz")  # the same data elsewhere is the same protocol
     assert [row.accuracy.n for row in evaluate(moved, again, seeds=1).rows] == [1, 1]  # fewer throw nothing away
@@ -268,14 +268,14 @@ def test_a_policy_by_another_path_is_not_trained_again(command, tiny_npz, tmp_pa
     for name in ("a.json", "b.json"):
         Policy.uniform("cifar", mu=0.5).save(tmp_path / name)
         said.append(command(*words(tiny_npz, tmp_path / "run", "-p", tmp_path / name, "--seeds", 2)).stdout)
-    assert ["2 of 2 trainings are there already" in text for text in said] == [False, True]
+    assert ["2 of 2 trainings are done already" in text for text in said] == [False, True]
     policies = results(tmp_path / "run")["policies"]
     assert [[each["name"] for each in policy["trials"]] for policy in policies] == [[str(tmp_path / "b.json")] * 2]
 
 
 def test_more_seeds_and_policies_only_do_what_is_new(command, tiny_npz, again):
     found = command(*words(tiny_npz, again, "--baselines", "none,uniform,default", "--seeds", 3))
-    assert "4 of 9 trainings are there already" in found.stdout
+    assert "4 of 9 trainings are done already" in found.stdout
     new = [line.split(":")[0] for line in found.stdout.splitlines() if " images/s)" in line]
     assert new == ["default, seed 0", "default, seed 1", "none, seed 2", "uniform, seed 2", "default, seed 2"]
 
@@ -334,7 +334,7 @@ def test_interrupted_and_given_again_equals_uninterrupted(number, code, share, c
         last = log.read_text().splitlines()[-1]
         assert last == "slackaug: stopped; everything is saved. To go on: give the same command again"
     found = succeeded(command(*arguments))
-    assert "of 4 trainings are there already" in found.stdout
+    assert "of 4 trainings are done already" in found.stdout
     assert outcome(out) == outcome(done)
     assert {path.suffix for path in (out / "eval" / "trials").iterdir()} == {".json"}
 
@@ -484,7 +484,7 @@ def test_saved_models_are_kept_and_trained_again_where_they_are_missing(command,
     assert "already" not in command(*words(tiny_npz, again, *more)).stdout
     assert len(list((tmp_path / "models").glob("*.safetensors"))) == 4
     next((tmp_path / "models").iterdir()).unlink()
-    assert "3 of 4 trainings are there already" in command(*words(tiny_npz, again, *more)).stdout
+    assert "3 of 4 trainings are done already" in command(*words(tiny_npz, again, *more)).stdout
     assert outcome(again) == outcome(done)
     succeeded(command(*words(tiny_npz, tmp_path / "other", *more, "--set", "evaluate.lr=0.06")))
     assert len(list((tmp_path / "models").iterdir())) == 8  # those of another protocol are not replaced
@@ -502,7 +502,7 @@ def test_randaugments_grid(command, tiny_npz, tmp_path):
     chosen = evaluate(tiny_npz, tmp_path / "b", baselines=[grid["chosen"]], seeds=1, magnitudes="both")
     own, uniform = [policy["trials"][0]["loss"] for policy in document["policies"][1:]]
     assert [row.trials[0]["loss"] for row in chosen.rows] == [own, uniform]
-    assert "4 of 4 trainings are there already" in command(*arguments).stdout
+    assert "4 of 4 trainings are done already" in command(*arguments).stdout
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

@@ -206,15 +206,15 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     found = succeeded(command(*words(tiny_npz, out, "--baselines", "uniform,none")))
     stored = document(out)
     lines = found.stdout.splitlines()
-    assert "study digits: 2 searches with small, then 12 trainings" in lines
-    assert any(line.startswith("a search takes about 0 s here and a training 0 s") for line in lines)
+    assert "Study digits: 2 searches with small, then 12 trainings." in lines
+    assert any(line.startswith("A search takes about 0 s here and a training 0 s") for line in lines)
     for s in range(2):
         (said,) = (line for line in lines if line.startswith(f"search {s}: "))
         assert re.search(r"entropy \d\.\d{3}\. The rounds [^(]* \(-?\d\.\d\d; ", said)
         log = (out / "searches" / f"{s}.log").read_text()
         assert ("round 2" in log, "takes about" in log) == (True, False)  # which would be measured once more
     assert f"pi {stored['stability']['pi']:.2f}" in found.stdout
-    assert next(line for line in lines if "over all evaluations" in line).endswith("(4 evaluations)")
+    assert next(line for line in lines if "over all evaluations" in line).endswith("(4 evaluations).")
     where = [messages.one_policy(2, str(out / "policy.json")), messages.results(str(out / "study.json"))]
     said = [stored["verdict"], *stored["others"], *where]
     assert lines[-4:] == said
@@ -302,7 +302,7 @@ def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", searches=1, evaluations=1, baselines=["uniform"])
     assert found.verdict == messages.too_few("auto", "uniform", found.rows[-1].difference.mean, "1 search")
     assert found.rows[-1].accuracy.half_width is None
-    assert study_results.remarks(found)[0].startswith("one search says nothing about stability; entropy 2.")
+    assert study_results.remarks(found)[0].startswith("One search says nothing about stability; entropy 2.")
 
 
 def test_no_baseline(tiny_npz, tmp_path):
@@ -423,7 +423,7 @@ def test_a_folder_with_anything_else_is_refused(command, tiny_npz, tmp_path):
 def test_a_finished_study_resumed_does_nothing_new(command, done, again):
     before = tiny.contents(again / "eval" / "trials")
     found = succeeded(command(*resume(again)))
-    assert "12 of 12 trainings are there already" in found.stdout
+    assert "12 of 12 trainings are done already" in found.stdout
     assert tiny.contents(again / "eval" / "trials") == before
     assert outcome(again) == outcome(done)
 
@@ -468,7 +468,7 @@ def test_what_is_stored_of_a_study_is_found_from_another_folder(command, tiny_np
     assert study["data"]["source"] == str(tmp_path / "a" / "tiny.npz")
     monkeypatch.chdir(tmp_path / "b")
     found = command(*resume(tmp_path / "study", "--data", "../a/tiny.npz"))
-    assert (found.returncode, "3 of 3 trainings are there already" in found.stdout) == (0, True), found.stderr
+    assert (found.returncode, "3 of 3 trainings are done already" in found.stdout) == (0, True), found.stderr
     assert not any((tmp_path / "b").iterdir())
 
 
@@ -680,7 +680,7 @@ def test_on_an_existing_cluster_stopped_and_resumed(digits, marker, tmp_path):
         assert words[:5] == ["slackaug", "study", "-o", "study", "--resume"]
         process = start([sys.executable, "-m", *words], marker, tmp_path / "log")
         assert process.wait(300) == 0, text()
-        assert "of 4 trainings are there already" in text()
+        assert "of 4 trainings are done already" in text()
         assert outcome(tmp_path / "study") == outcome(digits)
         assert cluster.poll() is None  # it is not ours to stop
     finally:

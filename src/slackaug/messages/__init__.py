@@ -119,20 +119,20 @@ def no_verdict_yet(n_done: int, n: int) -> str:
 
 
 def as_the_paper_counts(name: str, interval: str, over: str) -> str:
-    return f"{name} over all evaluations, as the paper counts: {interval} ({over})"
+    return f"{name} over all evaluations, as the paper counts: {interval} ({over})."
 
 
 def stability(n_searches: int, correlations: Mapping[str, float | None], entropy: str) -> str:
     """How alike the policies of several searches are."""
     values = {key: "undefined" if value is None else f"{value:.2f}" for key, value in correlations.items()}
     return (
-        f"stability over {n_searches} searches (mean pairwise correlation): pi {values['pi']}, without Invert and "
-        f"Solarize {values['pi_rest']}; mu {values['mu']}, without Solarize {values['mu_rest']}; {entropy}"
+        f"Stability over {n_searches} searches (mean pairwise correlation): pi {values['pi']}, without Invert and "
+        f"Solarize {values['pi_rest']}; mu {values['mu']}, without Solarize {values['mu_rest']}; {entropy}."
     )
 
 
 def stability_of_one(entropy: str) -> str:
-    return f"one search says nothing about stability; {entropy}"
+    return f"One search says nothing about stability; {entropy}."
 
 
 def entropy(nats: float, share: float | None) -> str:
@@ -149,7 +149,7 @@ def kept(n_kept: int, n_searches: int, others: Mapping[str, int]) -> str:
 
 def study_of(recipe: str, n_searches: int, model: str, n_trainings: int) -> str:
     searched = f"{counted(n_searches, 'search')} with {model}, then " if n_searches else ""
-    return f"study {recipe}: {searched}{counted(n_trainings, 'training')}"
+    return f"Study {recipe}: {searched}{counted(n_trainings, 'training')}."
 
 
 def each_search(sentence: str) -> str:
@@ -188,7 +188,7 @@ def compared(
     (n_train, n_test), (height, width) = n_images, size
     return (
         f"{data}: {n_train:,} training and {n_test:,} test images of {width} x {height} pixels, {n_classes} classes; "
-        f"network {model}, {counted(epochs, 'epoch')}, mirror flips {'on' if flips else 'off'}, on {device}"
+        f"network {model}, {counted(epochs, 'epoch')}, mirror flips {'on' if flips else 'off'}, device {device}."
     )
 
 
@@ -199,33 +199,33 @@ def read_without(options: str) -> str:
 
 def exact_copies(n: int, n_test: int) -> str:
     return (
-        f"{n:,} of {n_test:,} test images are exact copies of training images: accuracies will look better than they "
-        "are"
+        f"{n:,} of {n_test:,} test images are exact copies of training images, so accuracies will look better than they "
+        "are."
     )
 
 
 def much_longer(name: str, preset: str, usual: int, epochs: int) -> str:
     return (
-        f"{name} was learned by the preset {preset}, whose trainings would have {usual} epochs here, and these have "
-        f"{epochs}: in much longer trainings such policies have been worse than uniform, so compare with that"
+        f"{name} was learned by the preset {preset}, whose trainings would have {usual} epochs here. These have "
+        f"{epochs}. In much longer trainings such policies have been worse than uniform, so compare with that."
     )
 
 
 def there_already(n: int, n_all: int) -> str:
-    return f"{n} of {counted(n_all, 'training')} are there already"
+    return f"{n} of {counted(n_all, 'training')} are done already."
 
 
 def cost(n: int, seconds: float) -> str:
     return (
         f"{counted(n, 'training')} of about {duration(seconds)} each, measured over a few steps: "
-        f"{duration(n * seconds)} one after the other"
+        f"{duration(n * seconds)} one after the other."
     )
 
 
 def study_cost(n_searches: int, search: float, n_trainings: int, training: float) -> str:
     return (
-        f"a search takes about {duration(search)} here and a training {duration(training)}, measured over a few steps: "
-        f"{duration(n_searches * search + n_trainings * training)} one after the other"
+        f"A search takes about {duration(search)} here and a training {duration(training)}, measured over a few steps: "
+        f"{duration(n_searches * search + n_trainings * training)} one after the other."
     )
 
 
@@ -234,7 +234,8 @@ def training_done(name: str, accuracy: float, seconds: float, images_per_second:
 
 
 def few_seeds(n: int) -> str:
-    return f"{counted(n, 'seed')} will be too few for a verdict: take --seeds 8, or --until 0.5 for a certainty"
+    verb = "is" if n == 1 else "are"
+    return f"{counted(n, 'seed')} {verb} too few for a verdict. Take --seeds 8, or --until 0.5 for a narrow interval."
 
 
 def more_seeds(half_width: float, until: float, n: int, seconds: float) -> str:
@@ -245,15 +246,15 @@ def more_seeds(half_width: float, until: float, n: int, seconds: float) -> str:
 
 
 def grid(n: int) -> str:
-    return f"RandAugment's grid: {n} trainings on one half of the training images, tested on the other"
+    return f"RandAugment's grid: {n} trainings on one half of the training images, tested on the other."
 
 
 def grid_done(best: str, accuracy: float) -> str:
-    return f"RandAugment's grid: {best} is best with {100 * accuracy:.2f} % on the validation half"
+    return f"RandAugment's grid: {best} is best, with {100 * accuracy:.2f} % on the validation half."
 
 
 def died(name: str, exit_code: int | None) -> str:
-    return f"{name}: its process died (exit code {exit_code}); it is taken up again"
+    return f"{name}: its process died (exit code {exit_code}). It is resumed."
 
 
 # --- judge: policies beside baselines ---------------------------------------------------------------------------------
