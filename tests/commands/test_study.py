@@ -196,7 +196,7 @@ def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, t
     save_file(models.build("small", 10, (8, 8), torch.Generator().manual_seed(0)).state_dict(), path)
     more = ["--searches", 1, "--evaluations", 1, "--baselines", "none", "--weights", path]
     found = succeeded(command(*words(tiny_npz, tmp_path / "study", *more, recipe="with-weights")))
-    said = f"the network starts from {path}, but for its last layer, which is new: 3 classes, of which the file has 10"
+    said = messages.starts_from(str(path), 3, 10)
     lines = [line for line in found.stdout.splitlines() if str(path) in line]
     assert lines == [messages.each_search(said) if is_other else said]
 

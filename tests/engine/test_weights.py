@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 import tiny
-from slackaug import models, rng
+from slackaug import messages, models, rng
 from slackaug.auto import resume
 from slackaug.auto.problem import Problem
 from slackaug.config import parse
@@ -51,7 +51,7 @@ def other(trained, tmp_path):
 def test_all_values_are_taken(name, tmp_path):
     before, model = network(seed=1, name=name), network(seed=2, name=name)
     path = save(before, tmp_path / "x.safetensors")
-    assert weights.load(model, path) == f"the network starts from {path}"
+    assert weights.load(model, path) == messages.starts_from(str(path), None, None)
     for (key, value), (_, own) in zip(before.state_dict().items(), model.state_dict().items(), strict=True):
         assert torch.equal(value, own), key
 
@@ -60,7 +60,7 @@ def test_another_number_of_classes_makes_the_last_layer_anew_and_says_so(trained
     before, path = trained
     model, fresh = network(3), network(3)
     said = weights.load(model, path)
-    assert said.endswith("but for its last layer, which is new: 3 classes, of which the file has 10")
+    assert said == messages.starts_from(str(path), 3, 10)
     assert "\n" not in said
     own, old = model.state_dict(), before.state_dict()
     for name in own:
@@ -123,7 +123,7 @@ def test_pre_training_starts_from_them(engine, trained):
     problem = Problem(config, data, engine=engine)
     own = problem.weights()
     assert all(torch.equal(own[name], value) for name, value in before.state_dict().items())
-    assert problem.remarks == [f"the network starts from {path}"]
+    assert problem.remarks == [messages.starts_from(str(path), None, None)]
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_a_search_says_it_and_evaluations_start_from_those_of_the_run(
     trained, tiny_npz, tmp_path, command, quick_search, monkeypatch
 ):
     _, path = trained
-    says = f"the network starts from {path}, but for its last layer, which is new: 3 classes"
+    says = messages.starts_from(str(path), 3, 10)
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--weights", path))
     assert done.returncode == 0, done.stderr
-    assert f"{says}, of which the file has 10" in done.stdout
+    assert says in done.stdout
     assert resume.read_config(tmp_path / "run").weights == str(path)
     loaded = []
     load_weights = weights.load

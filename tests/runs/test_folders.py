@@ -109,7 +109,7 @@ def test_resumed_with_other_threads_says_that_bits_may_differ(command, killed, t
     n_threads = torch.get_num_threads()
     done = command(*tiny.resume(tiny_npz, out, "--threads", began + 1))
     torch.set_num_threads(n_threads)  # the command ran in this process, whose later tests compare bits
-    assert f"began with {began} threads and goes on with {began + 1} threads" in " ".join(done.stdout.split())
+    assert f"began with {began} threads and continues with {began + 1} threads" in " ".join(done.stdout.split())
 
 
 def test_killed_before_anything_was_written(killed, goes_on, refused, tiny_npz, out):

@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from .. import messages
 from ..data.options import listing
 
 N_SHOWN = 5
@@ -65,12 +66,8 @@ def load(model: nn.Module, path: str | Path) -> str:
     if bad:
         raise WeightsError(f"--weights {path}: values that are no numbers in {shown(bad)}")
     model.load_state_dict(values, strict=False)
-    if not is_new:
-        return f"the network starts from {path}"
     old = [found[name].shape[0] for name in head if name in found and found[name].ndim]
-    there = f", of which the file has {old[0]}" if old else ""
-    n_classes = own[head[0]].shape[0]
-    return f"the network starts from {path}, but for its last layer, which is new: {n_classes} classes{there}"
+    return messages.starts_from(str(path), own[head[0]].shape[0] if is_new else None, old[0] if old else None)
 
 
 def digest(path: str | Path) -> str:

@@ -30,6 +30,14 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
+def starts_from(path: str, new_classes: int | None, old_classes: int | None) -> str:
+    """`new_classes`, of a last layer that is new, and `old_classes`, of that in the file, if it has one."""
+    if new_classes is None:
+        return f"The network starts from {path}"
+    there = "" if old_classes is None else f" (the file has {old_classes})"
+    return f"The network starts from {path}, but for its last layer, which is new: {new_classes} classes{there}."
+
+
 def report(path: str) -> str:
     return f"The report is {path}"
 
@@ -199,8 +207,8 @@ def read_without(options: str) -> str:
 
 def exact_copies(n: int, n_test: int) -> str:
     return (
-        f"{n:,} of {n_test:,} test images are exact copies of training images, so accuracies will look better than they "
-        "are."
+        f"{n:,} of {n_test:,} test images are exact copies of training images, so accuracies will look better than "
+        "they are."
     )
 
 

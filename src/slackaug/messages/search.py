@@ -198,6 +198,12 @@ def older_checkpoint(wrong: str) -> str:
     return f"{wrong}. The search continues from the checkpoint before it."
 
 
+def changed_since(before: str, now: str, *, is_code: bool) -> str:
+    """`is_code`: more than rounding may differ."""
+    what = "its numbers" if is_code else "the last bits of its numbers"
+    return f"This run began with {before} and continues with {now}, so {what} may differ."
+
+
 def resuming(share: float, seconds_left: float | None) -> str:
     left = "" if seconds_left is None else f" About {duration(seconds_left)} are left."
     return f"{share:.0%} of the search is done.{left}"

@@ -13,6 +13,7 @@ import torch
 
 from .. import __version__
 from ..files import read_note
+from ..messages import search as messages
 
 PACKAGE = Path(__file__).parents[1]
 SECONDS = 5.0  # that git may take
@@ -46,8 +47,7 @@ def what_changed(folder: Path) -> str | None:
             for name, text in changed.items()
         )
 
-    what = "its numbers" if CODE.keys() & changed else "the last bits of its numbers"
-    return f"this run began with {told(before)} and goes on with {told(now)}, so that {what} may differ"
+    return messages.changed_since(told(before), told(now), is_code=bool(CODE.keys() & changed))
 
 
 @cache
