@@ -101,7 +101,7 @@ def test_the_time_left_is_said_when_there_is_something_to_tell_it_by(moment, is_
     words = tiny.arguments(tiny_npz, tmp_path / "run", search__n_rounds=5)
     assert tiny.run_until(words, tmp_path / "log", moment) == -signal.SIGKILL
     assert tiny.run_until(tiny.resume(tiny_npz, tmp_path / "run"), tmp_path / "log", tiny.NEVER) == 0
-    (said,) = (line for line in (tmp_path / "log").read_text().splitlines() if "% of the search is done." in line)
+    (said,) = (line for line in (tmp_path / "log").read_text().splitlines() if "% of the search is done" in line)
     assert ("left" in said) == is_telling
 
 

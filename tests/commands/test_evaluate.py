@@ -243,7 +243,7 @@ def test_a_policy_for_much_shorter_trainings_is_named(tiny_npz, tmp_path, monkey
     policy, said = replace(Policy.uniform("cifar"), learned=learned), Console(file=io.StringIO(), width=200)
     changed = [f"evaluate.epochs={times * usual}"]
     slackaug.evaluate(str(tiny_npz), [policy], seeds=2, out=tmp_path, set=changed, console=said)
-    expected = f"policy 0 was learned by the preset quick, whose trainings would have {usual} epochs here, and these"
+    expected = f"policy 0 was learned by the preset quick, whose trainings would have {usual} epochs here. These"
     assert (expected in said.file.getvalue()) is is_said
     assert ("worse than uniform" in said.file.getvalue()) is is_said
 
@@ -498,7 +498,7 @@ def test_randaugments_grid(command, tiny_npz, tmp_path):
     grid = document["randaugment_grid"]
     assert list(grid["accuracy"]) == [f"randaugment-{n}-{m}" for n in (1, 2) for m in (3, 20)]
     assert grid["accuracy"][grid["chosen"]] == max(grid["accuracy"].values())
-    assert f"{grid['chosen']} is best with" in found.stdout
+    assert f"{grid['chosen']} is best, with" in found.stdout
     chosen = evaluate(tiny_npz, tmp_path / "b", baselines=[grid["chosen"]], seeds=1, magnitudes="both")
     own, uniform = [policy["trials"][0]["loss"] for policy in document["policies"][1:]]
     assert [row.trials[0]["loss"] for row in chosen.rows] == [own, uniform]

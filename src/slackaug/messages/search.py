@@ -205,5 +205,5 @@ def changed_since(before: str, now: str, *, is_code: bool) -> str:
 
 
 def resuming(share: float, seconds_left: float | None) -> str:
-    left = "" if seconds_left is None else f" About {duration(seconds_left)} are left."
-    return f"{share:.0%} of the search is done.{left}"
+    left = "" if seconds_left is None else f"; about {duration(seconds_left)} left"
+    return f"{share:.0%} of the search is done{left}."
