@@ -3,6 +3,11 @@
 A sample of 18 kills runs in `make test`, 210 more in `make test-all` (`-s` shows how often each was finished).
 """
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +17,7 @@ import torch
 from PIL import Image
 
 import crash
+import tiny
 from slackaug.data import load, worker
 
 N_PICTURES = 400
@@ -31,6 +37,24 @@ IN_MINUTES = pytest.mark.slow, pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("name", "n"), [*FEW.items(), *(pytest.param(*one, marks=IN_MINUTES) for one in MANY.items())])
 def test_killed_at_random_moments(name, n, tiny_npz, tmp_path):
     crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", ['"pre-training"', '"re-training", "round": 2', '"policy", "round": 2'])
+def test_the_command_killed_from_outside(wanted, tmp_path):
+    """`python -m slackaug` as users have it, killed when a line of metrics shows up."""
+    settings = {"pretrain__epochs": 6, "pretrain__batch": 32, "search__n_retrain": 40, "search__n_unrolled": 40}
+    program, env = [sys.executable, "-m", "slackaug"], os.environ | {"OMP_NUM_THREADS": "1"}
+    whole, cut = (tiny.arguments("digits", tmp_path / name, **settings) for name in ("whole", "cut"))
+    subprocess.run([*program, *whole], check=True, env=env, capture_output=True)
+    process = subprocess.Popen([*program, *cut], env=env, stdout=subprocess.DEVNULL)
+    metrics = tmp_path / "cut" / "metrics.jsonl"
+    while process.poll() is None and not (metrics.exists() and wanted in metrics.read_text()):
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    subprocess.run([*program, *tiny.resume("digits", tmp_path / "cut")], check=True, env=env, capture_output=True)
+    assert tiny.outcome(tmp_path / "cut") == tiny.outcome(tmp_path / "whole")
 
 
 # --- a cache of decoded images ----------------------------------------------------------------------------------------

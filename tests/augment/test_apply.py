@@ -173,6 +173,18 @@ def test_own_transformation_is_applied(execution, own, channels):
     assert apply.is_branch_free(space) == (own != "pil")
 
 
+def test_signed_own_transformation_gets_both_directions():
+    seen = []
+
+    def record(images: Tensor, value: Tensor) -> Tensor:
+        seen.extend(value.tolist())
+        return images
+
+    space = SPACES["cifar"].add(custom("Record", record, span=(0, 4), signed=True))
+    apply.augment(noise(32, 1, 4, 4), composites(space, [("Record", 0.5)]).repeat(32), torch.Generator().manual_seed(0))
+    assert set(seen) == {-2.0, 2.0}
+
+
 @pytest.mark.parametrize("execute", [apply.grouped, on_pil], ids=["grouped", "on_pil"])
 def test_parameter_free_own_transformation(execute, images):
     space = SPACES["cifar"].add(custom("Mirror", pil_function=mirror, span=None))
