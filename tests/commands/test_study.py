@@ -300,7 +300,7 @@ def test_nothing_searched(command, tmp_path):
 
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", searches=1, evaluations=1, baselines=["uniform"])
-    assert found.verdict == messages.too_few("auto", "uniform", found.rows[-1].difference.mean, "1 search")
+    assert found.verdict == messages.too_few("auto", "uniform", found.rows[-1].difference.mean, 1, "search", 4)
     assert found.rows[-1].accuracy.half_width is None
     assert study_results.remarks(found)[0].startswith("One search says nothing about stability; entropy 2.")
 

@@ -24,7 +24,8 @@ def trained(monkeypatch):
     def run(until, *, points, n_seeds=2):
         turns = []
 
-        def conduct(work, trainings, on_result):
+        def conduct(work, trainings, on_result, *, is_announced):
+            assert is_announced == bool(turns)
             turns.append([(one.name, one.seed) for one in trainings])
             found = {}
             for one in trainings:

@@ -113,7 +113,7 @@ def verdict(name: str, baseline: str, difference: Interval | None) -> str:
         return messages.no_common_seed(name, baseline)
     mean, half_width, over = difference.mean, difference.half_width, difference.counted()
     if half_width is None or difference.n < LEAST:
-        return messages.too_few(name, baseline, mean, over)
+        return messages.too_few(name, baseline, mean, difference.n, difference.unit, LEAST)
     if not difference.has_spread:
         return messages.no_spread(name, baseline, mean, over)
     says = messages.no_difference if abs(mean) <= half_width else messages.differs

@@ -128,14 +128,25 @@ def choose(work: Comparison, grid: Sequence[Candidate]) -> tuple[Candidate, dict
     return best, {"chosen": best.name, "accuracy": accuracy}
 
 
-def conduct(work: Comparison, trainings: Sequence[Training], on_result: Callable[[Found], None] | None = None) -> Found:
-    """Do those that are not done yet; all results, which `on_result` is also given after each."""
+def conduct(
+    work: Comparison,
+    trainings: Sequence[Training],
+    on_result: Callable[[Found], None] | None = None,
+    *,
+    is_announced: bool = False,
+) -> Found:
+    """Do those that are not done yet; all results, which `on_result` is also given after each.
+
+    `is_announced`: how many there are, and what they cost, is known from others and has been told.
+    """
     results = training.read_results(trainings)
     left = [i for i, result in enumerate(results) if result is None]
     names = [f"{trainings[i].name}, seed {trainings[i].seed}" for i in left]
-    if len(left) < len(trainings):
+    if len(left) < len(trainings) and not is_announced:
         work.say(messages.there_already(len(trainings) - len(left), len(trainings)))
-    if left and not work.backend.is_elsewhere:  # measured with the last, which is a policy where there is one
+    if (
+        left and not work.backend.is_elsewhere and not is_announced
+    ):  # measured with the last, which is a policy where there is one
         work.say(messages.cost(len(left), training.seconds_of(trainings[left[-1]])))
 
     def done(index: int) -> str:
@@ -161,11 +172,11 @@ def conduct_until(
 ) -> Found:
     """All candidates with n_seeds; then more seeds of the two that are compared, which alone make that interval
     narrower, until it reaches no further than `until` to each side."""
-    n = max(n_seeds, LEAST_SEEDS)
+    n, is_announced = max(n_seeds, LEAST_SEEDS), False
     while True:
         seeds = [(candidate, seed) for seed in range(n) for candidate in candidates]
         wanted = [one for one in seeds if one[1] < n_seeds or one[0].name in pair]
-        found = conduct(work, [work.training(*one) for one in wanted], on_result)
+        found = conduct(work, [work.training(*one) for one in wanted], on_result, is_announced=is_announced)
         difference = paired(by_seed(found[pair[0]]), by_seed(found[pair[1]]))
         assert difference is not None
         assert difference.half_width is not None
@@ -174,6 +185,7 @@ def conduct_until(
         needed = n_for(difference, until, MAX_SEEDS)
         seconds = sum(one["seconds"] for name in pair for one in found[name]) / n * (needed - n)
         work.say(messages.more_seeds(difference.half_width, until, needed - n, seconds))
+        is_announced = True
         n = min(max(needed, n + 1), 2 * n, MAX_SEEDS)
 
 

@@ -89,10 +89,11 @@ def no_spread(name: str, baseline: str, difference: float, over: str) -> str:
     )
 
 
-def too_few(name: str, baseline: str, difference: float, over: str) -> str:
+def too_few(name: str, baseline: str, difference: float, n: int, unit: str, least: int) -> str:
+    advice = "--seeds 8" if unit == "seed" else f"at least {least}"
     return (
-        f"{name} cannot be compared with {augmentation(baseline)} yet: {100 * difference:+z.1f} points over {over}, "
-        f"which are too few to tell; take {'at least 4' if 'search' in over else '--seeds 8'}."
+        f"{name} cannot be compared with {augmentation(baseline)} yet: {100 * difference:+z.1f} points over "
+        f"{counted(n, unit)}, which are too few to tell; take {advice}."
     )
 
 
