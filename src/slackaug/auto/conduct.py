@@ -1,7 +1,6 @@
 """A search and its surroundings: the folder that is held, what is shown and said, how it ends and how to go on."""
 
 import json
-import math
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
@@ -21,6 +20,7 @@ from ..exits import Stopped, signals
 from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
+from ..report.strength import entropy_share
 from ..runs import folders, provenance, tensorboard
 from ..runs.ensemble import ALONE, Ensemble, Parted
 from ..runs.folders import Run
@@ -178,8 +178,7 @@ def concluded(session: Session, opened: Opened, ending: Ending, watch: Watch) ->
         is_chance = agreement < CHANCE
         said = [messages.agreement(agreement, is_chance=is_chance), *([messages.OTHER_SPLITS] if is_chance else [])]
         session.say(" ".join(said))
-    share = policy.entropy().mean().item() / math.log(max(len(policy.space), 2))
-    if share < LOW_ENTROPY and policy.n_composed:
+    if (share := entropy_share(policy)) < LOW_ENTROPY and policy.n_composed:
         session.say(messages.collapsed(share, config.search.kl_budget))
     session.say(messages.result(str(policy_file), shlex.join(["slackaug", "show", str(policy_file)])))
     if report.is_file():

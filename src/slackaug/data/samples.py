@@ -38,7 +38,7 @@ class Samples(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For those who do not see them."""
+        """The names of the classes, in place of the pictures."""
         return ", ".join(self.class_names)
 
 

@@ -152,7 +152,7 @@ def look(path: str, options: DataConfig) -> dict[str, Any]:
 
 
 def digest(pixels: Array) -> str:
-    """Of an image (H, W, 3)."""
+    """Known again by its pixels (H, W, 3): the digest of one image."""
     return hashlib.blake2b(pixels.tobytes(), digest_size=16, salt=pixels.shape[1].to_bytes(16, "little")).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """theta's start from a file: a network that was trained before, to be fine-tuned. Safetensors only: no code is in it.
 
 Names and shapes must be the network's own. The one exception is its last layer: with another number of classes it is
-made anew, and that is said.
+made anew, which is shown.
 """
 
 import hashlib
@@ -71,7 +71,7 @@ def load(model: nn.Module, path: str | Path) -> str:
 
 
 def digest(path: str | Path) -> str:
-    """Of the file's content."""
+    """By which a file is known again: the digest of its content."""
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]

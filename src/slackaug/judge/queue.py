@@ -144,10 +144,9 @@ def conduct(
     names = [f"{trainings[i].name}, seed {trainings[i].seed}" for i in left]
     if len(left) < len(trainings) and not is_announced:
         work.say(messages.there_already(len(trainings) - len(left), len(trainings)))
-    if (
-        left and not work.backend.is_elsewhere and not is_announced
-    ):  # measured with the last, which is a policy where there is one
-        work.say(messages.cost(len(left), training.seconds_of(trainings[left[-1]])))
+    if left and not (is_announced or work.backend.is_elsewhere):
+        last = trainings[left[-1]]  # is of a policy, where there is one
+        work.say(messages.cost(len(left), training.seconds_of(last)))
 
     def done(index: int) -> str:
         results[:] = training.read_results(trainings)

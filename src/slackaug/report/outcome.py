@@ -188,7 +188,7 @@ def meaning(name: str) -> str:
 
 
 class Axis(NamedTuple):
-    """Of the chart of intervals."""
+    """The range of accuracies that the chart of intervals shows."""
 
     low: float
     high: float
@@ -198,7 +198,7 @@ class Axis(NamedTuple):
         return ticks(self.low, self.high, 4)
 
     def at(self, value: float) -> float:
-        """In per cent of the width."""
+        """Where a value lies, in per cent of the width."""
         return round(100 * (value - self.low) / (self.high - self.low), 2)
 
 

@@ -76,7 +76,7 @@ def is_constant(policy: Policy) -> bool:
 
 
 def entropy_share(policy: Policy) -> float:
-    """Of the uniform policy's entropy."""
+    """How much of the uniform policy's entropy is left; all of it where there is one transformation."""
     highest = math.log(len(policy.space))
     return policy.entropy().mean().item() / highest if highest > 0 else 1.0
 
