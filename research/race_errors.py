@@ -13,7 +13,8 @@ import json
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from racing import Kind, RaceConfig, difference, last_two, race, verdict
+from slackaug.config.run_config import RaceConfig
+from slackaug.judge.race import Kind, difference, race, verdict
 
 NAMES = ["none", "default", "trivialaugment-wide", "uniform-1", "uniform-2", "uniform-3", "learned"]
 INCUMBENT = "uniform-2"
@@ -51,21 +52,19 @@ class World:
         return self.rng.random(len(logits)) < sigmoid(logits)
 
 
-def run(world: World, config: RaceConfig) -> tuple[int, Kind, int, float]:
+def run(world: World, config: RaceConfig, worth: float) -> tuple[int, Kind, int, float]:
     """What is used, why, after how many trainings, and the half-width at the end."""
     found: dict[str, list[np.ndarray]] = {}
     n_trainings = 0
-    while (standing := race(found, NAMES, N_FOLDS, config)).wanted:
+    while (standing := race(found, config)).wanted:
         for name, seed in standing.wanted:
             found.setdefault(name, []).append(world.train(NAMES.index(name), seed, 0))
             n_trainings += 1
-    if len(standing.alive) == 1:  # all others are plainly behind
-        return NAMES.index(standing.alive[0]), Kind.BETTER, n_trainings, float("nan")
-    pair = last_two(standing.alive, INCUMBENT)
+    pair = standing.challengers[0], INCUMBENT
     tables = [[world.train(NAMES.index(name), seed, 1) for seed in range(config.n_last)] for name in pair]
     gain = difference(*tables, N_FOLDS)
     simpler = min(pair, key=NAMES.index)
-    end = verdict(*pair, simpler, gain, config.worth / 100)
+    end = verdict(*pair, simpler, gain, worth / 100)
     return NAMES.index(end.use), end.kind, n_trainings + 2 * config.n_last, 100 * gain.reach(0.05)
 
 
@@ -93,14 +92,12 @@ def main() -> None:
     parser.add_argument("--races", type=int, default=400)
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--seed-noise", type=float, default=0.5)
-    parser.add_argument("--worth", type=float, default=RaceConfig().worth)
+    parser.add_argument("--worth", type=float, default=0.25)
     parser.add_argument("--first", type=int, default=RaceConfig().n_first)
-    parser.add_argument("--race", type=int, default=RaceConfig().n_race)
     parser.add_argument("--last", type=int, default=RaceConfig().n_last)
-    parser.add_argument("--alpha", type=float, default=RaceConfig().alpha)
     parser.add_argument("--json")
     given = parser.parse_args()
-    config = RaceConfig(worth=given.worth, n_first=given.first, n_race=given.race, n_last=given.last, alpha=given.alpha)
+    config = RaceConfig(candidates=tuple(NAMES), incumbent=INCUMBENT, n_first=given.first, n_last=given.last)
     rows = []
     print("| worth of candidates | ships worse by the zone | ships the best or its equal | ships learned | points lost "
           "| trainings | half-width |\n|---|---|---|---|---|---|---|")  # fmt: skip
@@ -109,11 +106,11 @@ def main() -> None:
         for i in range(given.races):
             rng = default_rng([i, len(rows)])
             gains = scenarios(rng)[name]
-            end = run(World(gains, given.images, given.seed_noise, rng), config)
+            end = run(World(gains, given.images, given.seed_noise, rng), config, given.worth)
             ends.append(end)
-            worse += gains[end[0]] < -config.worth
+            worse += gains[end[0]] < -given.worth
             lost.append(gains.max() - gains[end[0]])
-            best += gains[end[0]] >= gains.max() - config.worth
+            best += gains[end[0]] >= gains.max() - given.worth
         rows.append({
             "scenario": name,
             "ships worse": worse / given.races,

@@ -21,7 +21,8 @@ from scipy import stats
 
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import consensus, stability
-from slackaug.auto import calibrate, confirm, pretrain
+from slackaug.auto import calibrate, pretrain
+from slackaug.judge import answer
 from slackaug.judge.intervals import interval
 from slackaug.runs import folders
 
@@ -107,7 +108,7 @@ def describe(study: Path) -> dict[str, Any]:
         "positions of the results": [policy.n_composed for policy in policies],
         "kept": [policy.learned.get("is_kept") for policy in policies],
         "composing": notes(study, pretrain.FILE),
-        "confirmation": notes(study, confirm.FILE),
+        "answer": notes(study, answer.FILE),
         "stability": stability(learned)._asdict(),
         "stability of halves together": agreement_of_halves(learned),
         "KL of a round over its budget": divergences(study),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slackaug.augment.policy import Policy
-from slackaug.auto.confirm import at_strength
+from slackaug.auto.race import at_strength
 
 
 def main() -> None:

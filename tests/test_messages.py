@@ -5,7 +5,6 @@ import re
 import sys
 import zipfile
 from dataclasses import replace
-from functools import partial
 from unittest.mock import Mock
 
 import pytest
@@ -180,21 +179,8 @@ def test_the_golden_texts():
         "searches)."
     )
     assert messages.kept(1, 4, {"none": 1, "uniform-2": 2}) == (
-        "whole trainings kept the learned policy in 1 of 4 searches, and took no transformations in 1 and 2 random "
+        "the race kept the learned policy in 1 of 4 searches, and took no transformations in 1 and 2 random "
         "transformations in 2"
-    )
-    confirm = partial(search.confirmation, margin=0.02)
-    assert confirm(1.23, 1.234, 2, is_kept=False) == (
-        "Use 2 random transformations per image. Learning which ones did not help on this data (validation loss 1.234 "
-        "learned, 1.230 random)."
-    )
-    assert confirm(1.23, 1.229, 0, is_kept=False) == (
-        "Leave images as they are. Learning transformations did not help on this data (validation loss 1.229 learned, "
-        "1.230 without; a gain below 2% may be chance)."
-    )
-    assert confirm(1.23, 1.1, 1, is_kept=True) == (
-        "Use the learned policy. It did better than 1 random transformation per image (validation loss 1.100 learned, "
-        "1.230 random)."
     )
     assert search.composing({3: 1.0, 2: 0.5, 1: 2.0}, 2, 3, 12) == [
         "Best in pre-training: 2 random transformations per image (validation loss 2.000 with 1, 0.500 with 2, 1.000 "

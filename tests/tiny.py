@@ -18,7 +18,7 @@ from slackaug.data import Dataset, Split, build
 from slackaug.runs.progress import Display, Standing
 
 SETTINGS = {  # 6 steps of pre-training
-    "n_composed": 3, "confirm": "false", "pretrain.epochs": 2, "pretrain.batch": 4, "search.n_rounds": 2,
+    "n_composed": 3, "race.candidates": "[]", "pretrain.epochs": 2, "pretrain.batch": 4, "search.n_rounds": 2,
     "search.n_retrain": 3, "search.n_unrolled": 3, "search.n_composites": 2, "search.batch": 4,
     "search.calibrate": "false",
 }  # fmt: skip

@@ -118,9 +118,12 @@ def test_the_cost_grows_with_the_work(monkeypatch, tiny_npz):
 
 
 def test_the_cost_of_trials_is_counted(tiny_npz):
-    each, data = StepSeconds(10, 1.0, 0.0, 0.0), load(str(tiny_npz))
-    for changes, n_trainings in (({}, 1), ({"n_composed": "null"}, N_NUMBERS), ({"confirm": "true"}, 2)):
+    each, data = StepSeconds(24, 10, 1.0, 0.0, 0.0), load(str(tiny_npz))
+    for changes, n_trainings in (({}, 1), ({"n_composed": "null"}, N_NUMBERS)):
         assert learn.whole_seconds(each, config_of(data, **changes)) == 10 * n_trainings
+    # A training of the race has 18 of the 24 images, twice; pre-training had 12, twice
+    raced = config_of(data, race__candidates="[none,uniform-2]", race__n_last=3, evaluate__epochs=2)
+    assert learn.whole_seconds(each, raced) == 10 + 10 * 36 / 24 * (2 * 2 + 2 * 3)
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------

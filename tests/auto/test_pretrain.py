@@ -18,8 +18,7 @@ from slackaug.auto.stages import Search
 from slackaug.data import load
 from slackaug.engine.fit import Diverged
 from slackaug.messages import search as messages
-from slackaug.report import history, page, run_page
-from slackaug.runs import folders
+from slackaug.report import history
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 AS_THEY_ARE = {3: 1.0, 2: 0.9, 1: 0.8, 0: 0.7}
@@ -155,42 +154,20 @@ def test_none_are_composed_by_identity_alone(images, generator):
     assert Policy.uniform(Policy.uniform("cifar").space.exclude("Identity")).n_composed == 3
 
 
-@pytest.mark.parametrize(("loss", "is_kept"), [(0.6, True), (0.75, False)])
-def test_a_policy_has_to_do_better_than_images_as_they_are(loss, is_kept, tiny_npz, tmp_path, monkeypatch, command):
-    let_losses_be(monkeypatch, AS_THEY_ARE, loss)
-    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null", confirm="true"))
+def test_where_images_as_they_are_do_best_rounds_start_from_one(tiny_npz, tmp_path, monkeypatch, command):
+    let_losses_be(monkeypatch, AS_THEY_ARE)
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert "images as they are (validation loss 0.700 with none, 0.800 with 1, " in said
     assert "starts from 1 random transformation." in said
     assert "after 2 epochs of pre-training" in said
     assert "--set pretrain.epochs=8" in said
-    assert f"{loss:.3f} learned, 0.700 without" in said
-    assert ("Leave images as they are" in said) == (not is_kept)
     assert "collapsed" not in said
-    result = Policy.load(tmp_path / "run" / "policy.json")
-    assert result.n_composed == is_kept
-    assert result.learned["is_kept"] is is_kept
-    assert ("Images stay as they are" in run_page.policy_text(result)) == (not is_kept)
+    assert Policy.load(tmp_path / "run" / "policy.json").n_composed == 1
     rows = tiny.metrics(tmp_path / "run")
     assert [row["n_composed"] for row in rows if not row["round"]][::6] == [3, 2, 1, 0]
     assert [step.n_composed for step in history.read(tmp_path / "run").steps if not step.round] == [1] * 6
-
-
-def test_what_is_not_kept_gives_way_to_the_best_number(tiny_npz, tmp_path, monkeypatch):
-    """Rounds have three, and the result has two; the report shows both."""
-    let_losses_be(monkeypatch, {3: 1.0, 2: 0.5, 1: 2.0}, 0.6)
-    run = tmp_path / "run"
-    slackaug.search(str(tiny_npz), run, set=tiny.assignments(n_composed="null", fewest_composed=3, confirm="true"))
-    result, learned = Policy.load(run / "policy.json"), folders.learned(run)
-    assert (len(result.pi), len(learned.pi)) == (2, 3)
-    torch.testing.assert_close(result.probabilities, Policy.uniform("cifar", n_composed=2).probabilities)
-    stored = json.loads((run / "confirmation.json").read_text())
-    assert (stored["is_kept"], stored["n_composed_before"], stored["val_loss_before"]) == (False, 2, 0.5)
-    frames = run_page.frames(history.read(run), (8, 8))
-    assert [frame.name for frame in frames][-2:] == ["round 2 of 2", "the result"]
-    page.write(run, samples=None)
-    assert "Use 2 random transformations per image" in (run / "report.html").read_text()
 
 
 @pytest.mark.parametrize(("flip", "says"), [(True, "with mirror flips"), (False, "without mirror flips")])

@@ -13,7 +13,7 @@ from torch import nn
 import tiny
 from searching import finish, let_losses_be, search_of, steps
 from slackaug import models, rng
-from slackaug.auto import confirm, stages
+from slackaug.auto import stages
 from slackaug.auto.stages import cost, images, plan
 from slackaug.config import paper, presets
 from slackaug.data import load
@@ -21,7 +21,7 @@ from slackaug.engine import ways
 from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses
 from slackaug.engine.passes import drawing_from
 
-ALL = {"n_composed": "null", "confirm": "true", "search__calibrate": "true"}
+ALL = {"n_composed": "null", "search__calibrate": "true"}
 AS_THEY_ARE = {3: 1.0, 2: 0.9, 1: 0.8, 0: 0.7}  # losses of pre-training by the number composed; fewer are better
 TWO = {3: 1.0, 2: 0.5, 1: 2.0}
 
@@ -84,15 +84,13 @@ def uninterrupted(tiny_npz, tmp_path_factory):
     return folder / "run"
 
 
-@pytest.mark.parametrize(
-    "moment", [("pre-training", 0, 4), ("calibration", 0, 2), ("policy", 1, 5), ("confirmation", 0, 4)]
-)
+@pytest.mark.parametrize("moment", [("pre-training", 0, 4), ("calibration", 0, 2), ("policy", 1, 5)])
 def test_a_killed_search_ends_with_the_same_bits(moment, uninterrupted, tiny_npz, tmp_path):
     cut, log = tmp_path / "cut", tmp_path / "log"
     assert tiny.run_until(tiny.arguments(tiny_npz, cut, **ALL), log, moment) == -signal.SIGKILL
     assert tiny.run_until(tiny.resume(tiny_npz, cut), log, tiny.NEVER) == 0
     assert tiny.outcome(cut) == tiny.outcome(uninterrupted)
-    for file in ("composing.json", "calibration.json", "confirmation.json"):
+    for file in ("composing.json", "calibration.json"):
         assert (cut / file).read_text() == (uninterrupted / file).read_text()
 
 
@@ -133,11 +131,10 @@ def test_trials_add_their_steps_and_a_step_has_the_images_of_all_passes(data):
     config = replace(config, pretrain=replace(config.pretrain, batch=64))
     rounds = {"re-training": 40, "policy": 28}
     assert [steps for _, steps in plan(config, 100)] == [{"pre-training": 100}, rounds]
-    more = replace(config, n_composed=None, confirm=True, search=replace(config.search, calibrate=True))
+    more = replace(config, n_composed=None, search=replace(config.search, calibrate=True))
     trials = [{"pre-training": 100 * stages.N_NUMBERS}, {"calibration": 10 * stages.N_RATES}]
-    assert [steps for _, steps in plan(more, 100)] == [*trials, rounds, {"confirmation": 100}]
-    trainings = dict.fromkeys(("pre-training", "confirmation"), 64)
-    assert images(config, 1000) == trainings | dict.fromkeys(("calibration", "re-training", "policy"), 48)
+    assert [steps for _, steps in plan(more, 100)] == [*trials, rounds]
+    assert images(config, 1000) == {"pre-training": 64} | dict.fromkeys(("calibration", "re-training", "policy"), 48)
     assert {*images(config, 12).values()} == {12, 36}  # a batch has no more than there are
     assert cost(rounds, images(config, 1000)) == 48 * 68
 
@@ -147,7 +144,6 @@ def test_trials_add_their_steps_and_a_step_has_the_images_of_all_passes(data):
     [
         ({}, {}, 1),
         ({"search__calibrate": "true"}, {}, 1),
-        ({"confirm": "true"}, {3: 1.0}, 1),
         ({"n_composed": "null"}, TWO, 3),
         ({"n_composed": "null"}, {3: 1.0, 2: 2.0, 5: 0.5, 8: 0.2}, 4),
         (ALL, AS_THEY_ARE, 4),
@@ -165,13 +161,10 @@ def test_progress_grows_to_1_stage_by_stage(changes, losses, n_trainings, data, 
     if not changes:  # a step of pre-training has 4 images, and one of a round 2 composites of 4
         gains = [after - before for before, after in zip([0.0, *shares], shares, strict=False)]
         assert gains == pytest.approx([gains[0]] * 6 + [2 * gains[0]] * 12)
-    for stage in ("pre-training", "calibration", "confirmation"):
+    for stage in ("pre-training", "calibration"):
         own = [done for name, done in seen if name == stage]
         if own and n_trainings < stages.N_NUMBERS:
             assert own[-1] > own[0]
-    if "confirm" in changes:
-        searched = max(done for stage, done in seen if stage == "policy")
-        assert searched < min(done for stage, done in seen if stage == "confirmation") < 1
 
 
 # --- what a stage leaves to the next ----------------------------------------------------------------------------------
@@ -204,16 +197,6 @@ def test_a_search_after_a_calibration_is_the_search_at_that_rate(data):
     assert torch.equal(found.phi.mu, given.phi.mu)
 
 
-def test_a_confirmation_is_the_pre_training_with_the_policy(data, monkeypatch):
-    let_losses_be(monkeypatch, {3: 1.0}, 0.5)
-    search, again = finish(search_of(data, confirm="true")), search_of(data)
-    fit = again.stage.fit
-    fit.policy = confirm.at_strength(search.stage.given.phi)
-    while fit.done < fit.n_steps:
-        fit.step()
-    assert torch.equal(search.theta, again.theta)
-
-
 # --- the compiled way, here without a compiler and without graphs -----------------------------------------------------
 
 
@@ -228,7 +211,6 @@ def test_the_captured_way_goes_through_all_stages_on_one_model(data, monkeypatch
     monkeypatch.setattr(ways, "precision", lambda: torch.float32)
     captured = search_of(data, **ALL)
     found = [standing.train_loss.item() for standing in steps(captured)]
-    assert isinstance(captured.stage.fit, CapturedFit)
+    assert isinstance(captured.stage.passes, CapturedPasses)
     assert found == pytest.approx(expected, rel=1e-3, abs=1e-4)
-    assert captured.stage.confirmation == pytest.approx(plain.stage.confirmation, rel=1e-3)
     torch.testing.assert_close(captured.stage.found.phi.pi, plain.stage.found.phi.pi, rtol=1e-3, atol=1e-3)

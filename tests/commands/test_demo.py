@@ -1,5 +1,6 @@
 """The demo, shortened to seconds."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,6 @@ from rich.console import Console
 from slackaug import messages
 from slackaug.commands import demo
 from slackaug.config import presets
-from slackaug.judge import intervals
 from slackaug.runs.folders import RunError
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -20,20 +20,19 @@ def shortened(monkeypatch):
         base = presets.demo(data, model)
         search = replace(base.search, n_rounds=1, n_retrain=1, n_unrolled=1, batch=4, n_composites=2)
         fit = replace(base.evaluate, epochs=1, batch=512)
-        return replace(base, search=search, pretrain=replace(fit, nesterov=False), evaluate=fit)
+        race = replace(base.race, candidates=("uniform-2", "learned"), n_first=1, n_last=4)
+        return replace(base, search=search, pretrain=replace(fit, nesterov=False), evaluate=fit, race=race)
 
     monkeypatch.setitem(presets.PRESETS, "demo", short)
-    monkeypatch.setattr(demo, "SEEDS", intervals.LEAST)
 
 
-def test_it_ends_with_a_verdict_and_where_the_files_are(shortened, tmp_path, capsys):
+def test_it_ends_with_an_answer_and_where_the_files_are(shortened, tmp_path, capsys):
     for _ in range(2):  # an earlier demo is replaced
         demo.demo(out=tmp_path / "demo", console=Console(width=200))
     out, folder = capsys.readouterr().out, tmp_path / "demo"
-    for baseline in map(messages.augmentation, demo.BASELINES):
-        words = ("is better than", "is worse than", messages.ALIKE)
-        assert sum(out.count(f"{folder} {word} {baseline} (") for word in words) == 2
-    assert messages.results(str(folder / "eval" / "results.json")) in out
+    answer = json.loads((folder / "answer.json").read_text())
+    assert answer["is_final"]
+    assert answer["sentence"] in out
     assert f"The policy is {folder / 'policy.json'}" in out
     assert messages.report(str(folder / "report.html")) in out
     assert (folder / "report.html").is_file()

@@ -33,7 +33,7 @@ from published_files import subpolicies
 from slackaug import cli, messages, models
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import stability
-from slackaug.auto import confirm, learn
+from slackaug.auto import learn
 from slackaug.commands import search as api
 from slackaug.commands import study
 from slackaug.config import parse, presets
@@ -311,11 +311,17 @@ def test_no_baseline(tiny_npz, tmp_path):
     assert found.verdict == messages.NO_BASELINE
 
 
-def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_path, monkeypatch):
-    monkeypatch.setattr(confirm, "MARGIN", 2.0)  # no loss is that much lower
+def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_path):
+    """As if another baseline than uniform had won the race of each search."""
     out = tmp_path / "study"
-    found = studied(tiny_npz, out, evaluations=1, baselines=["uniform"], set=[*assignments(), "confirm=true"])
-    expected = messages.kept(0, 2, {"uniform-3": 2})
+    studied(tiny_npz, out, evaluations=1, baselines=["uniform"])
+    for s in range(2):
+        one = out / "searches" / str(s)
+        dropped = replace(Policy.load(one / "policy.json").with_composed(3), learned={"use": "none", "is_kept": False})
+        dropped.save(one / "policy.json")
+        (one / "answer.json").write_text(json.dumps({"use": "none", "is_final": True, "sentence": "Use nothing."}))
+    found = slackaug.study(out=out, resume=True)
+    expected = messages.kept(0, 2, {"none": 2})
     assert found.kept == document(out)["kept"] == expected
     assert study_results.remarks(found)[-1] == expected
     learned = [folders.read_policies(out / "searches" / str(s))[-1] for s in range(2)]
@@ -325,16 +331,16 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
     assert expected in (out / "report.html").read_text()
 
 
-UNIFORM, SINGLE = Policy.uniform("cifar"), Policy.uniform("cifar", n_composed=1)
+UNIFORM = Policy.uniform("cifar")
 
 
 @pytest.mark.parametrize(
     ("policies", "expected"),
     [
         ([UNIFORM], None),
-        ([replace(UNIFORM, learned={"is_kept": True})], messages.kept(1, 1, {})),
+        ([replace(UNIFORM, learned={"use": "learned-x2"})], messages.kept(1, 1, {})),
         (
-            [replace(one, learned={"is_kept": False}) for one in (SINGLE, UNIFORM.with_composed(0), SINGLE)],
+            [replace(UNIFORM, learned={"use": use}) for use in ("uniform-1", "none", "uniform-1")],
             messages.kept(0, 3, {"none": 1, "uniform-1": 2}),
         ),
     ],
@@ -343,12 +349,11 @@ def test_what_is_said_of_what_was_kept(policies, expected):
     assert study_results.kept_text(policies) == expected
 
 
-@pytest.mark.parametrize(("is_kept", "expected"), [(True, ["short"]), (False, ["short", "tried"])])
-def test_remarks_of_a_search_are_repeated_but_not_that_a_policy_was_kept(is_kept, expected, tmp_path):
+def test_remarks_of_a_search_and_its_answer_are_repeated(tmp_path):
     (tmp_path / "calibration.json").write_text(json.dumps({"model_lr": 0.1, "remark": "short"}))
-    (tmp_path / "confirmation.json").write_text(json.dumps({"is_kept": is_kept, "remark": "tried"}))
+    (tmp_path / "answer.json").write_text(json.dumps({"use": "none", "sentence": "Use nothing."}))
     (tmp_path / "composing.json").write_text(json.dumps({"n_composed": 2}))
-    assert search_jobs.remarks(tmp_path) == expected
+    assert search_jobs.remarks(tmp_path) == ["Use nothing.", "short"]
 
 
 def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, like_the_papers):

@@ -10,7 +10,7 @@ import torch
 from slackaug import data
 from slackaug.auto.resume import read_config
 from slackaug.config import paper, presets
-from slackaug.config.run_config import RunConfig
+from slackaug.config.run_config import RaceConfig, RunConfig
 from slackaug.data import Split
 from slackaug.methods.budget import Budget, SearchConfig
 from slackaug.methods.slack import Rate
@@ -201,6 +201,7 @@ def test_the_default_is_what_proved_itself_on_such_a_machine(monkeypatch):
 @pytest.mark.parametrize("name", presets.PRESETS)
 def test_trials_before_and_after_the_rounds_are_of_the_presets_that_tune_themselves(name):
     config = presets.preset(name, dataset(n=5000))
-    assert (config.n_composed, config.confirm) == ((3, False) if name in ("paper", "demo") else (None, True))
+    assert config.n_composed == (3 if name in ("paper", "demo") else None)
+    assert bool(config.race.candidates) == (name != "paper")
     assert config.fewest_composed == (3 if name in ("fast", "standard") else 1)
-    assert paper.rounds_alone(config) == replace(config, n_composed=3, confirm=False)
+    assert paper.rounds_alone(config) == replace(config, n_composed=3, race=RaceConfig())

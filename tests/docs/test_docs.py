@@ -117,7 +117,7 @@ def test_the_quickstart_works_on_a_folder(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
     monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
-    monkeypatch.setattr(learn, "step_seconds", lambda *_: learn.StepSeconds(1, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(learn, "step_seconds", lambda *_: learn.StepSeconds(8, 1, 0.0, 0.0, 0.0))
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     source = made_up.images(tmp_path / "files", ("cat", "dog"), side=16).parent
     for i in range(10):

@@ -22,7 +22,7 @@ from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped
 from slackaug.judge import scoring, training
 from slackaug.judge.candidates import Candidate, digest
-from slackaug.judge.training import Protocol, Training, run
+from slackaug.judge.training import HeldOut, Protocol, Training, run
 from slackaug.runs import provenance
 from slackaug.runs.checkpoints import Checkpoints
 from slackaug.runs.folders import RunError
@@ -142,7 +142,7 @@ def test_saved_weights_load_back_and_are_as_good(whole, generator):
 
 
 def test_it_tests_on_the_other_half_where_it_chooses_by_validation(tiny_npz, tmp_path):
-    one = make(tiny_npz, tmp_path, by_validation=True)
+    one = make(tiny_npz, tmp_path, held_out=HeldOut(half=1))
     run(one, nothing)
     assert one.result_file.name.endswith("-validation.json")
     hits = 12 * result(one)["accuracy"]  # of 24 training images
@@ -153,7 +153,9 @@ def test_it_tests_on_the_other_half_where_it_chooses_by_validation(tiny_npz, tmp
 def test_the_cost_is_that_of_all_steps(monkeypatch, tiny_npz, tmp_path):
     monkeypatch.setattr(training, "timed", lambda step: 0.5)
     assert training.seconds_of(make(tiny_npz, tmp_path)) == N_STEPS * 0.5
-    assert training.seconds_of(make(tiny_npz, tmp_path, by_validation=True)) == N_STEPS / 2 * 0.5  # on half the images
+    assert (
+        training.seconds_of(make(tiny_npz, tmp_path, held_out=HeldOut(half=1))) == N_STEPS / 2 * 0.5
+    )  # on half the images
     assert not list(tmp_path.iterdir())
 
 
@@ -275,7 +277,7 @@ def test_what_decides_the_result_is_in_the_key(tiny_npz, tmp_path):
     changes += [{"data": {"size": 9, "margin": True}}]
     others = [replace(one, protocol=parse.update(one.protocol, change)) for change in changes]
     others += [changed(one, digest=digest("none")), changed(one, uniform_magnitudes=True)]
-    others += [replace(one, seed=1), replace(one, by_validation=True)]
+    others += [replace(one, seed=1), replace(one, held_out=HeldOut(half=1))]
     assert len({one.key, *(other.key for other in others)}) == len(others) + 1
 
 

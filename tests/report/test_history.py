@@ -51,12 +51,13 @@ def test_history_and_figures_are_what_the_files_say(finished):
 
 
 @pytest.mark.parametrize("is_kept", [None, False, True])
-def test_whether_the_policy_is_kept_is_what_the_confirmation_says(is_kept, run):
+def test_whether_the_policy_is_kept_is_what_the_race_says(is_kept, run):
     """Until it is known, the search is not at its end."""
     config = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(config.replace("confirm: false", "confirm: true"))
+    (run / "config.yaml").write_text(config.replace("candidates: []", "candidates: [uniform-2, learned]"))
     if is_kept is not None:
-        (run / "confirmation.json").write_text(json.dumps({"is_kept": is_kept, "remark": "it was tried"}))
+        use = "learned" if is_kept else "uniform-2"
+        (run / "answer.json").write_text(json.dumps({"use": use, "is_final": True, "sentence": "it was tried"}))
     found = history.read(run)
     assert (found.is_kept, found.is_finished) == (is_kept, is_kept is not None)
     assert ("It was tried" in run_page.cautions(found)) == (is_kept is False)

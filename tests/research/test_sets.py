@@ -13,7 +13,7 @@ import sets
 import slackaug
 import tiny
 from slackaug.augment.policy import Policy
-from slackaug.auto import confirm, learn
+from slackaug.auto import learn
 from slackaug.judge import training
 
 
@@ -29,9 +29,8 @@ def test_a_study_is_described(tiny_npz, tmp_path, monkeypatch, capsys):
     """One of two searches, of which nothing is kept; one is to leave images as they are."""
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
     monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
-    monkeypatch.setattr(confirm, "MARGIN", 2.0)
     study, options = tmp_path / "one", {"searches": 2, "evaluations": 1, "baselines": ["uniform-2", "none"]}
-    options["set"] = tiny.assignments(confirm="true", search__kl_budget=0.01, evaluate__epochs=1)
+    options["set"] = tiny.assignments(search__kl_budget=0.01, evaluate__epochs=1)
     slackaug.study("quick", study, data=tiny_npz, console=Console(quiet=True), **options)
     found = study / "searches" / "1" / "policy.json"
     Policy.load(found).with_composed(0).save(found)
@@ -43,7 +42,7 @@ def test_a_study_is_described(tiny_npz, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["sets.py", str(study), str(other), "--out", str(out)])
     sets.main()
     found, _ = json.loads(out.read_text())
-    assert (found["set"], found["kept"]) == ("one", [False, False])
+    assert (found["set"], found["kept"]) == ("one", [None, None])
     assert (found["positions of what was learned"], found["positions of the results"]) == ([3, 3], [3, 0])
     assert found["stability"]["pi"] < 1  # of what was learned, as are the probabilities
     assert found["pi over uniform"]["Identity"] < 2

@@ -370,11 +370,11 @@ def test_a_folder_that_may_not_be_written_to_is_refused(file, more, says, refuse
 
 def test_overwrite_replaces_a_run_and_keeps_what_is_not_ours(command, tiny_npz, finished, copied):
     foreign = [copied / name for name in ("notes.txt", "policies/mine.json", "eval/plot.svg")]
-    names = ("policies/round_07.json", "calibration.json", "confirmation.json", "report.html", "eval/results.csv",
-             ".env.json.tmp", f"checkpoints/theta-{'0' * 16}.pt")  # fmt: skip
+    names = ("policies/round_07.json", "calibration.json", "answer.json", "race/trials/a.json", "report.html",
+             "eval/results.csv", ".env.json.tmp", f"checkpoints/theta-{'0' * 16}.pt")  # fmt: skip
     stale = [copied / name for name in names]
     for path in (*foreign, *stale):
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
     assert command(*tiny.arguments(tiny_npz, copied, "--overwrite", "--seed", 1)).returncode == 0
     assert all(path.read_text() == "x" for path in foreign)

@@ -17,6 +17,7 @@ from ..config.layers import is_foreign
 from ..config.run_config import RunConfig
 from ..data import DataConfig, DataError, Dataset, read
 from ..exits import Stopped, signals
+from ..judge.answer import Answer
 from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
@@ -36,6 +37,7 @@ LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above i
 class SearchResult(NamedTuple):
     policy: Policy
     run: Path
+    answer: Answer | None = None  # None: nothing was raced
 
 
 class Session(NamedTuple):
@@ -78,6 +80,10 @@ class Opened(NamedTuple):
     run: Run | None
     dataset: Dataset
     seconds: float  # of work that earlier processes did
+
+    @property
+    def config(self) -> RunConfig:
+        return self.search.problem.config
 
 
 def read_data(session: Session, data: DataConfig) -> Dataset:
@@ -157,14 +163,17 @@ def reporting(session: Session, run: Run, dataset: Dataset) -> Iterator[None]:
         live.update(is_running=False)
 
 
-def concluded(session: Session, opened: Opened, ending: Ending, watch: Watch) -> SearchResult:
+def concluded(
+    session: Session, opened: Opened, ending: Ending, watch: Watch, answer: Answer | None = None
+) -> SearchResult:
     """How a search has ended, and what to do next."""
-    run, config = opened.run, opened.search.problem.config
+    run, config = opened.run, opened.config
     policy_file, report, to_go_on = session.folder / folders.POLICY, session.folder / REPORT, session.to_go_on(config)
     (signal_number,) = session.ensemble.agree(watch.caught[0] if watch.caught else 0)
     policy = session.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.is_file() else None)
+    is_over = ending is Ending.FINISHED and (answer is None or answer.is_final)
     with session.ensemble.together():
-        if ending is Ending.FINISHED and run is not None:
+        if is_over and run is not None:
             run.finish()
     if ending is Ending.STOPPED:
         raise Stopped(f"stopped; everything is saved. {to_go_on}", signal_number)
@@ -174,13 +183,23 @@ def concluded(session: Session, opened: Opened, ending: Ending, watch: Watch) ->
         )
     if ending is Ending.TIME_LIMIT:
         session.say(messages.time_limit(policy.learned["rounds"], config.search.n_rounds, to_go_on))
-    if run is not None and (agreement := folders.agreement(session.folder)) is not None:
-        is_chance = agreement < CHANCE
-        said = [messages.agreement(agreement, is_chance=is_chance), *([messages.OTHER_SPLITS] if is_chance else [])]
-        session.say(" ".join(said))
-    if (share := entropy_share(policy)) < LOW_ENTROPY and policy.n_composed:
-        session.say(messages.collapsed(share, config.search.kl_budget))
+    elif not is_over:
+        session.say(to_go_on)
+    if run is not None:
+        describe(session, folders.learned(run.path), config)
     session.say(messages.result(str(policy_file), shlex.join(["slackaug", "show", str(policy_file)])))
     if report.is_file():
         session.say(report_is(str(report)))
-    return SearchResult(policy, session.folder)
+    if answer is not None:
+        session.say(answer.sentence)
+    return SearchResult(policy, session.folder, answer)
+
+
+def describe(session: Session, learned: Policy, config: RunConfig) -> None:
+    """What the rounds have learned, as far as it calls for caution."""
+    if (agreement := folders.agreement(session.folder)) is not None:
+        is_chance = agreement < CHANCE
+        said = [messages.agreement(agreement, is_chance=is_chance), *([messages.OTHER_SPLITS] if is_chance else [])]
+        session.say(" ".join(said))
+    if (share := entropy_share(learned)) < LOW_ENTROPY and learned.n_composed:
+        session.say(messages.collapsed(share, config.search.kl_budget))

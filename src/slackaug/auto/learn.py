@@ -16,6 +16,7 @@ from ..config.run_config import RunConfig
 from ..data import Dataset
 from ..engine.fit import Diverged
 from ..engine.ways import timed
+from ..judge.race import N_FOLDS
 from ..methods import slack
 from ..runs.folders import POLICY, Run
 from ..runs.progress import Standing
@@ -24,7 +25,7 @@ from .stages import Search, cost, of_each, plan
 
 CHECKPOINT_SECONDS = 120.0
 METRICS_EVERY = 10  # steps
-TRIALS = ("calibration", "confirmation")  # stages that may diverge, and leave no metrics
+TRIAL = "calibration"  # the stage that may diverge, and leaves no metrics
 
 
 class Arriving:
@@ -88,7 +89,7 @@ class Keeper:
         if self.arriving is not None:
             seen, self.arriving = self.arriving.get(), None
             is_finite = self.check_finite(seen, [seen.train_loss, seen.val_loss, seen.phi.pi, seen.phi.mu])
-            if self.run is not None and is_finite and seen.stage not in TRIALS:  # of which parts would be there twice
+            if self.run is not None and is_finite and seen.stage != TRIAL:  # of which parts would be there twice
                 self.run.add_metrics(metrics(seen))
 
     def save(self, standing: Standing) -> None:
@@ -125,7 +126,7 @@ class Keeper:
         """The losses and the policy, and of what is about to be saved the model; on any rank. Trials may diverge."""
         search, config = self.search, self.search.problem.config
         is_finite = all(value is None or torch.isfinite(value).all().item() for value in values)
-        is_trial = standing.stage in TRIALS or (standing.stage == "pre-training" and config.n_composed is None)
+        is_trial = standing.stage == TRIAL or (standing.stage == "pre-training" and config.n_composed is None)
         if is_trial or not any(search.problem.ensemble.agree(not is_finite)):
             return is_finite
         setting, lr = "pretrain.lr", config.pretrain.lr
@@ -149,14 +150,14 @@ class Watch(NamedTuple):
 
 
 def learn(
-    search: Search, run: Run | None, watch: Watch, seconds_before: float = 0.0, time_limit: float | None = None
+    search: Search, run: Run | None, watch: Watch, seconds_before: float = 0.0, time_limit: float = math.inf
 ) -> Ending:
     """Work until the end, the time limit or the wish to stop; in each case everything is on disk then.
 
     In an ensemble all ranks do this in step; those without a run write nothing.
     """
     ensemble, clock = search.problem.ensemble, Clock(seconds_before)
-    limit = math.inf if time_limit is None else seconds_before + time_limit
+    limit = seconds_before + time_limit
     keeper = Keeper(search, run, clock, seconds_before)
     for stage in search.stages():
         for standing in map(search.counted, stage.run()):
@@ -210,6 +211,7 @@ def metrics(standing: Standing) -> dict[str, Any]:
 class StepSeconds(NamedTuple):
     """What one step of each kind takes."""
 
+    n_train: int  # images
     n_pretraining: int  # steps
     pretraining: float
     retraining: float
@@ -222,7 +224,13 @@ def search_seconds(config: RunConfig, data: Dataset, device: str, engine: str = 
 
 
 def whole_seconds(each: StepSeconds, config: RunConfig) -> float:
-    return sum(cost(steps, of_each(*each[1:])) for _, steps in plan(config, each.n_pretraining))
+    """Of all stages and of the race, whose trainings have the images of so many pre-trainings."""
+    stages = sum(cost(steps, of_each(*each[2:])) for _, steps in plan(config, each.n_pretraining))
+    if not config.race.candidates:
+        return stages
+    images = config.race.n_trainings * config.evaluate.epochs * each.n_train * (1 - 0.5 / N_FOLDS)
+    n_pretrainings = images / (config.pretrain.epochs * (each.n_train // 2))
+    return stages + n_pretrainings * each.n_pretraining * each.pretraining
 
 
 def step_seconds(config: RunConfig, data: Dataset, device: str, engine: str = "compiled") -> StepSeconds:
@@ -236,4 +244,6 @@ def step_seconds(config: RunConfig, data: Dataset, device: str, engine: str = "c
     def seconds_from(step: int) -> float:
         return timed(lambda: next(slack.rounds(state._replace(step=step), chance, passes, search)))
 
-    return StepSeconds(fit.n_steps, fit_seconds, seconds_from(1), seconds_from(search.n_retrain))  # 0: a round begins
+    return StepSeconds(
+        len(data.train.labels), fit.n_steps, fit_seconds, seconds_from(1), seconds_from(search.n_retrain)
+    )  # 0: a round begins

@@ -6,8 +6,7 @@ policy, and compared on validation images: that is how the paper chooses the pre
 number, too: in short trainings images as they are may be best.
 
 Rounds start from the best number, or from a given one where that is more: what large networks learn best is what to
-have less of, and with one or two there is little to take from (research/notebook.md). What rounds learn has to do
-better than the best number does (`confirm`).
+have less of, and with one or two there is little to take from (research/notebook.md).
 """
 
 import math

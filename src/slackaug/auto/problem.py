@@ -84,7 +84,7 @@ class Problem:
 
     @property
     def compares_trainings(self) -> bool:
-        return self.config.confirm or self.config.n_composed is None
+        return self.config.n_composed is None
 
     def start(self) -> Found:
         """What is known before the first stage."""

@@ -1,8 +1,8 @@
 """The stages of a search, one after the other; each is given what the one before it found.
 
 `paper` has two, lines 1 and 2 and lines 3 to 14 of Algorithm 1: `Pretrain` and `Rounds`. What a new dataset needs
-beyond that stands around them: pre-training with several numbers of transformations, `Calibrate` before the rounds, and
-`Confirm`.
+beyond that stands around them: pre-training with several numbers of transformations, and `Calibrate` before the rounds.
+Whether it helps is not for a search to say: when the stages are over, a race decides (race.py).
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ from torch import Tensor
 from ..config.run_config import RunConfig
 from ..runs.progress import Standing
 from .calibrate import Calibrate
-from .confirm import Confirm
 from .pretrain import Pretrain
 from .problem import Found, Notice, Problem
 from .rounds import Rounds
@@ -53,15 +52,13 @@ def plan(config: RunConfig, n_training: int) -> list[tuple[type[SearchStage], Am
         (Pretrain, True, {"pre-training": n_trainings * n_training}),
         (Calibrate, search.calibrate, {"calibration": N_RATES * search.n_retrain}),
         (Rounds, True, {"re-training": n_retrain, "policy": n_unrolled}),
-        (Confirm, config.confirm, {"confirmation": n_training}),
     ]
     return [(kind, steps) for kind, is_wanted, steps in stages if is_wanted]
 
 
 def of_each(training: float, retraining: float, policy: float) -> Amounts:
     """What belongs to a step of a training, and to the two kinds of steps in a round."""
-    trials = {"pre-training": training, "confirmation": training, "calibration": retraining}
-    return trials | {"re-training": retraining, "policy": policy}
+    return {"pre-training": training, "calibration": retraining, "re-training": retraining, "policy": policy}
 
 
 def cost(steps: Amounts, each: Amounts) -> float:

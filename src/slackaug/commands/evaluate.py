@@ -123,7 +123,7 @@ def evaluate(
 
         def summary(found: Found) -> Results:
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
-            verdict = results.judge(rows, subject, reference)
+            verdict = results.judge(rows, subject, reference, settings.worth)
             verdict += results.reservations(rows, len(dataset.test.labels), n_duplicates)
             return Results(protocol, dataset.class_names, reference, rows, verdict, remarks)
 
@@ -138,12 +138,12 @@ def evaluate(
         final = summary(found)
         results.write(final, folder)
     console.print(results.table(final, console.width))
-    work.say(final.verdict)
     work.say(messages.results(*(str(folder / name) for name in ("results.json", "results.csv"))))
     if stored is not None and home == run:
         is_its_own = stored.data.fingerprint == dataset.fingerprint
         if live.attempt(home, dataset if is_its_own else None, work.say):
             work.say(messages.report(str(home / "report.html")))
+    work.say(final.verdict)
     return final
 
 

@@ -1,6 +1,8 @@
 """`slackaug.search`: learn a policy for some images."""
 
+import math
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -9,8 +11,9 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
-from ..auto import learn
+from ..auto import learn, race
 from ..auto.conduct import SearchResult, Session, begun, concluded, read_data, watching
+from ..auto.learn import Ending
 from ..auto.resume import resumed
 from ..config import paper, parse
 from ..config.layers import configure, data_config
@@ -81,9 +84,15 @@ def search(
         with opening as opened:
             if isinstance(opened, SearchResult):
                 return opened
+            began, limit = time.monotonic(), math.inf if session.time_limit is None else session.time_limit
             with watching(session, opened) as watch_it:
-                ending = learn.learn(opened.search, opened.run, watch_it, opened.seconds, session.time_limit)
-            return concluded(session, opened, ending, watch_it)
+                ending = learn.learn(
+                    opened.search, opened.run, watch_it, opened.seconds, race.share_of_time(opened.config) * limit
+                )
+                answer = None
+                if ending is not Ending.STOPPED:
+                    answer = race.hold(session, opened, began + limit)
+            return concluded(session, opened, ending, watch_it, answer)
 
 
 def settled(
@@ -100,6 +109,7 @@ def settled(
     dataset = read_data(session, source)
     settings = configure(dataset, chosen, config, assignments, session.ensemble.n_ranks)
     settings = replace(settings, data=replace(source, fingerprint=dataset.fingerprint))
+    race.check(settings, dataset)
     announce(session, dataset, settings)
     if estimate:
         settings = fitting(session, dataset, settings, is_given=config is not None, assignments=assignments)
@@ -134,8 +144,8 @@ def choices(config: RunConfig, dataset: Dataset) -> list[str]:
     found = [describe(config.search, *map(len, dataset.half_indices(config.seed)))]
     if config.n_composed is None:
         found.append(messages.COUNTS_NUMBERS)
-    if config.confirm:
-        found.append(messages.CONFIRMS)
+    if config.race.candidates:
+        found.append(messages.RACES)
     if config.balanced:
         found.append(messages.BALANCED)
     if config.n_ranks > 1:

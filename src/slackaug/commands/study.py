@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from .. import messages
-from ..augment.policy import Policy
 from ..augment.stability import consensus
 from ..auto import learn
 from ..config import parse
@@ -21,14 +20,14 @@ from ..data.sources import refuse_inside
 from ..files import write_atomically
 from ..judge import queue, results, training
 from ..judge.backends import get_backend
-from ..judge.candidates import Candidate, digest, from_name
+from ..judge.candidates import Candidate, from_name
 from ..judge.queue import Comparison
 from ..judge.results import Results
 from ..judge.studies import recipes as study_recipes
 from ..judge.studies import results as study_results
 from ..judge.studies.plan import Study, configure, fixed_candidates, found_again, read_study, unlike_the_paper
 from ..judge.studies.results import StudyResults
-from ..judge.studies.search_jobs import search_all, searches
+from ..judge.studies.search_jobs import SearchJob, result_of, search_all, searches
 from ..report import live
 from ..runs import folders
 from ..runs.folders import RunError
@@ -160,7 +159,7 @@ def conduct(
         policies = search_all(wanted, followed, api.search)
         if policies:
             write_atomically(folder / folders.POLICY, consensus(policies).dumps().encode())
-        found = evaluate_all(followed, chosen, fixed, policies, write_results)
+        found = evaluate_all(followed, chosen, fixed, wanted, write_results)
         learned = [folders.learned(one.folder) for one in wanted]
         final = study_results.summarise(chosen, found, names, policies, learned)
         write_results(found, final.verdict)
@@ -170,11 +169,12 @@ def conduct(
     work.console.print(study_results.table(chosen, final))
     if (folder / "report.html").is_file():
         work.say(messages.report(str(folder / "report.html")))
-    for text in (*study_results.remarks(final), final.verdict, *final.others):
+    for text in (*study_results.remarks(final), *final.others):
         work.say(text)
     if len(policies) > 1:
         work.say(messages.one_policy(len(policies), str(folder / folders.POLICY)))
     work.say(messages.results(str(folder / "study.json")))
+    work.say(final.verdict)
     return final
 
 
@@ -182,13 +182,13 @@ def evaluate_all(
     work: Comparison,
     study: Study,
     fixed: Sequence[Candidate],
-    policies: Sequence[Policy],
+    searched: Sequence[SearchJob],
     write_results: Callable[[queue.Found, str], None],
 ) -> queue.Found:
     """Baselines and files with all seeds, each learned policy with its own."""
     wanted = [work.training(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
-    for s, policy in enumerate(policies):
-        candidate = Candidate(study.search_name(s), policy, digest(policy))
+    for s, one in enumerate(searched):
+        candidate = result_of(one.folder)._replace(name=study.search_name(s))
         wanted += [work.training(candidate, seed) for seed in study.seeds(s)]
 
     def on_result(found: queue.Found) -> None:

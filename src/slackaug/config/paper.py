@@ -10,7 +10,7 @@ from ..augment.prepare import SMALL_IMAGE
 from ..data import Dataset
 from ..engine.fit import FitConfig
 from ..methods.budget import SearchConfig
-from .run_config import RunConfig
+from .run_config import RaceConfig, RunConfig
 
 # n_retrain, policy_lr and kl_weight by domain
 DOMAINNET = {
@@ -114,5 +114,5 @@ VARIANTS: dict[str, Callable[[RunConfig], RunConfig]] = {name: partial(variant, 
 
 
 def rounds_alone(base: RunConfig) -> RunConfig:
-    """Three composed transformations, and what the rounds learn is the result: no trials before and after them."""
-    return replace(base, n_composed=3, confirm=False)
+    """Three composed transformations, and what the rounds learn is the result: no trials before, no race after them."""
+    return replace(base, n_composed=3, race=RaceConfig())

@@ -12,7 +12,7 @@ from ..engine.fit import FitConfig
 from ..methods.budget import SearchConfig
 from ..schema import unknown
 from .paper import default_space, paper, rounds_alone
-from .run_config import RunConfig
+from .run_config import RaceConfig, RunConfig
 
 
 def epochs_for(n_steps: int, n_images: int, batch: int) -> int:
@@ -29,6 +29,9 @@ def kl_budget(n_rounds: int, distance: float = DISTANCE) -> float:
 
 
 PAPER_COMPOSITES = 8
+RACE = RaceConfig(
+    candidates=("none", "default", "trivialaugment-wide", "uniform-1", "uniform-2", "uniform-3", "learned")
+)
 
 
 def self_tuned(
@@ -67,8 +70,8 @@ def quick(data: Dataset, model: str | None = None) -> RunConfig:
         n_composed=None,
         pretrain=FitConfig(epochs=epochs_within(28, 500, 5_000, n_train // 2, 32), batch=32, nesterov=False),
         search=search,
-        confirm=True,
-        evaluate=FitConfig(epochs=epochs_within(5, 1_000, 5_000, n_train, 64), batch=64),
+        race=RACE,
+        evaluate=FitConfig(epochs=epochs_within(12, 500, 3_000, n_train, 32), batch=32),
     )
 
 
@@ -80,7 +83,8 @@ def demo(data: Dataset, model: str | None = None) -> RunConfig:
         preset="demo",
         pretrain=replace(base.pretrain, epochs=epochs_for(180, n_train // 2, base.pretrain.batch)),
         search=replace(base.search, n_rounds=3, n_retrain=20, n_unrolled=40, kl_budget=kl_budget(5)),
-        evaluate=replace(base.evaluate, epochs=epochs_for(360, n_train, 32), batch=32),
+        evaluate=replace(base.evaluate, epochs=epochs_for(360, n_train, 32)),
+        race=RaceConfig(candidates=("none", "trivialaugment-wide", "uniform-1", "uniform-2", "learned")),
     )
 
 
@@ -100,7 +104,7 @@ def standard(data: Dataset, model: str | None = None) -> RunConfig:
         fewest_composed=3,
         pretrain=replace(fit, nesterov=False),
         search=self_tuned(n_train // 2, 32, 32, 512, n_rounds=10, retrain=range(100, 1000), unrolled=range(100, 200)),
-        confirm=True,
+        race=RACE,
         evaluate=FitConfig(epochs=epochs_within(200, 2_000, 80_000, n_train, 128)),
     )
 
@@ -114,6 +118,7 @@ def fast(data: Dataset, model: str | None = None) -> RunConfig:
         pretrain=replace(base.pretrain, epochs=epochs_within(60, 1_000, 12_000, n_train // 2, 128)),
         search=self_tuned(n_train // 2, 32, 32, 512, n_rounds=5, retrain=range(60, 300), unrolled=range(60, 150)),
         evaluate=replace(base.evaluate, epochs=epochs_within(60, 1_000, 8_000, n_train, 128)),
+        race=replace(RACE, n_last=16),
     )
 
 

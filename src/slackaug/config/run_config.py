@@ -18,6 +18,42 @@ FEWEST = (1, 2, 3)  # transformations that rounds may start from: those that are
 
 
 @dataclass(frozen=True, kw_only=True)
+class RaceConfig:
+    """How what was learned is compared with what people use instead; research/notebook.md has the error rates."""
+
+    candidates: Annotated[
+        tuple[str, ...],
+        "what races, the simplest first: baselines, and `learned`, at another strength (learned-x2) or with fewer "
+        "transformations (learned-1); none: no race",
+    ] = ()
+    incumbent: Annotated[str, "the candidate that is taken where no other is shown to be better"] = "uniform-2"
+    n_first: Annotated[int, "trainings of each candidate before the worse half drops out"] = 2
+    n_last: Annotated[int, "trainings of each of the last two, with seeds and on images that nothing was chosen by"] = 8
+
+    def __post_init__(self) -> None:
+        check_bounds(self, at_least_1=("n_first", "n_last"))
+        if self.candidates and self.incumbent not in self.candidates:
+            raise ValueError(f"candidates: expected {self.incumbent} among them, or another race.incumbent")
+        if len(self.candidates) == 1 or len({*self.candidates}) < len(self.candidates):
+            raise ValueError(f"candidates: expected two or more different ones, got {', '.join(self.candidates)}")
+
+    @property
+    def rounds(self) -> list[tuple[int, int]]:
+        """How many challengers are in each, and how often they have been trained at its end: half as many, twice."""
+        found = [(max(len(self.candidates) - 1, 1), self.n_first)]
+        while found[-1][0] > 3:
+            found.append((found[-1][0] // 2, 2 * found[-1][1]))
+        return found
+
+    @property
+    def n_trainings(self) -> int:
+        """In all; the incumbent is trained beside the challengers."""
+        ends = [0, *(n for _, n in self.rounds)]
+        in_rounds = sum((n_alive + 1) * (n - before) for (n_alive, n), before in zip(self.rounds, ends, strict=False))
+        return in_rounds + 2 * self.n_last
+
+
+@dataclass(frozen=True, kw_only=True)
 class Choices:
     """The settings of a run that are options of the commands, too."""
 
@@ -30,6 +66,7 @@ class Choices:
     flip: Annotated[bool | None, "mirror images keep their label; without, the data source says whether"] = None
     balanced: Annotated[bool, "the validation loss counts all classes alike, however many images they have"] = False
     weights: Annotated[str | None, "FILE.safetensors that the network starts from; without, it starts at random"] = None
+    worth: Annotated[float, "points of accuracy that are worth a change; less is equal for practice"] = 0.25
     seed: Annotated[int, "seed of the split, the networks, the batches and the draws"] = 0
 
 
@@ -52,11 +89,11 @@ class RunConfig(Choices):
         default_factory=lambda: FitConfig(nesterov=False)
     )
     search: Annotated[SearchConfig, "the rounds, in which the policy is learned"] = field(default_factory=SearchConfig)
-    confirm: Annotated[
-        bool, "after the rounds, a whole training decides whether the policy beats the best pre-training"
-    ] = False
-    evaluate: Annotated[FitConfig, "the trainings that compare policies; no search sees them"] = field(
+    evaluate: Annotated[FitConfig, "the trainings that compare policies, in the race and in evaluations"] = field(
         default_factory=FitConfig
+    )
+    race: Annotated[RaceConfig, "which of the learned policy and what people use instead is best"] = field(
+        default_factory=RaceConfig
     )
 
     def __post_init__(self) -> None:
@@ -64,7 +101,7 @@ class RunConfig(Choices):
             raise ValueError(unknown("space", self.space, list(SPACES)))
         if not self.model:
             raise ValueError(f"model: expected a name, such as {', '.join(MODELS)}")
-        check_bounds(self, at_least_1=("n_ranks",), not_negative=("seed",))
+        check_bounds(self, at_least_1=("n_ranks",), not_negative=("seed", "worth"))
         if self.n_composed is not None and not 1 <= self.n_composed <= MAX_COMPOSED:
             raise ValueError(f"n_composed must be from 1 to {MAX_COMPOSED}, or null, got {self.n_composed}")
         if self.fewest_composed not in FEWEST:

@@ -107,8 +107,8 @@ def search_means(matrix: Matrix) -> list[float]:
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
-def verdict(name: str, baseline: str, difference: Interval | None) -> str:
-    """One plain sentence about `name` minus `baseline`."""
+def verdict(name: str, baseline: str, difference: Interval | None, worth: float = 0.0) -> str:
+    """One plain sentence about `name` minus `baseline`; `worth`, in points, is what makes a difference in practice."""
     if difference is None:
         return messages.no_common_seed(name, baseline)
     mean, half_width, over = difference.mean, difference.half_width, difference.counted()
@@ -116,5 +116,7 @@ def verdict(name: str, baseline: str, difference: Interval | None) -> str:
         return messages.too_few(name, baseline, mean, difference.n, difference.unit, LEAST)
     if not difference.has_spread:
         return messages.no_spread(name, baseline, mean, over)
+    if abs(mean) + half_width <= worth / 100:
+        return messages.equal(name, baseline, mean, half_width, over, worth)
     says = messages.no_difference if abs(mean) <= half_width else messages.differs
     return says(name, baseline, mean, half_width, over)

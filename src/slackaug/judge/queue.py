@@ -21,7 +21,7 @@ from .backends.jobs import Backend, Job
 from .candidates import Candidate
 from .intervals import n_for, paired
 from .results import by_seed
-from .training import Protocol, Training
+from .training import HeldOut, Protocol, Training
 
 MAX_SEEDS = 10_000
 LEAST_SEEDS = 8  # from fewer, an interval that is narrow by chance ends it too often (research/until_coverage.py)
@@ -48,14 +48,14 @@ class Comparison(NamedTuple):
     def writing(self) -> AbstractContextManager[None]:
         return folders.writing(self.folder, lambda: self.again)
 
-    def training(self, candidate: Candidate, seed: int, *, by_validation: bool = False) -> Training:
+    def training(self, candidate: Candidate, seed: int, held_out: HeldOut | None = None) -> Training:
         return Training(
             protocol=self.protocol,
             candidate=candidate,
             seed=seed,
-            by_validation=by_validation,
+            held_out=held_out,
             folder=self.folder,
-            models=None if by_validation else self.models,
+            models=self.models if held_out is None else None,
             device=self.device,
             threads=self.threads,
         )
@@ -121,7 +121,7 @@ def start_text(model: str, path: str, dataset: Dataset) -> str:
 def choose(work: Comparison, grid: Sequence[Candidate]) -> tuple[Candidate, dict[str, Any]]:
     """The candidate that does best on one half of the training images, trained on the other."""
     work.say(messages.grid(len(grid)))
-    found = conduct(work, [work.training(choice, 0, by_validation=True) for choice in grid])
+    found = conduct(work, [work.training(choice, 0, HeldOut(half=1)) for choice in grid])
     accuracy = {name: results[0]["accuracy"] for name, results in found.items()}
     best = max(grid, key=lambda choice: accuracy[choice.name])
     work.say(messages.grid_done(best.name, accuracy[best.name]))

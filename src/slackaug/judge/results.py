@@ -74,12 +74,12 @@ def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> 
     return rows
 
 
-def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None) -> str:
+def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None, worth: float = 0.0) -> str:
     """The sentence about `subject`."""
     found = {row.name: row for row in rows}
     if subject is None or reference is None or subject == reference or not {subject, reference} <= found.keys():
         return messages.NOTHING_TO_COMPARE
-    return intervals.verdict(subject, reference, found[subject].difference)
+    return intervals.verdict(subject, reference, found[subject].difference, worth)
 
 
 def reservations(rows: Sequence[PolicyRow], n_test: int, n_duplicates: int) -> str:

@@ -4,6 +4,7 @@ A training is described by plain values, so that any process of any machine can 
 while it works checkpoints from which it is taken up again.
 """
 
+import base64
 import json
 import logging
 import math
@@ -13,11 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import save as to_safetensors
-from torch import nn
+from torch import Tensor, nn
 
 from .. import __version__, models, rng
 from ..augment.samplers import Method
@@ -25,7 +28,7 @@ from ..augment.space import Space
 from ..augment.transforms import get_space
 from ..config import parse
 from ..config.run_config import RunConfig
-from ..data import Dataset, Split, read
+from ..data import Dataset, Split, dividing, read
 from ..data.dataset import fingerprint
 from ..data.options import DataConfig
 from ..engine import ways
@@ -48,7 +51,6 @@ REPORT_EVERY = 20  # steps
 BEGUN = 1e-9  # share of a training that has begun
 CHECK_EVERY = 100  # steps, whether the loss is still a number
 NUMBERS = ("seed", "accuracy", "balanced_accuracy", "imbalance", "seconds", "images_per_second")  # of every result
-HALF_SEED = 0  # of the halves that a choice by validation uses
 SILENT = Reading()
 log = logging.getLogger("slackaug")
 
@@ -92,12 +94,29 @@ class Protocol:
         return space.exclude(*self.exclude) if self.exclude else space
 
 
+class HeldOut(NamedTuple):
+    """Training images to test on, while all others are trained on: a half, or one of the two folds of it."""
+
+    half: int  # 0: what a search learns theta on; 1: what it validates phi with
+    seed: int = 0  # of the split
+    fold: int | None = None  # None: all of the half
+
+    def split(self, data: Dataset) -> tuple[Split, Split]:
+        """What to train on, and what to test on."""
+        labels, tested = data.train.labels, data.half_indices(self.seed)[self.half]
+        if self.fold is not None:
+            groups = None if data.groups is None else data.groups[tested]
+            tested = tested[dividing.halves(labels[tested], self.seed, groups)[self.fold]]
+        is_tested = torch.zeros(len(labels), dtype=torch.bool).index_fill(0, tested, True)
+        return data.train.subset((~is_tested).nonzero().flatten()), data.train.subset(tested)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Training:
     protocol: Protocol
     candidate: Candidate
     seed: int
-    by_validation: bool = False  # train on one half of the training images, and test on the other
+    held_out: HeldOut | None = None  # None: trained on all training images, and tested on test images
     folder: Path  # of the results
     models: Path | None = None  # where to keep the trained weights
     device: str = "cpu"
@@ -115,7 +134,7 @@ class Training:
             del protocol["data"][where]  # the same images may lie elsewhere; their fingerprint stays
         del protocol["weights"]  # likewise
         candidate = self.candidate
-        parts = (protocol, candidate.digest, candidate.uniform_magnitudes, self.seed, self.by_validation)
+        parts = (protocol, candidate.digest, candidate.uniform_magnitudes, self.seed, self.held_out)
         return digest(json.dumps(parts, sort_keys=True))
 
     @property
@@ -127,7 +146,8 @@ class Training:
 
     @property
     def result_file(self) -> Path:
-        return self.folder / "trials" / f"{self.stem}{'-validation' if self.by_validation else ''}.json"
+        part = "" if self.held_out is None else f"-half{self.held_out.half}-fold{self.held_out.fold}"
+        return self.folder / "trials" / f"{self.stem}{part}.json"
 
     @property
     def model_file(self) -> Path | None:
@@ -170,7 +190,7 @@ def method_and_data(training: Training) -> tuple[Method, Dataset]:
 
 
 def run(training: Training, tell: Tell) -> None:
-    """Train on all of the training images, test the last epoch, and write the result."""
+    """Train, test the last epoch, and write the result."""
     use_threads(training.device, training.threads)
     use_gpu(training.device)
     provenance.commit()  # of the code as it is now, and not when the training ends
@@ -201,8 +221,10 @@ def run(training: Training, tell: Tell) -> None:
         )
     seconds = time.monotonic() - started
     test = to_device(test, training.device)
-    score = scoring.score(predict(fit.model, fit.normalise, test), test.labels)
-    keep(training, fit, data, score, seconds)
+    logits = predict(fit.model, fit.normalise, test)
+    score = scoring.score(logits, test.labels)
+    answers = {} if training.held_out is None else {"answers": pack(logits.argmax(1) == test.labels)}
+    keep(training, fit, data, score, seconds, answers)
     tell(1.0)
 
 
@@ -215,7 +237,7 @@ def seconds_of(training: Training) -> float:
 def begin(training: Training) -> tuple[Fit, Dataset, Split]:
     """A training before its first step, its data, and what to test on."""
     method, data = method_and_data(training)
-    train, test = data.halves(HALF_SEED) if training.by_validation else (data.train, data.test)
+    train, test = (data.train, data.test) if training.held_out is None else training.held_out.split(data)
     fit = ways.make_fit(
         "evaluate",
         network(training, data).to(training.device),
@@ -255,7 +277,9 @@ def take_up(training: Training, fit: Fit, checkpoints: Checkpoints) -> float:
         ) from None
 
 
-def keep(training: Training, fit: Fit, data: Dataset, score: scoring.Score, seconds: float) -> None:
+def keep(
+    training: Training, fit: Fit, data: Dataset, score: scoring.Score, seconds: float, answers: dict[str, Any]
+) -> None:
     """The weights first: a result says that all is there."""
     if training.model_file is not None:
         training.model_file.parent.mkdir(parents=True, exist_ok=True)
@@ -270,9 +294,21 @@ def keep(training: Training, fit: Fit, data: Dataset, score: scoring.Score, seco
         "images_per_second": round(n_images / max(seconds, 1e-9), 1),
         "way": ways.way(fit),
         "commit": provenance.commit(),
+        **answers,
     }
     write_atomically(training.result_file, json.dumps(result).encode())
     shutil.rmtree(training.checkpoint_folder, ignore_errors=True)
+
+
+def pack(answers: Tensor) -> list[int | str]:
+    """Whether each image was answered right: their number, and a bit for each."""
+    bits = np.packbits(answers.cpu().numpy()).tobytes()
+    return [len(answers), base64.b64encode(bits).decode()]
+
+
+def unpack(packed: tuple[int, str]) -> NDArray[np.bool_]:
+    n, bits = packed
+    return np.unpackbits(np.frombuffer(base64.b64decode(bits), np.uint8), count=n).astype(bool)
 
 
 def weights(training: Training, fit: Fit, data: Dataset, score: scoring.Score) -> bytes:

@@ -81,6 +81,13 @@ def no_difference(name: str, baseline: str, difference: float, half_width: float
     )
 
 
+def equal(name: str, baseline: str, difference: float, half_width: float, over: str, worth: float) -> str:
+    return (
+        f"{name} and {augmentation(baseline)} are equal in practice: they differ by less than {worth:g} points "
+        f"({evidence(difference, half_width)}, over {over})."
+    )
+
+
 def no_spread(name: str, baseline: str, difference: float, over: str) -> str:
     """Of values that are all the same, as a few on a small test set may be."""
     return (
@@ -150,8 +157,8 @@ def entropy(nats: float, share: float | None) -> str:
 
 
 def kept(n_kept: int, n_searches: int, others: Mapping[str, int]) -> str:
-    """What whole trainings decided; `others`, how many searches end with which baseline instead."""
-    text = f"whole trainings kept the learned policy in {n_kept} of {counted(n_searches, 'search')}"
+    """What races decided; `others`, how many searches end with which baseline instead."""
+    text = f"the race kept the learned policy in {n_kept} of {counted(n_searches, 'search')}"
     instead = listed([f"{augmentation(name)} in {n}" for name, n in others.items()])
     return f"{text}, and took {instead}" if instead else text
 
@@ -282,11 +289,3 @@ def other_transformations(names: Sequence[str]) -> str:
 
 def other_flips(*, is_on: bool) -> str:
     return f"trained {'with' if is_on else 'without'} mirror flips, unlike what its file says"
-
-
-# --- demo -------------------------------------------------------------------------------------------------------------
-
-LEARN, HELPS, LOOK = "1. Learn a policy", "2. Does it help?", "3. Look at it"
-DEMO_ENDS = (
-    "200 digits and trainings of seconds say little about your images. For those: slackaug search FOLDER -o runs/mine"
-)

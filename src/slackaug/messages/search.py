@@ -9,7 +9,7 @@ from . import counted, duration, listed
 COUNTS_NUMBERS = (
     "Pre-training with 3 random transformations per image, then with fewer or more, shows how many of them do best."
 )
-CONFIRMS = "After the rounds, one whole training with the policy decides whether it is kept."
+RACES = "After the rounds, a race shows whether the policy beats what people use instead."
 BALANCED = "The validation loss counts all classes alike (--balanced)."
 
 
@@ -143,25 +143,11 @@ def too_short(before: float, after: float, epochs: int) -> str:
     )
 
 
-def confirmation(before: float, after: float, n_composed: int, *, is_kept: bool, margin: float) -> str:
-    """What to use: the learned policy, or the best of those that nothing was learned for."""
-    other = transformations(n_composed)
-    losses = f"validation loss {after:.3f} learned, {before:.3f} {'random' if n_composed else 'without'}"
-    if is_kept:
-        return f"Use the learned policy. It did better than {other} ({losses})."
-    if after < before:
-        losses += f"; a gain below {margin:.0%} may be chance"
-    if n_composed:
-        return f"Use {other}. Learning which ones did not help on this data ({losses})."
-    return f"Leave {other}. Learning transformations did not help on this data ({losses})."
-
-
 # --- the end, and resuming --------------------------------------------------------------------------------------------
 
 
 def time_limit(n_rounds: int, planned: int, to_go_on: str) -> str:
-    is_open = ", not confirmed yet" if n_rounds == planned else ""
-    return f"Time limit reached. The policy is that of round {n_rounds} of {planned}{is_open}. {to_go_on}"
+    return f"Time limit reached. The policy is that of round {n_rounds} of {planned}. {to_go_on}"
 
 
 OTHER_SPLITS = "`slackaug study` shows whether other splits agree."
@@ -207,3 +193,8 @@ def changed_since(before: str, now: str, *, is_code: bool) -> str:
 def resuming(share: float, seconds_left: float | None) -> str:
     left = "" if seconds_left is None else f"; about {duration(seconds_left)} left"
     return f"{share:.0%} of the search is done{left}."
+
+
+DEMO_ENDS = (
+    "200 digits and trainings of seconds say little about your images. For those: slackaug search FOLDER -o runs/mine"
+)

@@ -54,11 +54,11 @@ class History(NamedTuple):
     start: Policy  # the uniform policy that it began with
     steps: list[Step]  # as recorded, every few steps
     policies: list[Policy]  # at the end of each finished round
-    policy: Policy | None  # policy.json: of the last finished round, and after a confirmation what is left of it
+    policy: Policy | None  # policy.json: of the last finished round, and after a race what it says to use
     rate: float | None  # of re-training, where it was found by trial
     remark: str  # on what pre-training had learned; empty where there is none
-    is_kept: bool | None  # whether the last round's policy is the result; None before the confirmation
-    confirmation: str  # in words
+    is_kept: bool | None  # whether the last round's policy is the result; None before there is an answer
+    answer: str  # in words
 
     @property
     def names(self) -> list[str]:
@@ -71,7 +71,7 @@ class History(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        return len(self.policies) >= self.n_rounds and (self.is_kept is not None or not self.config.confirm)
+        return len(self.policies) >= self.n_rounds and (self.is_kept is not None or not self.config.race.candidates)
 
     @property
     def anchors(self) -> list[Policy]:
@@ -115,8 +115,8 @@ def read(run: Path | str) -> History:
         space = space.exclude(*config.exclude) if config.exclude else space
         start = Policy.uniform(space, n_composed=composed or N_COMPOSED)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
-    calibration, confirmation = (read_note(run / name) for name in ("calibration.json", "confirmation.json"))
-    is_kept = confirmation.get("is_kept")
+    calibration, answer = read_note(run / "calibration.json"), read_note(run / "answer.json")
+    use, sentence, is_final = (answer.get(key) for key in ("use", "sentence", "is_final"))
     return History(
         run,
         config,
@@ -126,8 +126,8 @@ def read(run: Path | str) -> History:
         read_result(run / folders.POLICY, policies),
         rate=rate_in(calibration),
         remark=remark_in(calibration),
-        is_kept=is_kept if isinstance(is_kept, bool) else None,
-        confirmation=remark_in(confirmation),
+        is_kept=use.startswith("learned") if isinstance(use, str) and is_final is True else None,
+        answer=sentence if isinstance(sentence, str) else "",
     )
 
 

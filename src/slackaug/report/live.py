@@ -11,7 +11,7 @@ from . import page
 LOOK_SECONDS = 10.0  # from one look at a study's files to the next
 REST = 20.0  # times what a page took to write: of a search's or a study's time, one part in as many
 FOUND = (  # what a study adds to while it is running
-    "searches/*/policies/*.json", "searches/*/confirmation.json", "eval/trials/*.json",
+    "searches/*/policies/*.json", "searches/*/answer.json", "eval/trials/*.json",
 )  # fmt: skip
 
 Say = Callable[[str], None]

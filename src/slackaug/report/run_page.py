@@ -75,7 +75,7 @@ def state(past: History, is_running: bool) -> str:
     if past.is_finished:
         return ""
     if len(past.policies) >= past.n_rounds:
-        done = "all rounds are done, and what they have learned is not confirmed yet"
+        done = "all rounds are done, and what they have learned has not been raced yet"
     if past.policy is not None and not past.policies:
         return f"Only policy.json is left of this search: {past.run / 'policies'}, with that of each round, is missing."
     if is_running:
@@ -106,7 +106,7 @@ def cautions(past: History) -> list[str]:
     """Why the policy may be worth nothing, as the search has said of itself."""
     agreement = agreement_of_rounds(past.policies)
     found = [] if agreement is None or agreement >= CHANCE else [agreement_text(agreement, is_chance=True)]
-    dropped = "" if past.is_kept else past.confirmation
+    dropped = "" if past.is_kept else past.answer
     return [f"{text[:1].upper()}{text[1:]}" for text in [dropped, past.remark, *found] if text]
 
 

@@ -51,10 +51,10 @@ def read_policy(run: Path) -> Policy | None:
 
 def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool, resume: list[str]) -> str:
     """Of a study that is not finished: how far it is."""
-    planned, confirmation = study.search.search.n_rounds, "searches/{}/confirmation.json"
+    planned, answer = study.search.search.n_rounds, "searches/{}/answer.json"
     over = [s for s, n in rounds.items() if n >= planned]
-    if study.search.confirm:
-        over = [s for s in over if (folder / confirmation.format(s)).is_file()]
+    if study.search.race.candidates:
+        over = [s for s in over if (folder / answer.format(s)).is_file()]
     where = [f"{len(over)} of {study.n_search} searches are done"] if study.n_search else []
     where += [f"search {s} has done round {n} of {planned}" for s, n in rounds.items() if 0 < n < planned]
     n_trained = sum(1 for _ in (folder / "eval" / "trials").glob("*.json"))

@@ -26,7 +26,7 @@ STUDY = "study.yaml"  # of a study: all that decides it
 SEARCHES = "search.yaml"  # of a study: the settings that all of its searches share
 OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
-    "composing.json", "calibration.json", "confirmation.json", "report.html",
+    "composing.json", "calibration.json", "answer.json", "race/trials/*.json", "report.html",
     "eval/results.json", "eval/results.csv", "tensorboard/events.*",
     *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip

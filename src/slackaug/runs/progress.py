@@ -22,7 +22,7 @@ N_TOP = 3
 class Standing(NamedTuple):
     """Where a search stands after a step."""
 
-    stage: str  # "pre-training", "calibration", "re-training", "policy" or "confirmation"
+    stage: str  # "pre-training", "calibration", "re-training" or "policy"
     round: int  # from 1; 0 before the rounds and after them
     step: int  # done in this stage of this round
     n_steps: int
@@ -141,7 +141,8 @@ class Jobs(LiveLine):
         self.found: dict[int, float] = {}  # the share of each job that was done when it was begun here
 
     def done(self, index: int) -> None:
-        self.remark(self.describe_done(index))
+        if text := self.describe_done(index):
+            self.remark(text)
 
     def progress(self, shares: Sequence[float]) -> None:
         for index, share in enumerate(shares):

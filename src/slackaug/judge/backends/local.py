@@ -6,10 +6,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
+from types import ModuleType
 from typing import Any
 
 from ... import messages
@@ -80,7 +81,8 @@ class Team:
             self.attempts[index] += 1
             receiver, sender = self.context.Pipe(duplex=False)
             process = self.context.Process(target=do, args=(self.jobs[index], sender, sys.path))
-            process.start()
+            with without_main():
+                process.start()
             sender.close()
             self.running[index] = process, receiver
 
@@ -124,6 +126,18 @@ class Team:
             process.terminate()
         for process, _ in self.running.values():
             process.join()
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """A process that starts runs the user's script again, for what is defined there: jobs are of this package, and a
+    script that calls a search would search without end."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def do(job: Job, sender: Connection, path: list[str]) -> None:

@@ -14,6 +14,7 @@ from ... import messages
 from ...augment.policy import Policy
 from ...augment.stability import Stability, stability
 from ...config import parse
+from ...messages.answer import LEARNED
 from .. import intervals, results
 from ..intervals import Interval
 from ..queue import Found
@@ -56,7 +57,8 @@ def summarise(
         accuracy = results.by_seed(trials)
         base = [[accuracy[seed] for seed in study.seeds(s)] for s in range(study.n_search)]  # (S, E)
         differences[name] = intervals.nested_difference(accuracies, base)
-    verdicts = [intervals.verdict(study.learned, name, difference) for name, difference in differences.items()]
+    worth = study.search.worth
+    verdicts = [intervals.verdict(study.learned, name, difference, worth) for name, difference in differences.items()]
     verdict, *others = verdicts or [messages.NO_BASELINE]
     difference, paper = next(iter(differences.values()), None), list(study.figures(study.learned).values())
     rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper))
@@ -64,13 +66,11 @@ def summarise(
 
 
 def kept_text(policies: Sequence[Policy]) -> str | None:
-    """In how many searches a whole training kept the learned policy, and which baseline the others end with."""
-    kept = [policy.learned["is_kept"] for policy in policies if isinstance(policy.learned.get("is_kept"), bool)]
-    if not kept:
-        return None
-    numbers = Counter(policy.n_composed for policy in policies if policy.learned.get("is_kept") is False)
-    instead = {f"uniform-{number}" if number else "none": n for number, n in sorted(numbers.items())}
-    return messages.kept(sum(kept), len(kept), instead)
+    """In how many searches the race kept the learned policy, and which baseline the others end with."""
+    used = Counter(use for policy in policies if isinstance(use := policy.learned.get("use"), str))
+    instead = {name: n for name, n in sorted(used.items()) if not name.startswith(LEARNED)}
+    n_raced = sum(used.values())
+    return messages.kept(n_raced - sum(instead.values()), n_raced, instead) if used else None
 
 
 def table(study: Study, final: StudyResults) -> Table:

@@ -16,9 +16,12 @@ from ...augment.stability import CHANCE
 from ...config import layers
 from ...exits import Stopped, signals
 from ...files import read_note
+from ...messages.answer import LEARNED
 from ...messages.search import agreement as agreement_text
 from ...runs import folders
+from ..answer import FILE
 from ..backends.jobs import POLL_SECONDS, STOPPED, Tell
+from ..candidates import Candidate, digest, from_name
 from ..queue import Comparison, run_jobs
 from .plan import Study
 
@@ -116,7 +119,16 @@ def search_all(wanted: Sequence[SearchJob], work: Comparison, function: SearchFu
     return [Policy.load(one.folder / folders.POLICY) for one in wanted]
 
 
+def result_of(folder: Path) -> Candidate:
+    """What a search says to use: its policy, or a baseline that has won the race."""
+    policy, use = Policy.load(folder / folders.POLICY), read_note(folder / FILE).get("use")
+    if isinstance(use, str) and not use.startswith(LEARNED):
+        return from_name(use)
+    return Candidate(folders.POLICY, policy, digest(policy))
+
+
 def remarks(folder: Path) -> list[str]:
-    """What the notes of a search say that it did otherwise than planned: few would look for that in its log."""
+    """What the notes of a search say that it did otherwise than planned, and its answer: few would look for that in
+    its log."""
     notes = [read_note(path) for path in sorted(folder.glob("*.json"))]
-    return [note["remark"] for note in notes if isinstance(note.get("remark"), str) and not note.get("is_kept")]
+    return [text for note in notes for key in ("remark", "sentence") if isinstance(text := note.get(key), str)]

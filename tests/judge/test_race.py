@@ -1,4 +1,4 @@
-"""The design of a race: who is trained next, who drops out, and whether its intervals hold the truth."""
+"""A race: who is trained next, who drops out, and whether its intervals hold the truth."""
 
 import math
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from racing import Difference, Kind, RaceConfig, difference, last_two, race, verdict
+from slackaug.config.run_config import RaceConfig
+from slackaug.judge.race import Difference, Kind, difference, race, verdict
 
-CONFIG = RaceConfig(n_first=3, n_race=5)
+CONFIG = RaceConfig(candidates=("none", "a", "b", "c", "uniform-2", "learned"))
 
 
 def answers(share, n_seeds, n_images=400, seed=0):
@@ -16,21 +17,31 @@ def answers(share, n_seeds, n_images=400, seed=0):
     return [rng.random(n_images) < share for _ in range(n_seeds)]
 
 
-def test_seeds_are_wanted_in_turn_and_those_behind_drop_out():
-    names = ["none", "weak", "strong"]
-    assert race({}, names, 2, CONFIG).wanted == [(name, seed) for seed in range(3) for name in names]
-    found = {"none": answers(0.5, 3), "weak": answers(0.9, 3), "strong": answers(0.91, 3)}
-    assert race(found, names, 2, CONFIG) == (["strong", "weak"], [])  # two are left: the race is over
-    level = {name: answers(0.9, 3, seed=i) for i, name in enumerate(names)}
-    alive, wanted = race(level, names, 2, CONFIG)
-    assert sorted(alive) == sorted(names)
-    assert sorted(wanted) == [(name, 3) for name in sorted(names)]
+def test_the_worse_half_drops_out_and_the_others_are_trained_again():
+    names = list(CONFIG.candidates)
+    assert race({}, CONFIG).wanted == [
+        (name, seed) for seed in range(2) for name in [*names[:-2], "learned", "uniform-2"]
+    ]
+    shares = dict(zip(names, (0.5, 0.6, 0.7, 0.8, 0.2, 0.9), strict=True))
+    found = {name: answers(share, 2) for name, share in shares.items()}
+    middle = race(found, CONFIG)
+    assert (middle.challengers, middle.dropped) == (["learned", "c"], {"b": 2, "a": 2, "none": 2})
+    assert middle.wanted == [(name, seed) for seed in (2, 3) for name in ("learned", "c", "uniform-2")]
+    for name, share in (("c", 0.8), ("uniform-2", 0.2), ("learned", 0.3)):
+        found[name] += answers(share, 2)
+    assert race(found, CONFIG) == (["c"], [], middle.dropped | {"learned": 4})
 
 
-def test_the_incumbent_is_among_the_last_two_while_it_is_in_the_race():
-    assert last_two(["a", "b", "c"], "c") == ("a", "c")
-    assert last_two(["a", "b", "c"], "a") == ("b", "a")
-    assert last_two(["a", "b"], "gone") == ("b", "a")
+def test_the_trainings_of_a_race_are_as_many_as_are_counted():
+    for n in range(2, 12):
+        config = RaceConfig(candidates=tuple(map(str, range(n))), incumbent="0", n_first=3, n_last=5)
+        found = {}
+        while (standing := race(found, config)).wanted:
+            for name, seed in standing.wanted:
+                found.setdefault(name, []).append(answers(0.1 * int(name) % 1, 1, 50, seed)[0])
+        assert len(standing.challengers) == 1
+        assert sum(map(len, found.values())) + 2 * 5 == config.n_trainings
+        assert max(map(len, found.values())) == config.rounds[-1][1]
 
 
 def test_while_each_fold_is_used_once_it_is_student_s_t_by_seed():

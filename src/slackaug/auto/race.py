@@ -1,0 +1,189 @@
+"""The race of a search: what was learned against what people use instead, on training images alone.
+
+It is the last stage, and has no state of its own: trainings leave their results in files, and all else is a function of
+these (judge/race.py).
+"""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice, product, takewhile
+from pathlib import Path
+
+import torch
+
+from ..augment.policy import MU_MAX, MU_MIN, Policy
+from ..augment.policy_file import MU_START
+from ..config.run_config import RunConfig, start_policy
+from ..data import Dataset
+from ..judge import candidates, training
+from ..judge.answer import FILE, Answer, answer
+from ..judge.backends import get_backend
+from ..judge.candidates import Candidate
+from ..judge.queue import Comparison, run_jobs
+from ..judge.race import N_FOLDS, Answers, Standing, accuracy, race
+from ..judge.training import HeldOut, Protocol, Training
+from ..messages import answer as messages
+from ..runs import folders
+from ..schema import unknown
+from .conduct import Opened, Session
+
+FOLDER = "race"  # of a run
+FORM = re.compile(r"learned(?:-x(?P<strength>\d+(?:\.\d+)?))?(?:-(?P<number>[1-9]))?", re.ASCII)
+FIRST_OF_LAST = 1000  # seed: no training before had it
+CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
+LEAST_IMAGES = 40  # of all training images: with fewer, a fold is a handful
+
+
+class OutOfTime(Exception):
+    """The time limit came while the race was on."""
+
+
+class Race:
+    """A race that goes on from what is in its folder."""
+
+    def __init__(self, work: Comparison, dataset: Dataset, config: RunConfig, learned: Policy):
+        self.work, self.dataset, self.config = work, dataset, config
+        self.candidates = {name: candidate(name, learned) for name in config.race.candidates}
+        self.began = time.monotonic()
+
+    def training(self, name: str, seed: int, half: int) -> Training:
+        part = HeldOut(half, self.config.seed, seed % N_FOLDS)
+        return self.work.training(self.candidates[name], seed + (FIRST_OF_LAST if half == LEARNED_ON else 0), part)
+
+    def found(self, half: int, n: int) -> dict[str, Answers]:
+        """By candidate, from the first seed to the first of n that is missing."""
+        results = iter(training.read_results([self.training(*one, half) for one in product(self.candidates, range(n))]))
+        found: dict[str, Answers] = {}
+        for name in self.candidates:
+            there = takewhile(lambda result: result is not None, [*islice(results, n)])
+            found[name] = [training.unpack(one["answers"]) for one in there if one]
+        return found
+
+    def standing(self) -> tuple[Standing, dict[str, Answers]]:
+        found = self.found(CHOSEN_BY, self.config.race.rounds[-1][1])
+        return race(found, self.config.race), found
+
+    def answer(self) -> Answer:
+        """So far."""
+        standing, raced = self.standing()
+        last, settings = self.found(LEARNED_ON, self.config.race.n_last), self.config.race
+        return answer(standing, raced, last, settings, self.config.worth, time.monotonic() - self.began)
+
+    def run(self) -> None:
+        out: set[str] = set()
+        while True:
+            standing, raced = self.standing()
+            if new := {name: n for name, n in standing.dropped.items() if name not in out}:
+                out |= new.keys()
+                self.tell_dropped(standing, raced, new)
+            if not standing.wanted:
+                break
+            self.train([self.training(*entry, CHOSEN_BY) for entry in standing.wanted])
+        pair, n = (standing.challengers[0], self.config.race.incumbent), self.config.race.n_last
+        self.work.say(messages.last_two(*pair, n, len(self.dataset.half_indices(self.config.seed)[LEARNED_ON])))
+        self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
+
+    def train(self, wanted: Sequence[Training]) -> None:
+        """Those that are not done yet."""
+        done = training.read_results(wanted)
+        left = [one for one, result in zip(wanted, done, strict=True) if result is None]
+        names = [messages.spoken(one.name) for one in left]
+        if left:
+            run_jobs(self.work, [partial(training.run, one) for one in left], names, lambda _: "")
+
+    def tell_dropped(self, standing: Standing, raced: Mapping[str, Answers], new: Mapping[str, int]) -> None:
+        for n in sorted({*new.values()}):
+            first = accuracy(raced[standing.challengers[0]][:n])
+            behind = {name: 100 * (first - accuracy(raced[name][:n])) for name in new if new[name] == n}
+            self.work.say(messages.dropped(behind, n))
+
+
+def candidate(name: str, learned: Policy) -> Candidate:
+    """A baseline, or `learned`, perhaps at another strength or with fewer transformations."""
+    if not (form := FORM.fullmatch(name)):
+        if name.startswith(messages.LEARNED):
+            raise ValueError(unknown("candidate", name, ["learned", "learned-x2", "learned-x0.5", "learned-1"]))
+        return candidates.from_name(name)
+    policy = learned if form["strength"] is None else at_strength(learned, float(form["strength"]))
+    if form["number"] is not None:
+        policy = replace(policy, pi=policy.pi[: int(form["number"])])
+    return Candidate(name, policy, candidates.digest(policy))
+
+
+def at_strength(phi: Policy, strength: float = 1.0) -> Policy:
+    """The policy, taken a share of its way from uniform, or further: the logits times the strength, and mu likewise."""
+    mu = (MU_START + strength * (phi.mu - MU_START)).clamp(MU_MIN, MU_MAX)
+    return replace(phi, pi=strength * phi.pi.log_softmax(-1), mu=mu)
+
+
+def check(config: RunConfig, dataset: Dataset) -> None:
+    """An unknown candidate is found before the search, not after it."""
+    start = start_policy(config, dataset)
+    for name in config.race.candidates:
+        candidate(name, start).method(dataset, start.space)
+
+
+# --- at the end of a search -------------------------------------------------------------------------------------------
+
+
+def hold(session: Session, opened: Opened, deadline: float) -> Answer | None:
+    """The answer, which is in the run's files then, or None where there is no race; so far, if it is stopped."""
+    config, run, dataset = opened.search.problem.config, opened.run, opened.dataset
+    if not config.race.candidates or run is None or not (run.path / folders.POLICY).is_file():
+        return None
+    if config.n_ranks > 1:
+        session.say(messages.NO_RACE_IN_AN_ENSEMBLE)
+        return None
+    if (n := len(dataset.train.labels)) < LEAST_IMAGES:
+        session.say(messages.too_few_images(n, LEAST_IMAGES))
+        return None
+    learned = folders.learned(run.path)
+    one = Race(comparison(session, config, dataset, run.path / FOLDER, deadline), dataset, config, learned)
+    one.work.folder.mkdir(exist_ok=True)
+    session.say(messages.race(list(one.candidates), len(dataset.half_indices(config.seed)[CHOSEN_BY])))
+    try:
+        one.run()
+    except OutOfTime:
+        session.say(messages.OUT_OF_TIME)
+    finally:
+        found = one.answer()
+        run.write(FILE, found.to_json())
+        used = policy_of(found.use, one.candidates, learned)
+        about = {"use": found.use, "is_kept": found.use.startswith(messages.LEARNED)}
+        run.write(folders.POLICY, replace(used, learned=learned.learned | about).dumps())
+    return found
+
+
+def policy_of(use: str, known: Mapping[str, Candidate], learned: Policy) -> Policy:
+    """What to use, as a policy; what was learned, where the answer is none of ours."""
+    chosen = known[use].augmentation
+    if isinstance(chosen, Policy):
+        return chosen
+    if use == "none" and learned.can_compose_none:
+        return learned.with_composed(0)
+    return learned.with_composed(int(use.removeprefix("uniform-"))) if use.startswith("uniform-") else learned
+
+
+def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Path, deadline: float) -> Comparison:
+    """Trainings of one thread each, side by side on a processor, in turn on a GPU."""
+    where = replace(config.data, source=session.data)
+    protocol = Protocol.of(config, where, training.data_digest(dataset), config.model)
+    is_gpu = session.device.startswith("cuda")
+    n_jobs = 1 if is_gpu else torch.get_num_threads()
+    threads = session.threads if is_gpu else 1
+    backend = get_backend("local", address=None, n_jobs=n_jobs, device=session.device, threads=threads)
+
+    def follow() -> None:
+        if time.monotonic() > deadline:
+            raise OutOfTime
+
+    again = session.resume_command(config)
+    return Comparison(protocol, folder, None, session.device, threads, backend, session.console, again, follow)
+
+
+def share_of_time(config: RunConfig) -> float:
+    """Of a time limit, for learning."""
+    return 0.5 if config.race.candidates else 1.0

@@ -1,0 +1,120 @@
+"""What to use, and how sure that is: the end of a race as a document and a sentence."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..config.run_config import RaceConfig
+from ..messages import answer as messages
+from .intervals import LEAST, interval
+from .race import N_FOLDS, Answers, Difference, Kind, Standing, Verdict, accuracy, difference, verdict
+
+FILE = "answer.json"  # of a run
+
+
+class Entrant(NamedTuple):
+    """What the race found of a candidate; accuracies are in per cent."""
+
+    name: str
+    n: int  # trainings
+    accuracy: float
+    interval: tuple[float, float] | None
+    dropped_after: int | None  # trainings; None: it was in to the end
+
+
+class Answer(NamedTuple):
+    """Gains are in points of accuracy, and those of `use` over `other`."""
+
+    sentence: str
+    use: str
+    other: str | None
+    verdict: str  # better, ahead, equal or unknown
+    gain: float | None
+    interval: tuple[float, float] | None
+    smallest_gain: float | None  # that could have been seen
+    is_final: bool
+    candidates: list[Entrant]
+    n_trainings: int
+    seconds: float
+
+    def to_json(self) -> str:
+        found = self._asdict() | {"candidates": [one._asdict() for one in self.candidates]}
+        return json.dumps({"schema_version": 1} | found, indent=1, allow_nan=False)
+
+
+def answer(
+    standing: Standing,
+    raced: Mapping[str, Answers],
+    last: Mapping[str, Answers],
+    config: RaceConfig,
+    worth: float,
+    seconds: float,
+) -> Answer:
+    """Of what is known so far; final if the last two have been trained as often as they should.
+
+    `worth`, in points: where one image of those tested counts more than that, as much as it does.
+    """
+    challenger, incumbent, names = standing.challengers[0], config.incumbent, config.candidates
+    n = min(len(last.get(name, ())) for name in (challenger, incumbent))
+    entrants = [entrant(name, raced[name], standing.dropped.get(name)) for name in names if raced.get(name)]
+    n_trainings = sum(map(len, raced.values())) + sum(map(len, last.values()))
+    rest: dict[str, Any] = {
+        "is_final": not standing.wanted and n >= config.n_last,
+        "candidates": entrants,
+        "n_trainings": n_trainings,
+        "seconds": round(seconds, 1),
+    }
+    if n < LEAST:
+        says = messages.too_few(incumbent, n) if rest["is_final"] else messages.so_far(incumbent, n_trainings)
+        return Answer(says, incumbent, None, Kind.UNKNOWN.value, None, None, None, **rest)
+    tables = last[challenger][:n], last[incumbent][:n]
+    worth = max(worth, 100 / sum(len(answers) for answers in tables[0][:N_FOLDS]))
+    gain = difference(*tables)
+    found = verdict(challenger, incumbent, min(challenger, incumbent, key=names.index), gain, worth / 100)
+    says = sentence(found, worth)
+    if not any(name.startswith(messages.LEARNED) for name in (challenger, incumbent)):
+        says += behind(raced, standing)
+    low, high = ends(found.gain)
+    points = 100 * found.gain.mean, (low, high), 100 * found.gain.reach(0.05)
+    if not rest["is_final"]:
+        says = f"So far: {says[:1].lower()}{says[1:]}"
+    return Answer(says, found.use, found.other, found.kind.value, *points, **rest)
+
+
+def ends(gain: Difference) -> tuple[float, float]:
+    """Of its interval, in points."""
+    reach = gain.reach(0.05)
+    return 100 * (gain.mean - reach), 100 * (gain.mean + reach)
+
+
+def sentence(found: Verdict, worth: float) -> str:
+    low, high = ends(found.gain)
+    names, mean = (found.use, found.other), 100 * found.gain.mean
+    match found.kind:
+        case Kind.BETTER:
+            return messages.better(*names, mean, low, high)
+        case Kind.AHEAD:
+            return messages.ahead(*names, mean, low, high, round(worth, 2))
+        case Kind.EQUAL:
+            return messages.equal(*names, -mean, -high, -low, round(worth, 2))
+        case Kind.UNKNOWN:
+            return messages.unknown(*names, -mean, -high, -low)
+
+
+def behind(raced: Mapping[str, Answers], standing: Standing) -> str:
+    """What became of the learned policy, where it is not one of the last two."""
+    learned = raced.get(messages.LEARNED)
+    if not learned:
+        return ""
+    n = len(learned)
+    gap = accuracy(raced[standing.challengers[0]][:n]) - accuracy(learned)
+    return f" {messages.learned_dropped(100 * gap, n)}"
+
+
+def entrant(name: str, answers: Answers, dropped_after: int | None) -> Entrant:
+    found = interval([float(one.mean()) for one in answers])
+    half = found.half_width
+    around = None if half is None or found.n < LEAST else (
+        100 * max(found.mean - half, 0.0), 100 * min(found.mean + half, 1.0)
+    )  # fmt: skip
+    return Entrant(name, found.n, 100 * found.mean, around, dropped_after)

@@ -1,0 +1,125 @@
+"""The race: each candidate is trained a few times, those plainly behind drop out, and the last two meet afresh.
+
+What is known of a candidate is a table of right and wrong answers, a row for each training. All that is decided here
+is a function of these tables: so a race that was stopped goes on from its files, and it can be simulated, as
+research/race_errors.py does.
+
+Training images are in two halves: a race tests on folds of the one, the last word on folds of the other, and each
+training has all images but its fold to learn from. A search learned phi by the first and theta on the second.
+
+Two things make an accuracy uncertain, and both are counted: another seed would give another network, and other images
+would be other questions. Axes: S seeds, I images.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config.run_config import RaceConfig
+
+N_FOLDS = 2  # of each half
+Answers = Sequence[NDArray[np.bool_]]  # by seed: whether the training had each image of its fold right
+Entry = tuple[str, int]  # a candidate and a seed
+
+
+# --- two candidates ---------------------------------------------------------------------------------------------------
+
+
+class Difference(NamedTuple):
+    """Of two accuracies, over all seeds and all images of the kind."""
+
+    mean: float
+    error: float  # standard error
+    freedom: float  # degrees of freedom
+
+    def reach(self, chance: float) -> float:
+        """The half-width of the interval that misses the truth with this chance, half of it on each side."""
+        from scipy.special import stdtrit  # scipy.stats would take most of a second
+
+        return self.error * float(stdtrit(self.freedom, 1 - chance / 2))
+
+
+def difference(a: Answers, b: Answers, n_folds: int = N_FOLDS) -> Difference:
+    """Of a less b, after trainings with the same seeds, and so on the same images; the seeds themselves do not pair.
+
+    While each fold is used once, differences by seed are independent, and their variance has all that chance did. From
+    then on the same images are asked again, and what two candidates differ by on these very images does not go away.
+    """
+    n, n_images = len(a), sum(len(answers) for answers in a[:n_folds])
+    gaps = np.array([x.mean() - y.mean() for x, y in zip(a, b, strict=True)])
+    images = 0.0
+    if n > n_folds:
+        pairs = [(np.stack(a[f::n_folds]).astype(float), np.stack(b[f::n_folds])) for f in range(n_folds)]
+        by_image = np.concatenate([x.mean(0) - y.mean(0) for x, y in pairs])
+        again = [pair for pair in pairs if len(pair[0]) > 1]  # single answers differ from seed to seed, too
+        single = np.mean([np.mean(sum(answers.var(0, ddof=1) for answers in pair)) / len(pair[0]) for pair in again])
+        images = max(by_image.var(ddof=1) - single, 0.0) / n_images * (1 - n_folds / n)
+    tie = 2 / n_images**2  # as if one more image spoke for each side: where all agree, nothing is certain yet
+    return Difference(float(gaps.mean()), math.sqrt(gaps.var(ddof=1) / n + images + tie), n - 1)
+
+
+# --- the race ---------------------------------------------------------------------------------------------------------
+
+
+class Standing(NamedTuple):
+    """Who is still in, and what to train before more can be said; none: the race is over."""
+
+    challengers: list[str]  # one when it is over
+    wanted: list[Entry]
+    dropped: dict[str, int]  # after how many trainings each
+
+
+def race(found: Mapping[str, Answers], config: RaceConfig) -> Standing:
+    """The race so far; `found` has a row for each seed from 0 on.
+
+    The worse half of the challengers drops out, the others get as many trainings again, until one is left (sequential
+    halving). The incumbent runs along: whether the one that is left is better is for the last word, which alone
+    decides, so that choosing it among many cannot make anything look better than it is.
+    """
+    alive, dropped = [name for name in config.candidates if name != config.incumbent], dict[str, int]()
+    for n_alive, n in config.rounds:
+        alive, out = alive[:n_alive], alive[n_alive:]
+        dropped |= dict.fromkeys(out, n // 2)
+        racing = [*alive, config.incumbent]
+        if wanted := [(name, seed) for seed in range(n) for name in racing if seed >= len(found.get(name, ()))]:
+            return Standing(alive, wanted, dropped)
+        alive.sort(key=lambda name: -accuracy(found[name][:n]))
+    return Standing(alive[:1], [], dropped | dict.fromkeys(alive[1:], n))
+
+
+def accuracy(answers: Answers) -> float:
+    return float(np.mean([one.mean() for one in answers]))
+
+
+class Kind(Enum):
+    BETTER = "better"
+    AHEAD = "ahead"  # and at most the zone worse
+    EQUAL = "equal"  # for practice
+    UNKNOWN = "unknown"
+
+
+class Verdict(NamedTuple):
+    use: str
+    other: str
+    kind: Kind
+    gain: Difference  # of what to use over the other
+
+
+def verdict(challenger: str, incumbent: str, simpler: str, gain: Difference, worth: float) -> Verdict:
+    """The last word: `gain` is that of the challenger, where nothing was chosen by; `worth` a share."""
+    reach = gain.reach(0.05)
+    if abs(gain.mean) + reach <= worth:
+        kind, use = Kind.EQUAL, simpler
+    elif abs(gain.mean) > reach:
+        kind, use = Kind.BETTER, challenger if gain.mean > 0 else incumbent
+    elif gain.mean > 0 and gain.mean - gain.reach(0.1) > -worth:
+        kind, use = Kind.AHEAD, challenger
+    else:
+        kind, use = Kind.UNKNOWN, incumbent
+    if use == challenger:
+        return Verdict(challenger, incumbent, kind, gain)
+    return Verdict(incumbent, challenger, kind, gain._replace(mean=-gain.mean))

@@ -1,0 +1,126 @@
+"""The answer to the question that users come with, and what a race says on its way there.
+
+Gains and their ends are in points of accuracy.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from . import augmentation, counted, listed
+
+LEARNED = "learned"
+
+
+def spoken(name: str) -> str:
+    """What a candidate is, after `Use`."""
+    known = {
+        "none": "no augmentation",
+        "default": "the usual crops with Cutout or colour jitter",
+        "trivialaugment-wide": "TrivialAugment (Wide)",
+    }
+    if name.startswith("uniform-"):
+        return f"{augmentation(name)} per image"
+    if not name.startswith(LEARNED):
+        return known.get(name, name)
+    parts = name.removeprefix(LEARNED).split("-")[1:]
+    strength = "".join(f" at {part.removeprefix('x')} times its strength" for part in parts if part.startswith("x"))
+    number = "".join(f" with {counted(int(part), 'transformation')} per image" for part in parts if part.isdecimal())
+    return f"the learned policy{strength}{number}"
+
+
+def n_digits(low: float, high: float) -> int:
+    """After the point, of numbers with this interval."""
+    return 1 if high - low > 0.2 else 2
+
+
+def interval(gain: float | None, low: float, high: float) -> str:
+    """`gain` where it has not been said yet."""
+    digits = n_digits(low, high)
+    ends = f"95 % interval {low:.{digits}f} to {high:.{digits}f}"
+    return ends if gain is None else f"{gain:+z.{digits}f} points, {ends}"
+
+
+def better(use: str, other: str, gain: float, low: float, high: float) -> str:
+    digits = n_digits(low, high)
+    return f"Use {spoken(use)}: {gain:.{digits}f} points better than {spoken(other)} ({interval(None, low, high)})."
+
+
+def ahead(use: str, other: str, gain: float, low: float, high: float, worth: float) -> str:
+    return (
+        f"Use {spoken(use)}. It looks better than {spoken(other)} ({interval(gain, low, high)}), and is hardly more "
+        f"than {worth:g} points worse."
+    )
+
+
+def equal(use: str, other: str, gain: float, low: float, high: float, worth: float) -> str:
+    """`gain`, of the other over what to use."""
+    return (
+        f"Use {spoken(use)}. {capital(spoken(other))} makes no difference of more than {worth:g} points "
+        f"({interval(gain, low, high)})."
+    )
+
+
+def unknown(use: str, other: str, gain: float, low: float, high: float) -> str:
+    """`gain`, of the other over what to use."""
+    seen = max(high - gain, gain - low)
+    other_is = "Learning which ones" if other == LEARNED and use.startswith("uniform-") else capital(spoken(other))
+    return (
+        f"Use {spoken(use)}. {other_is} did not measurably help here ({interval(gain, low, high)}); a gain under "
+        f"{seen:.{n_digits(low, high)}f} points could not have been seen."
+    )
+
+
+def too_few(use: str, n: int) -> str:
+    return (
+        f"Use {spoken(use)} for now: {counted(n, 'training')} of each of the last two are too few to tell. Take "
+        "--set race.n_last=9."
+    )
+
+
+def learned_dropped(points: float, n: int) -> str:
+    return f"What was learned was {points:.1f} points behind after {counted(n, 'training')}."
+
+
+def so_far(use: str, n: int) -> str:
+    return f"So far: use {spoken(use)}. The race was stopped after {counted(n, 'training')}."
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# --- on the way -------------------------------------------------------------------------------------------------------
+
+
+def race(names: Sequence[str], n_images: int) -> str:
+    return (
+        f"Race: {listed([spoken(name) for name in names])}. Each is trained several times, and tested on {n_images:,} "
+        "images that it was not trained on."
+    )
+
+
+def dropped(behind: Mapping[str, float], n: int) -> str:
+    """Points behind the first, by name."""
+    who = listed([f"{spoken(name)} ({-points:+.1f} points)" for name, points in behind.items()])
+    return f"Out of the race after {counted(n, 'training')} each: {who}."
+
+
+def last_two(first: str, second: str, n: int, n_images: int) -> str:
+    return (
+        f"The last two, {spoken(first)} and {spoken(second)}, are trained {n} more times each, and tested on "
+        f"{n_images:,} other images."
+    )
+
+
+OUT_OF_TIME = "The time limit came before the end of the race."
+
+
+def too_few_images(n: int, least: int) -> str:
+    return (
+        f"{n} training images are too few for a race, which needs {least}. The learned policy is the result; nothing "
+        "shows whether it helps."
+    )
+
+
+NO_RACE_IN_AN_ENSEMBLE = (
+    "An ensemble does not race what it learned. To compare it: slackaug evaluate, with --baselines uniform-2."
+)

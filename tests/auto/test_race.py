@@ -1,0 +1,223 @@
+"""The race at the end of a search: its trainings, its files, its end, and how it is left and taken up again."""
+
+import json
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+import slackaug
+import tiny
+from slackaug import messages
+from slackaug.augment.policy import MU_START, Policy
+from slackaug.auto import race
+from slackaug.auto.conduct import Session
+from slackaug.auto.race import at_strength, candidate
+from slackaug.auto.resume import read_config
+from slackaug.data import load
+from slackaug.exits import Stopped
+from slackaug.judge import training
+from slackaug.judge.training import HeldOut
+
+pytestmark = pytest.mark.usefixtures("quick_search")
+RACE = {"race__candidates": "[none,uniform-2,learned]", "race__n_last": 4, "evaluate__epochs": 1,
+        "evaluate__batch": 8, "evaluate__lr": 0.05}  # fmt: skip
+FINAL = 3 * 2 + 2 * 4  # trainings
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """Enough of them for a race."""
+    path = tmp_path_factory.mktemp("race") / "images.npz"
+    np.savez(path, **tiny.arrays(n_train=48, n_test=6))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def in_turn(monkeypatch):
+    """In this process: a process for each training takes longer than the training."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+
+
+@pytest.fixture(scope="module")
+def raced(images, tmp_path_factory):
+    run = tmp_path_factory.mktemp("raced") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "get_num_threads", lambda: 1)
+        slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
+    return run
+
+
+def read(run):
+    return json.loads((run / "answer.json").read_text())
+
+
+def trials(run):
+    return {path.name: path.read_text() for path in (run / "race" / "trials").glob("*.json")}
+
+
+# --- candidates -------------------------------------------------------------------------------------------------------
+
+
+def test_strengths_lead_from_uniform_to_the_policy(generator):
+    pi = torch.randn(2, 17, generator=generator, dtype=torch.float64)
+    phi = replace(Policy.uniform("cifar"), pi=pi, mu=torch.linspace(0.3, 1, 17, dtype=torch.float64))
+    none, half, whole = (at_strength(phi, strength) for strength in (0.0, 0.5, 1.0))
+    torch.testing.assert_close(none.probabilities, torch.full((2, 17), 1 / 17, dtype=torch.float64))
+    assert (none.mu == MU_START).all()
+    torch.testing.assert_close(whole.probabilities, phi.probabilities)
+    torch.testing.assert_close(whole.mu, phi.mu)
+    distances = [policy.kl(none).item() for policy in (none, half, whole)]
+    assert distances == sorted(distances)
+    torch.testing.assert_close(half.mu, (none.mu + whole.mu) / 2)
+
+
+def test_candidates_are_baselines_or_forms_of_what_was_learned(generator):
+    phi = replace(Policy.uniform("cifar"), pi=torch.randn(3, 17, generator=generator, dtype=torch.float64))
+    assert candidate("none", phi).augmentation == "none"
+    assert candidate("learned", phi).augmentation is phi
+    twice, single = candidate("learned-x2", phi).augmentation, candidate("learned-1", phi).augmentation
+    assert twice.kl(phi.with_composed(3)) > phi.kl(phi.with_composed(3))
+    assert torch.equal(single.pi, phi.pi[:1])
+    assert len({candidate(name, phi).digest for name in ("learned", "learned-x2", "learned-x0.5", "learned-1")}) == 4
+    for name in ("learned-twice", "learned-0"):
+        with pytest.raises(ValueError, match=f"unknown .*{name}"):
+            candidate(name, phi)
+
+
+def test_the_parts_that_a_race_tests_on_are_disjoint_and_no_image_is_trained_on_and_tested(images):
+    data = load(str(images))
+    parts = [HeldOut(half, 3, fold).split(data) for half in (0, 1) for fold in (0, 1)]
+    tested = [{image.numpy().tobytes() for image in test.images} for _, test in parts]
+    everything = {image.numpy().tobytes() for image in data.train.images}
+    assert set.union(*tested) == everything
+    assert sum(map(len, tested)) == len(everything)
+    for (train, test), own in zip(parts, tested, strict=True):
+        assert {image.numpy().tobytes() for image in train.images} == everything - own
+        assert len(test.labels) == 12
+    both = {image.numpy().tobytes() for image in data.halves(3)[1].images}
+    assert tested[2] | tested[3] == both  # the half that a search validates with
+
+
+# --- in a search ------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_ends_with_an_answer(raced):
+    found, policy = read(raced), Policy.load(raced / "policy.json")
+    assert found["is_final"]
+    assert found["n_trainings"] == FINAL == len(trials(raced))
+    assert [one["name"] for one in found["candidates"]] == ["none", "uniform-2", "learned"]
+    assert policy.learned["use"] == found["use"]
+    assert policy.learned["is_kept"] == (found["use"] == "learned")
+    assert (raced / "finished.json").exists()
+
+
+def test_the_policy_is_that_of_the_answer(raced):
+    learned = race.folders.learned(raced)
+    known = {name: candidate(name, learned) for name in ("none", "learned", "learned-x2")}
+    for name in ("uniform-2", "trivialaugment-wide"):
+        known[name] = candidate(name, learned)
+    used = {name: race.policy_of(name, known, learned) for name in known}
+    assert used["none"].n_composed == 0
+    assert torch.equal(used["uniform-2"].probabilities, Policy.uniform("cifar", n_composed=2).probabilities)
+    assert used["learned"] is used["trivialaugment-wide"] is learned
+    assert used["learned-x2"] is known["learned-x2"].augmentation
+
+
+def test_the_rounds_do_not_depend_on_it(raced, images, tmp_path):
+    slackaug.search(images, tmp_path / "run", set=tiny.assignments(), estimate=False)
+    for name in ("round_01.json", "round_02.json"):
+        ours, theirs = (Policy.load(run / "policies" / name) for run in (raced, tmp_path / "run"))
+        assert torch.equal(ours.pi, theirs.pi)
+    assert not (tmp_path / "run" / "answer.json").exists()
+
+
+def stopped_after(monkeypatch, n, error):
+    """The race ends in the training after n."""
+    done, whole = [], training.run
+
+    def run(one, tell):
+        if len(done) == n:
+            raise error
+        done.append(one)
+        whole(one, tell)
+
+    monkeypatch.setattr(training, "run", run)
+
+
+@pytest.mark.parametrize("n", [0, 3, 8, FINAL - 1])
+def test_a_race_that_is_stopped_gives_the_answer_so_far_and_goes_on_to_the_same_end(
+    n, raced, images, tmp_path, monkeypatch
+):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        stopped_after(patch, n, Stopped("stopped; everything is saved", 2))
+        with pytest.raises(Stopped, match=r"To go on: slackaug search .* --resume"):
+            slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
+    so_far = read(run)
+    assert not so_far["is_final"]
+    assert so_far["sentence"].startswith("So far: use ")
+    assert so_far["n_trainings"] == n
+    result = slackaug.search(images, run, resume=True)
+    assert result.answer.is_final
+    for found in (so_far, whole := read(run), expected := read(raced)):
+        found.pop("seconds")
+    assert whole == expected
+    assert Policy.load(run / "policy.json").pi.equal(Policy.load(raced / "policy.json").pi)
+
+
+def test_a_time_limit_ends_the_race_with_the_answer_so_far(images, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        stopped_after(patch, 5, race.OutOfTime())
+        result = slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
+    assert (result.answer.is_final, read(run)["n_trainings"]) == (False, 5)
+    assert not (run / "finished.json").exists()
+
+
+def test_the_race_looks_at_the_clock_while_trainings_run(raced, images, tmp_path):
+    session = Session(str(images), tmp_path, "cpu", None, None, False, Console(quiet=True))
+    for deadline, is_late in ((time.monotonic() + 1000, False), (time.monotonic() - 1, True)):
+        work = race.comparison(session, read_config(raced), load(str(images)), tmp_path, deadline)
+        with pytest.raises(race.OutOfTime) if is_late else nullcontext():
+            work.follow()
+
+
+def test_a_study_evaluates_what_each_search_says_to_use(images, tmp_path):
+    out, given = tmp_path / "study", tiny.assignments(**RACE)
+    found = slackaug.study(
+        "quick", out, data=images, searches=1, evaluations=1, baselines=["none", "uniform-2"], set=given
+    )
+    use = read(out / "searches" / "0")["use"]
+    assert found.kept == messages.kept(use == "learned", 1, {} if use == "learned" else {use: 1})
+    rows = {row.name: row.accuracies for row in found.rows}
+    assert use == "learned" or rows["auto"] == rows[use]  # the same training
+
+
+def test_few_images_are_not_raced(tiny_npz, tmp_path, capsys):
+    result = slackaug.search(tiny_npz, tmp_path / "run", set=tiny.assignments(**RACE), estimate=False)
+    assert result.answer is None
+    assert "24 training images are too few for a race" in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "run" / "finished.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"race__candidates": "[none,learned]"}, "expected uniform-2 among them"),
+        ({"race__candidates": "[uniform-2]"}, "two or more different ones"),
+        ({"race__candidates": "[uniform-2,uniform-2]"}, "two or more different ones"),
+        ({"race__n_first": 0}, "n_first must be at least 1"),
+        ({"race__candidates": "[uniform-2,learned-twice]"}, "unknown candidate 'learned-twice'"),
+        ({"race__candidates": "[uniform-2,unheard-of]"}, "unknown baseline 'unheard-of'"),
+        ({"worth": -1}, "worth must not be negative"),
+    ],
+)
+def test_a_race_that_cannot_be_is_refused_at_once(changes, says, images, tmp_path):
+    with pytest.raises(ValueError, match=says):
+        slackaug.search(images, tmp_path / "run", set=tiny.assignments(**RACE | changes))
+    assert not (tmp_path / "run").exists()

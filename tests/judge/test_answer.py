@@ -1,0 +1,91 @@
+"""What a race comes to: what to use, the sentence, and the document."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from slackaug.config.run_config import RaceConfig
+from slackaug.judge.answer import answer
+from slackaug.judge.race import race
+
+CONFIG = RaceConfig(candidates=("none", "uniform-2", "learned"), n_last=8)
+
+
+def trained(share, n, n_images=2000, seed=0):
+    """Trainings that have a share right, and differ a little."""
+    rng = np.random.default_rng([seed, round(1000 * share)])
+    return [rng.permutation(n_images) < (share + rng.normal(0, 0.001)) * n_images for _ in range(n)]
+
+
+def answered(learned, uniform=0.9, n_last=8, config=CONFIG, race_learned=None):
+    raced = {"none": trained(0.5, 2), "uniform-2": trained(uniform, 2), "learned": trained(race_learned or learned, 2)}
+    challenger = race(raced, config).challengers[0]
+    last = {"uniform-2": trained(uniform, n_last, seed=1), challenger: trained(learned, n_last, seed=2)}
+    return answer(race(raced, config), raced, last, config, 0.25, 12.34)
+
+
+def test_what_is_better_is_used():
+    found = answered(0.95)
+    assert (found.use, found.other, found.verdict, found.is_final) == ("learned", "uniform-2", "better", True)
+    assert found.sentence.startswith("Use the learned policy: 5.0 points better than 2 random")
+    low, high = found.interval
+    assert low < found.gain < high
+    assert (high - low) / 2 == pytest.approx(found.smallest_gain)
+    (said,) = re.findall(
+        r"points better than 2 random transformations per image \(95 % interval (.*) to", found.sentence
+    )
+    assert float(said) == pytest.approx(low, abs=0.051)
+    other = answered(0.85)
+    assert (other.use, other.verdict) == ("uniform-2", "better")
+    assert other.gain > 0
+    assert "points better than the learned policy" in other.sentence
+
+
+def test_where_nothing_is_shown_the_incumbent_stays_and_the_sentence_says_what_could_have_been_seen():
+    found = answered(0.8995)
+    assert (found.use, found.verdict) == ("uniform-2", "unknown")
+    assert found.sentence.startswith(
+        "Use 2 random transformations per image. Learning which ones did not measurably help"
+    )
+    assert f"a gain under {found.smallest_gain:.1f} points could not have been seen" in found.sentence
+
+
+def test_what_was_learned_and_is_not_among_the_last_two_is_not_forgotten():
+    found = answered(0.95, race_learned=0.4)
+    assert found.use == "none"  # which takes the place of what was learned
+    assert found.sentence.endswith("What was learned was 10.0 points behind after 2 trainings.")
+    assert {one.name: one.dropped_after for one in found.candidates} == {"none": None, "uniform-2": None, "learned": 2}
+
+
+def test_too_few_trainings_give_no_interval():
+    few = RaceConfig(candidates=CONFIG.candidates, n_last=3)
+    found = answered(0.95, n_last=3, config=few)
+    assert (found.use, found.interval, found.gain, found.is_final) == ("uniform-2", None, None, True)
+    assert "too few to tell" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("n_last", "says"), [(2, "The race was stopped after 10 trainings"), (5, "use the learned policy")]
+)
+def test_a_race_that_is_not_over_says_so(n_last, says):
+    found = answered(0.95, n_last=n_last)
+    assert not found.is_final
+    assert found.sentence.startswith("So far: use ")
+    assert says in found.sentence
+
+
+def test_the_document():
+    found = json.loads(answered(0.95).to_json())
+    assert (found["schema_version"], found["use"], found["n_trainings"], found["seconds"]) == (1, "learned", 22, 12.3)
+    assert [one["name"] for one in found["candidates"]] == ["none", "uniform-2", "learned"]
+    assert found["candidates"][0]["accuracy"] == pytest.approx(50, abs=1)
+    assert found["candidates"][0]["interval"] is None  # of two trainings
+
+
+def test_accuracies_have_intervals_within_0_and_100():
+    config = RaceConfig(candidates=("none", "uniform-2"), n_first=4)
+    raced = {"none": [np.arange(50) < n for n in (50, 50, 50, 44)], "uniform-2": trained(0.5, 4)}
+    entrant = answer(race(raced, config), raced, {}, config, 0.25, 0.0).candidates[0]
+    assert entrant.interval[0] < entrant.accuracy < entrant.interval[1] == 100
