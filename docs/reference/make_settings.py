@@ -43,9 +43,9 @@ TOP = f"""<!-- Written by docs/reference/make_pages.py from the fields and the p
 
 Most people need none of these. `--set search.n_rounds=5` changes one setting of a search, an evaluation or a study; in
 Python it is `set=["search.n_rounds=5"]`. `--config FILE.yaml` changes several, in a search or an evaluation. Options
-win over `--set`, `--set` over the file, and the file over the preset. `slackaug search DATA -o RUN --dry-run` prints what
-all settings would be; a run's `config.yaml` has what they were. [Method](../science/method.md) explains theta, phi, pi
-and mu.
+win over `--set`, `--set` over the file, and the file over the preset. `slackaug search DATA -o RUN --dry-run` prints
+what all settings would be; a run's `config.yaml` has what they were. [Method](../science/method.md) explains theta,
+phi, pi and mu.
 
 - **From the data**: the preset looks at the number of images, their size and the name of the data. The range is for
   {LEAST_IMAGES} to {MOST_IMAGES:,} training images. `paper` has a row for each set of the paper, and takes that of
