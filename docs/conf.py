@@ -11,7 +11,8 @@ CONTENTS = {
     "Reference": ("commands", "settings", "python", "files"),
     "Science": ("method", "results", "fidelity", "performance", "reliability"),
 }
-PROJECT = ("CHANGELOG", "CONTRIBUTING", "research/notebook")
+PROJECT = ("CHANGELOG", "CONTRIBUTING", "research/notebook")  # beside the README
+TITLES = {"research/notebook": "Lab notebook"}  # where the page's own is too short or too long to find it by
 
 project = "slackaug"
 author = copyright = "the slackaug authors"
@@ -25,7 +26,8 @@ nitpicky = True
 
 html_theme = "furo"
 html_title = "slackaug"
-html_static_path: list[str] = []
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_copy_source = False
 
 
@@ -35,12 +37,14 @@ def contents() -> str:
     trees = []
     for room, pages in (rooms | {"Project": [*PROJECT]}).items():
         there = [page for page in pages if (ROOT / f"{page}.md").exists()]
-        trees += ["```{toctree}", ":hidden:", f":caption: {room}", *there, "```"]
+        entries = [f"{TITLES[page]} <{page}>" if page in TITLES else page for page in there]
+        trees += ["```{toctree}", ":hidden:", f":caption: {room}", *entries, "```"]
     return "\n".join(trees)
 
 
-def with_contents(app: Any, page: str, source: list[str]) -> None:
-    """On GitHub the README has links in place of a navigation."""
+def as_on_the_site(app: Any, page: str, source: list[str]) -> None:
+    """On GitHub the README has links in place of a navigation, and numbers may part from their intervals."""
+    source[0] = source[0].replace(" ± ", "\u00a0±\u00a0")
     if page == root_doc:
         source[0] += contents()
 
@@ -51,5 +55,5 @@ def as_front_page(app: Any, error: Exception | None) -> None:
 
 
 def setup(app: Any) -> None:
-    app.connect("source-read", with_contents)
+    app.connect("source-read", as_on_the_site)
     app.connect("build-finished", as_front_page)

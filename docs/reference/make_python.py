@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import cached_property
+from textwrap import fill
 from typing import Any
 
 import slackaug
@@ -14,7 +15,8 @@ from slackaug.judge.results import Results
 from slackaug.judge.studies.results import StudyResults
 from slackaug.report import page, policy_figures, render, run_figures
 
-WIDTH = 100  # of a signature on one line
+WIDTH = 96  # of a signature
+INDENT = {"initial_indent": "    ", "subsequent_indent": "    "}
 RESULTS = {"check": Findings, "search": SearchResult, "evaluate": Results, "study": StudyResults}
 DRAWING: dict[str, tuple[Callable[..., Any], ...]] = {
     "slackaug.report.page": (page.write,),
@@ -47,7 +49,7 @@ def parameters(function: Callable[..., Any]) -> str:
             default = "" if one.default is one.empty else f"={one.default!r}"
             found.append(one.name + default.replace("<factory>", "{}"))
     line = f"({', '.join(found)})"
-    return line if len(line) <= WIDTH else "(\n    " + ",\n    ".join(found) + ",\n)"
+    return line if len(line) <= WIDTH else f"(\n{fill(', '.join(found), WIDTH, **INDENT)},\n)"
 
 
 def said(documented: Any) -> str:

@@ -1,8 +1,10 @@
 """What the documents show is there: commands are understood, links lead somewhere, the README is short."""
 
+import ast
 import inspect
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,30 @@ def test_commands_are_understood(path):
 def test_the_documents_show_every_command():
     shown = {name for path in DOCUMENTS for name, *_ in commands(path)} | {"demo", "doctor"}
     assert shown == {*COMMANDS}
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+ELSEWHERE = ("operator torchvision::nms does not exist", "Leave images as they are")  # torch's; put together from parts
+
+
+def texts(path: Path) -> Iterator[str]:
+    """All that a module may say; what it fills in is left out."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            yield "\0".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_the_messages_that_are_explained_exist():
+    said = "\n".join(text for path in PACKAGE.rglob("*.py") for text in texts(path))
+    page = (ROOT / "docs" / "guide" / "troubleshooting.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^- (\*\*.*?\*\*):", page, re.M | re.S)
+    quoted = [message for head in heads for message in re.findall(r"`([^`]+)`", head) if message not in ELSEWHERE]
+    assert len(quoted) > 20
+    parts = [part.strip() for message in quoted for part in re.split(r"\.\.\.|\d+", message)]
+    assert [part for part in parts if part not in said] == []
 
 
 # --- links ------------------------------------------------------------------------------------------------------------
