@@ -143,9 +143,9 @@ def settings_page() -> str:
 COMMANDS_TOP = """<!-- Written by docs/reference/make_pages.py from slackaug.commands: make reference. -->
 # Commands
 
-Each command is a function of Python, too, with the same names: `slackaug search pets -o runs/pets --size 32` is
-`slackaug.search("pets", "runs/pets", size=32)`. Those of `report` and `export` are in `slackaug.commands.report` and
-`slackaug.commands.export`. `--debug` before or after a command shows the traceback of an error.
+Each command is also a Python function with the same names: `slackaug search pets -o runs/pets --size 32` is
+`slackaug.search("pets", "runs/pets", size=32)`. Only `report` and `export` are elsewhere, in
+`slackaug.commands.report` and `slackaug.commands.export`. `--debug` with any command shows the traceback of an error.
 """
 
 
