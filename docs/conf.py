@@ -12,7 +12,6 @@ CONTENTS = {
     "Science": ("method", "results", "fidelity", "performance", "reliability"),
 }
 PROJECT = ("CHANGELOG", "CONTRIBUTING", "research/notebook")  # beside the README
-TITLES = {"research/notebook": "Lab notebook"}  # where the page's own is too short or too long to find it by
 
 project = "slackaug"
 author = copyright = "the slackaug authors"
@@ -37,8 +36,7 @@ def contents() -> str:
     trees = []
     for room, pages in (rooms | {"Project": [*PROJECT]}).items():
         there = [page for page in pages if (ROOT / f"{page}.md").exists()]
-        entries = [f"{TITLES[page]} <{page}>" if page in TITLES else page for page in there]
-        trees += ["```{toctree}", ":hidden:", f":caption: {room}", *entries, "```"]
+        trees += ["```{toctree}", ":hidden:", f":caption: {room}", *there, "```"]
     return "\n".join(trees)
 
 
