@@ -5,7 +5,7 @@ CHROMIUM ?= /usr/bin/chromium
 PYTEST = -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all test-browser screenshot settings chromium check audit benchmark mutants clean
+.PHONY: help demo test test-all test-browser screenshot reference docs chromium check audit benchmark mutants clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,8 +46,18 @@ test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install
 screenshot: chromium .venv/browser  ## docs/report.png, of the run that `make demo` has left
 	.venv/bin/python docs/screenshot.py runs/demo/report.html docs/report.png "$(CHROMIUM)"
 
-settings: .venv/installed  ## docs/reference/settings.md and commands.md, from the fields, the functions and the presets
-	.venv/bin/python docs/reference/make_settings.py
+reference: .venv/installed  ## write the pages of docs/reference that come from the code
+	.venv/bin/python docs/reference/make_pages.py
+
+# The extra `docs` alone: the site needs neither torch nor slackaug.
+DOCS_EXTRA = "import tomllib as t; print(*t.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'])"
+.venv-docs/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python $(PIP) $$(.venv-docs/bin/python -c $(DOCS_EXTRA))
+	touch $@
+
+docs: .venv-docs/installed  ## build the documentation as a site, in site/; a warning is an error
+	.venv-docs/bin/sphinx-build --quiet --fail-on-warning --keep-going -c docs . site
 
 chromium:
 	@test -x "$(CHROMIUM)" || { echo "no Chromium at $(CHROMIUM): apt-get install -y chromium, or CHROMIUM=PATH" >&2; exit 1; }
@@ -74,4 +84,4 @@ mutants: .venv/mutants  ## do the tests notice small changes of the core? An hou
 	OMP_NUM_THREADS=1 .venv/bin/python research/mutate.py $(FILES)
 
 clean:  ## remove the environments and caches
-	rm -rf .venv .venv-tv .venv-audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tv .venv-audit .venv-docs build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

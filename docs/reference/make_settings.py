@@ -1,6 +1,4 @@
-"""The pages of all settings and all commands, docs/reference/settings.md and commands.md: `make settings`, or
-
-    python docs/reference/make_settings.py
+"""The pages of all settings and all commands, docs/reference/settings.md and commands.md: see make_pages.py.
 
 Each field says what it means; what a preset gives is what its function in `presets` returns for
 data of many kinds.
@@ -13,7 +11,6 @@ import typing
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,7 +25,6 @@ from slackaug.config.parse import kind_name
 from slackaug.config.run_config import RunConfig
 from slackaug.data import DataConfig, Dataset, Split
 
-FOLDER = Path(__file__).parent
 PRESETS = ("quick", "standard", "fast", "paper")
 FROM_THE_DATA = "from the data: "
 NAMES = (
@@ -42,26 +38,26 @@ SIZES = (SMALL_IMAGE, SMALL_IMAGE + 1)
 LEAST_IMAGES, MOST_IMAGES = 4, 1_000_000
 N_IMAGES = [*(round(LEAST_IMAGES * 1.2**i) for i in range(68)), MOST_IMAGES]  # the 68th is just below
 
-TOP = f"""<!-- Written by docs/reference/make_settings.py from the fields and the presets: make settings. -->
+TOP = f"""<!-- Written by docs/reference/make_pages.py from the fields and the presets: make reference. -->
 # Settings
 
-`--set search.n_rounds=5` changes one setting of a search, an evaluation or a study (in Python
-`set=["search.n_rounds=5"]`), and `--config FILE.yaml` several, of a search or an evaluation. The file counts more than
-the preset, `--set` more than the file, and options more than `--set`. `slackaug search DATA -o RUN --dry-run` prints
-all settings as they would be; a run's `config.yaml` has them as they were. What theta, phi, pi and mu are:
-[method.md](../science/method.md).
+Most people need none of these. `--set search.n_rounds=5` changes one setting of a search, an evaluation or a study; in
+Python it is `set=["search.n_rounds=5"]`. `--config FILE.yaml` changes several, in a search or an evaluation. Options
+win over `--set`, `--set` over the file, and the file over the preset. `slackaug search DATA -o RUN --dry-run` prints
+what all settings would be; a run's `config.yaml` has what they were. [Method](../science/method.md) explains theta,
+phi, pi and mu.
 
-- **From the data**: the preset looks at the number of images, their size and the name of the data. A range is that of
-  {LEAST_IMAGES} to {MOST_IMAGES:,} training images. `paper` has a row for each set of the paper, and that of CIFAR-100
-  for other data.
-- **Rates**: with `--set search.model_lr=...` nothing is calibrated, and with `search.policy_lr` or `search.kl_weight`
-  there is no budget. With a budget a reward counts less the mean of the step's others, and all positions of a composite
-  share one distribution; without one, neither. What has no effect beside a budget is refused.
-- **Rounds**: `search.kl_budget` is {presets.DISTANCE:g} / n_rounds², whether the preset or `search.n_rounds` says how
-  many there are: more of them take the policy no further.
-- **Memory**: where images do not fit on the GPU, batches and then `search.n_composites` are halved, and the
-  search says so; not with `paper` or `--config`, nor where `--set` gives them.
-- **Evaluations** depend on `evaluate`, `model`, `weights`, `space`, `exclude` and `flip` alone. With a policy of a run
+- **From the data**: the preset looks at the number of images, their size and the name of the data. The range is for
+  {LEAST_IMAGES} to {MOST_IMAGES:,} training images. `paper` has a row for each set of the paper, and takes that of
+  CIFAR-100 for other data.
+- **Rates**: if you give `search.model_lr`, no rate is tried. If you give `search.policy_lr` or `search.kl_weight`, the
+  policy moves by that rate instead of a budget. With a budget, a reward counts less the mean of the step's others, and
+  all positions of a composite share one distribution. A setting that would have no effect is refused.
+- **Rounds**: `search.kl_budget` is {presets.DISTANCE:g} / n_rounds², also if you change the number of rounds: more of
+  them take the policy no further.
+- **Memory**: if images do not fit on the GPU, batches and then `search.n_composites` are halved, and the search says
+  so. That is not done with `paper` or `--config`, nor to what you set.
+- **Evaluations** look only at `evaluate`, `model`, `weights`, `space`, `exclude` and `flip`. With the policy of a run
   they begin as in that run. Settings of a search are refused.
 """
 
@@ -144,12 +140,12 @@ def settings_page() -> str:
     return "\n".join(parts)
 
 
-COMMANDS_TOP = """<!-- Written by docs/reference/make_settings.py from slackaug.commands: make settings. -->
+COMMANDS_TOP = """<!-- Written by docs/reference/make_pages.py from slackaug.commands: make reference. -->
 # Commands
 
-Each command is a function of Python, too, with the same names: `slackaug search pets -o runs/pets --size 32` is
-`slackaug.search("pets", "runs/pets", size=32)`. Those of `report` and `export` are in `slackaug.commands.report` and
-`slackaug.commands.export`. `--debug` before or after a command shows the traceback of an error.
+Each command is also a Python function with the same names: `slackaug search pets -o runs/pets --size 32` is
+`slackaug.search("pets", "runs/pets", size=32)`. Only `report` and `export` are elsewhere, in
+`slackaug.commands.report` and `slackaug.commands.export`. `--debug` with any command shows the traceback of an error.
 """
 
 
@@ -170,13 +166,6 @@ def commands_page() -> str:
         command = cli.load(name)
         shown = [one for one in command.params if one.name != "help"]
         rows = [(spelled(one), f"`{one.name}`", default_text(one), one.help) for one in shown]
-        found = as_table(("command line", "Python", "default", "meaning"), *rows)
+        found = as_table(("command line", "Python", "default", "meaning"), *rows) if rows else ""
         parts.append(f"## {name}\n{command.help}\n\n{found}")
     return "\n".join(parts)
-
-
-PAGES = {"settings.md": settings_page, "commands.md": commands_page}
-
-if __name__ == "__main__":
-    for name, page in PAGES.items():
-        (FOLDER / name).write_text(page(), encoding="utf-8")

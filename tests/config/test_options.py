@@ -35,8 +35,8 @@ import make_settings
 options = [(one.opts, one.help) for one in cli.load("search").params if one.name == "n_dummies"]
 signature = [str(inspect.signature(slackaug.search).parameters.get("n_dummies")),
              "    n_dummies: how many dummies there are" in slackaug.search.__doc__.splitlines()]
-page = [line for line in make_settings.PAGES["settings.md"]().splitlines() if "n_dummies" in line]
-print(json.dumps([options, signature, page, "n_dummies" in make_settings.PAGES["commands.md"]()]))
+page = [line for line in make_settings.settings_page().splitlines() if "n_dummies" in line]
+print(json.dumps([options, signature, page, "n_dummies" in make_settings.commands_page()]))
 """
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/settings.md is what the code says: all settings, with the presets' values."""
+"""The pages of docs/reference are what the code says: commands, Python, and all settings with the presets' values."""
 
 import re
 import sys
@@ -19,21 +19,22 @@ from slackaug.engine.fit import FitConfig, descend
 from slackaug.methods.budget import SearchConfig
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "reference"))
+import make_pages
 import make_settings
 
-RENEW = "docs/reference is not what the code says now: `make settings` renews it"
+RENEW = "docs/reference is not what the code says now: `make reference` renews it"
 
 
 def rows() -> dict[str, list[str]]:
     """The cells of each setting on the page, after its name."""
-    page = (make_settings.FOLDER / "settings.md").read_text(encoding="utf-8")
+    page = (make_pages.FOLDER / "settings.md").read_text(encoding="utf-8")
     cells = [line.strip("| ").split(" | ") for line in page.splitlines()]
     return {name.strip("`"): rest for name, *rest in cells if name.startswith("`") and len(rest) > 2}
 
 
-@pytest.mark.parametrize("name", make_settings.PAGES)
+@pytest.mark.parametrize("name", make_pages.PAGES)
 def test_a_page_is_what_the_script_writes(name):
-    assert (make_settings.FOLDER / name).read_text(encoding="utf-8") == make_settings.PAGES[name](), RENEW
+    assert (make_pages.FOLDER / name).read_text(encoding="utf-8") == make_pages.PAGES[name](), RENEW
 
 
 def test_the_page_lists_every_setting():
