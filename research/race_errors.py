@@ -14,12 +14,12 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from slackaug.config.run_config import RaceConfig
-from slackaug.judge.race import Kind, difference, race, verdict
+from slackaug.judge.race import Case, difference, race, verdict
 
 NAMES = ["none", "default", "trivialaugment-wide", "uniform-1", "uniform-2", "uniform-3", "learned"]
 INCUMBENT = "uniform-2"
 N_FOLDS = 2
-TASTE = 0.7  # deviation of a candidate's logits between images, of a kind of its own
+TASTE = 0.7  # deviation of a candidate's logits between images, of a case of its own
 DIFFICULTY, LEVEL = 2.5, 3.0  # deviation and mean of the logits of images: about 85 % right
 
 
@@ -52,20 +52,20 @@ class World:
         return self.rng.random(len(logits)) < sigmoid(logits)
 
 
-def run(world: World, config: RaceConfig, worth: float) -> tuple[int, Kind, int, float]:
+def run(world: World, config: RaceConfig, worth: float) -> tuple[int, Case, int, float]:
     """What is used, why, after how many trainings, and the half-width at the end."""
     found: dict[str, list[np.ndarray]] = {}
     n_trainings = 0
-    while (standing := race(found, config)).wanted:
-        for name, seed in standing.wanted:
+    while (runners := race(found, config)).wanted:
+        for name, seed in runners.wanted:
             found.setdefault(name, []).append(world.train(NAMES.index(name), seed, 0))
             n_trainings += 1
-    pair = standing.challengers[0], INCUMBENT
+    pair = runners.challengers[0], INCUMBENT
     tables = [[world.train(NAMES.index(name), seed, 1) for seed in range(config.n_last)] for name in pair]
     gain = difference(*tables, N_FOLDS)
     simpler = min(pair, key=NAMES.index)
     end = verdict(*pair, simpler, gain, worth / 100)
-    return NAMES.index(end.use), end.kind, n_trainings + 2 * config.n_last, 100 * gain.reach(0.05)
+    return NAMES.index(end.use), end.case, n_trainings + 2 * config.n_last, 100 * gain.reach(0.05)
 
 
 def scenarios(rng: Generator) -> dict[str, np.ndarray]:
@@ -119,7 +119,7 @@ def main() -> None:
             "points lost": float(np.mean(lost)),
             "trainings": float(np.mean([e[2] for e in ends])),
             "half-width": float(np.nanmean([e[3] for e in ends])),
-            **{kind.value: sum(e[1] is kind for e in ends) / given.races for kind in Kind},
+            **{case.value: sum(e[1] is case for e in ends) / given.races for case in Case},
         })  # fmt: skip
         shares = [100 * rows[-1][key] for key in ("ships worse", "ships the best or its equal", "ships learned")]
         rest = rows[-1]["points lost"], rows[-1]["trainings"], rows[-1]["half-width"]

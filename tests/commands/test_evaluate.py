@@ -146,7 +146,7 @@ def test_results_go_to_the_run_of_the_policy_with_its_settings(command, tiny_npz
         ([], ("small", "cifar", ["Invert"], False, 4)),
         (["--set", "space=imagenet"], ("small", "imagenet", [], False, 4)),
         (["--set", "exclude=[Cutout]", "--set", "flip=true"], ("small", "cifar", ["Cutout"], True, 4)),
-        (["--set", "model=wrn-16-1", "--flip"], ("wrn-16-1", "cifar", ["Invert"], True, 64)),
+        (["--set", "model=wrn-16-1", "--flip"], ("wrn-16-1", "cifar", ["Invert"], True, 32)),
         (["--set", "model=wrn-16-1", "--model", "small"], ("small", "cifar", ["Invert"], False, 4)),
     ],
 )
@@ -721,7 +721,7 @@ def test_a_place_is_known_wherever_the_command_is_given(tmp_path, monkeypatch):
 def test_another_preset_changes_the_protocol_and_not_how_the_data_is_read(places, run_on, tmp_path):
     run = run_on(group_by=GROUPS, size=6, flip=False, exclude=("Invert",))
     (tmp_path / "given.yaml").write_text("preset: quick\nevaluate: {batch: 9}\n")
-    for more, batch in (({"preset": "quick"}, 64), ({"config": tmp_path / "given.yaml"}, 9)):
+    for more, batch in (({"preset": "quick"}, 32), ({"config": tmp_path / "given.yaml"}, 9)):
         found = read_by(run, places["films"], tmp_path / str(batch), **more)
         assert (found.data.group_by, found.data.size, found.flip, found.exclude) == (GROUPS, 6, False, ("Invert",))
         assert found.fit.batch == batch

@@ -20,9 +20,9 @@ SHOWN_AS = {"round": "round_01.json", "theta": "theta-….pt", "theta_0": "theta
 
 @pytest.fixture(scope="module")
 def run(tiny_npz, tmp_path_factory):
-    """One that pre-trains with several, calibrates and confirms, and is evaluated."""
+    """One that pre-trains with several, calibrates, and is evaluated."""
     out = tmp_path_factory.mktemp("run") / "run"
-    slackaug.search(tiny_npz, out, set=tiny.assignments(n_composed="null", confirm="true", search__calibrate="true"))
+    slackaug.search(tiny_npz, out, set=tiny.assignments(n_composed="null", search__calibrate="true"))
     slackaug.evaluate(tiny_npz, [out], baselines=["none"], seeds=1, set=tiny.EVALUATION)
     return out
 

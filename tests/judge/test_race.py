@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from slackaug.config.run_config import RaceConfig
-from slackaug.judge.race import Difference, Kind, difference, race, verdict
+from slackaug.judge.race import Case, Difference, difference, race, verdict
 
 CONFIG = RaceConfig(candidates=("none", "a", "b", "c", "uniform-2", "learned"))
 
@@ -36,10 +36,10 @@ def test_the_trainings_of_a_race_are_as_many_as_are_counted():
     for n in range(2, 12):
         config = RaceConfig(candidates=tuple(map(str, range(n))), incumbent="0", n_first=3, n_last=5)
         found = {}
-        while (standing := race(found, config)).wanted:
-            for name, seed in standing.wanted:
+        while (runners := race(found, config)).wanted:
+            for name, seed in runners.wanted:
                 found.setdefault(name, []).append(answers(0.1 * int(name) % 1, 1, 50, seed)[0])
-        assert len(standing.challengers) == 1
+        assert len(runners.challengers) == 1
         assert sum(map(len, found.values())) + 2 * 5 == config.n_trainings
         assert max(map(len, found.values())) == config.rounds[-1][1]
 
@@ -77,18 +77,18 @@ def test_intervals_hold_the_truth_over_seeds_and_images(n_folds):
 
 
 @pytest.mark.parametrize(
-    ("mean", "error", "kind", "use"),
+    ("mean", "error", "case", "use"),
     [
-        (0.02, 0.001, Kind.BETTER, "challenger"),
-        (-0.02, 0.001, Kind.BETTER, "incumbent"),
-        (0.001, 0.0001, Kind.EQUAL, "simpler"),
-        (0.01, 0.006, Kind.AHEAD, "challenger"),
-        (0.01, 0.02, Kind.UNKNOWN, "incumbent"),
-        (-0.01, 0.02, Kind.UNKNOWN, "incumbent"),
+        (0.02, 0.001, Case.BETTER, "challenger"),
+        (-0.02, 0.001, Case.BETTER, "incumbent"),
+        (0.001, 0.0001, Case.EQUAL, "simpler"),
+        (0.01, 0.006, Case.AHEAD, "challenger"),
+        (0.01, 0.02, Case.UNKNOWN, "incumbent"),
+        (-0.01, 0.02, Case.UNKNOWN, "incumbent"),
     ],
 )
-def test_the_last_word(mean, error, kind, use):
+def test_the_last_word(mean, error, case, use):
     found = verdict("challenger", "incumbent", "incumbent", Difference(mean, error, 30), worth=0.0025)
-    assert found.kind is kind
+    assert found.case is case
     assert found.use == use.replace("simpler", "incumbent")
     assert found.gain.mean == (mean if found.use == "challenger" else -mean)

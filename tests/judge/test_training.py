@@ -144,7 +144,7 @@ def test_saved_weights_load_back_and_are_as_good(whole, generator):
 def test_it_tests_on_the_other_half_where_it_chooses_by_validation(tiny_npz, tmp_path):
     one = make(tiny_npz, tmp_path, held_out=HeldOut(half=1))
     run(one, nothing)
-    assert one.result_file.name.endswith("-validation.json")
+    assert one.result_file.name.endswith("-half1.json")
     hits = 12 * result(one)["accuracy"]  # of 24 training images
     assert hits == pytest.approx(round(hits))
     assert sum(share is not None for share in result(one)["per_class"]) == tiny.N_CLASSES

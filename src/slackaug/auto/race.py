@@ -23,7 +23,7 @@ from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
 from ..judge.candidates import Candidate
 from ..judge.queue import Comparison, run_jobs
-from ..judge.race import N_FOLDS, Answers, Standing, accuracy, race
+from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
 from ..judge.training import HeldOut, Protocol, Training
 from ..messages import answer as messages
 from ..runs import folders
@@ -62,27 +62,27 @@ class Race:
             found[name] = [training.unpack(one["answers"]) for one in there if one]
         return found
 
-    def standing(self) -> tuple[Standing, dict[str, Answers]]:
+    def runners(self) -> tuple[Runners, dict[str, Answers]]:
         found = self.found(CHOSEN_BY, self.config.race.rounds[-1][1])
         return race(found, self.config.race), found
 
     def answer(self) -> Answer:
         """So far."""
-        standing, raced = self.standing()
+        runners, raced = self.runners()
         last, settings = self.found(LEARNED_ON, self.config.race.n_last), self.config.race
-        return answer(standing, raced, last, settings, self.config.worth, time.monotonic() - self.began)
+        return answer(runners, raced, last, settings, self.config.worth, time.monotonic() - self.began)
 
     def run(self) -> None:
         out: set[str] = set()
         while True:
-            standing, raced = self.standing()
-            if new := {name: n for name, n in standing.dropped.items() if name not in out}:
+            runners, raced = self.runners()
+            if new := {name: n for name, n in runners.dropped.items() if name not in out}:
                 out |= new.keys()
-                self.tell_dropped(standing, raced, new)
-            if not standing.wanted:
+                self.tell_dropped(runners, raced, new)
+            if not runners.wanted:
                 break
-            self.train([self.training(*entry, CHOSEN_BY) for entry in standing.wanted])
-        pair, n = (standing.challengers[0], self.config.race.incumbent), self.config.race.n_last
+            self.train([self.training(*entry, CHOSEN_BY) for entry in runners.wanted])
+        pair, n = (runners.challengers[0], self.config.race.incumbent), self.config.race.n_last
         self.work.say(messages.last_two(*pair, n, len(self.dataset.half_indices(self.config.seed)[LEARNED_ON])))
         self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
 
@@ -94,9 +94,9 @@ class Race:
         if left:
             run_jobs(self.work, [partial(training.run, one) for one in left], names, lambda _: "")
 
-    def tell_dropped(self, standing: Standing, raced: Mapping[str, Answers], new: Mapping[str, int]) -> None:
+    def tell_dropped(self, runners: Runners, raced: Mapping[str, Answers], new: Mapping[str, int]) -> None:
         for n in sorted({*new.values()}):
-            first = accuracy(raced[standing.challengers[0]][:n])
+            first = accuracy(raced[runners.challengers[0]][:n])
             behind = {name: 100 * (first - accuracy(raced[name][:n])) for name in new if new[name] == n}
             self.work.say(messages.dropped(behind, n))
 

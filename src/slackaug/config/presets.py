@@ -71,7 +71,7 @@ def quick(data: Dataset, model: str | None = None) -> RunConfig:
         pretrain=FitConfig(epochs=epochs_within(28, 500, 5_000, n_train // 2, 32), batch=32, nesterov=False),
         search=search,
         race=RACE,
-        evaluate=FitConfig(epochs=epochs_within(12, 500, 3_000, n_train, 32), batch=32),
+        evaluate=FitConfig(epochs=epochs_within(12, 500, 5_000, n_train, 32), batch=32),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ..config.run_config import RaceConfig
 from ..messages import answer as messages
 from .intervals import LEAST, interval
-from .race import N_FOLDS, Answers, Difference, Kind, Standing, Verdict, accuracy, difference, verdict
+from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, verdict
 
 FILE = "answer.json"  # of a run
 
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
 
 def answer(
-    standing: Standing,
+    runners: Runners,
     raced: Mapping[str, Answers],
     last: Mapping[str, Answers],
     config: RaceConfig,
@@ -54,31 +54,31 @@ def answer(
 
     `worth`, in points: where one image of those tested counts more than that, as much as it does.
     """
-    challenger, incumbent, names = standing.challengers[0], config.incumbent, config.candidates
+    challenger, incumbent, names = runners.challengers[0], config.incumbent, config.candidates
     n = min(len(last.get(name, ())) for name in (challenger, incumbent))
-    entrants = [entrant(name, raced[name], standing.dropped.get(name)) for name in names if raced.get(name)]
+    entrants = [entrant(name, raced[name], runners.dropped.get(name)) for name in names if raced.get(name)]
     n_trainings = sum(map(len, raced.values())) + sum(map(len, last.values()))
     rest: dict[str, Any] = {
-        "is_final": not standing.wanted and n >= config.n_last,
+        "is_final": not runners.wanted and n >= config.n_last,
         "candidates": entrants,
         "n_trainings": n_trainings,
         "seconds": round(seconds, 1),
     }
     if n < LEAST:
         says = messages.too_few(incumbent, n) if rest["is_final"] else messages.so_far(incumbent, n_trainings)
-        return Answer(says, incumbent, None, Kind.UNKNOWN.value, None, None, None, **rest)
+        return Answer(says, incumbent, None, Case.UNKNOWN.value, None, None, None, **rest)
     tables = last[challenger][:n], last[incumbent][:n]
     worth = max(worth, 100 / sum(len(answers) for answers in tables[0][:N_FOLDS]))
     gain = difference(*tables)
     found = verdict(challenger, incumbent, min(challenger, incumbent, key=names.index), gain, worth / 100)
     says = sentence(found, worth)
     if not any(name.startswith(messages.LEARNED) for name in (challenger, incumbent)):
-        says += behind(raced, standing)
+        says += behind(raced, runners)
     low, high = ends(found.gain)
     points = 100 * found.gain.mean, (low, high), 100 * found.gain.reach(0.05)
     if not rest["is_final"]:
         says = f"So far: {says[:1].lower()}{says[1:]}"
-    return Answer(says, found.use, found.other, found.kind.value, *points, **rest)
+    return Answer(says, found.use, found.other, found.case.value, *points, **rest)
 
 
 def ends(gain: Difference) -> tuple[float, float]:
@@ -90,24 +90,24 @@ def ends(gain: Difference) -> tuple[float, float]:
 def sentence(found: Verdict, worth: float) -> str:
     low, high = ends(found.gain)
     names, mean = (found.use, found.other), 100 * found.gain.mean
-    match found.kind:
-        case Kind.BETTER:
+    match found.case:
+        case Case.BETTER:
             return messages.better(*names, mean, low, high)
-        case Kind.AHEAD:
+        case Case.AHEAD:
             return messages.ahead(*names, mean, low, high, round(worth, 2))
-        case Kind.EQUAL:
+        case Case.EQUAL:
             return messages.equal(*names, -mean, -high, -low, round(worth, 2))
-        case Kind.UNKNOWN:
+        case Case.UNKNOWN:
             return messages.unknown(*names, -mean, -high, -low)
 
 
-def behind(raced: Mapping[str, Answers], standing: Standing) -> str:
+def behind(raced: Mapping[str, Answers], runners: Runners) -> str:
     """What became of the learned policy, where it is not one of the last two."""
     learned = raced.get(messages.LEARNED)
     if not learned:
         return ""
     n = len(learned)
-    gap = accuracy(raced[standing.challengers[0]][:n]) - accuracy(learned)
+    gap = accuracy(raced[runners.challengers[0]][:n]) - accuracy(learned)
     return f" {messages.learned_dropped(100 * gap, n)}"
 
 

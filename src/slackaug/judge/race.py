@@ -65,7 +65,7 @@ def difference(a: Answers, b: Answers, n_folds: int = N_FOLDS) -> Difference:
 # --- the race ---------------------------------------------------------------------------------------------------------
 
 
-class Standing(NamedTuple):
+class Runners(NamedTuple):
     """Who is still in, and what to train before more can be said; none: the race is over."""
 
     challengers: list[str]  # one when it is over
@@ -73,7 +73,7 @@ class Standing(NamedTuple):
     dropped: dict[str, int]  # after how many trainings each
 
 
-def race(found: Mapping[str, Answers], config: RaceConfig) -> Standing:
+def race(found: Mapping[str, Answers], config: RaceConfig) -> Runners:
     """The race so far; `found` has a row for each seed from 0 on.
 
     The worse half of the challengers drops out, the others get as many trainings again, until one is left (sequential
@@ -86,16 +86,16 @@ def race(found: Mapping[str, Answers], config: RaceConfig) -> Standing:
         dropped |= dict.fromkeys(out, n // 2)
         racing = [*alive, config.incumbent]
         if wanted := [(name, seed) for seed in range(n) for name in racing if seed >= len(found.get(name, ()))]:
-            return Standing(alive, wanted, dropped)
+            return Runners(alive, wanted, dropped)
         alive.sort(key=lambda name: -accuracy(found[name][:n]))
-    return Standing(alive[:1], [], dropped | dict.fromkeys(alive[1:], n))
+    return Runners(alive[:1], [], dropped | dict.fromkeys(alive[1:], n))
 
 
 def accuracy(answers: Answers) -> float:
     return float(np.mean([one.mean() for one in answers]))
 
 
-class Kind(Enum):
+class Case(Enum):
     BETTER = "better"
     AHEAD = "ahead"  # and at most the zone worse
     EQUAL = "equal"  # for practice
@@ -105,7 +105,7 @@ class Kind(Enum):
 class Verdict(NamedTuple):
     use: str
     other: str
-    kind: Kind
+    case: Case
     gain: Difference  # of what to use over the other
 
 
@@ -113,13 +113,13 @@ def verdict(challenger: str, incumbent: str, simpler: str, gain: Difference, wor
     """The last word: `gain` is that of the challenger, where nothing was chosen by; `worth` a share."""
     reach = gain.reach(0.05)
     if abs(gain.mean) + reach <= worth:
-        kind, use = Kind.EQUAL, simpler
+        case, use = Case.EQUAL, simpler
     elif abs(gain.mean) > reach:
-        kind, use = Kind.BETTER, challenger if gain.mean > 0 else incumbent
+        case, use = Case.BETTER, challenger if gain.mean > 0 else incumbent
     elif gain.mean > 0 and gain.mean - gain.reach(0.1) > -worth:
-        kind, use = Kind.AHEAD, challenger
+        case, use = Case.AHEAD, challenger
     else:
-        kind, use = Kind.UNKNOWN, incumbent
+        case, use = Case.UNKNOWN, incumbent
     if use == challenger:
-        return Verdict(challenger, incumbent, kind, gain)
-    return Verdict(incumbent, challenger, kind, gain._replace(mean=-gain.mean))
+        return Verdict(challenger, incumbent, case, gain)
+    return Verdict(incumbent, challenger, case, gain._replace(mean=-gain.mean))

@@ -101,6 +101,10 @@ class HeldOut(NamedTuple):
     seed: int = 0  # of the split
     fold: int | None = None  # None: all of the half
 
+    @property
+    def name(self) -> str:
+        return f"half{self.half}" if self.fold is None else f"half{self.half}-fold{self.fold}"
+
     def split(self, data: Dataset) -> tuple[Split, Split]:
         """What to train on, and what to test on."""
         labels, tested = data.train.labels, data.half_indices(self.seed)[self.half]
@@ -146,7 +150,7 @@ class Training:
 
     @property
     def result_file(self) -> Path:
-        part = "" if self.held_out is None else f"-half{self.held_out.half}-fold{self.held_out.fold}"
+        part = "" if self.held_out is None else f"-{self.held_out.name}"
         return self.folder / "trials" / f"{self.stem}{part}.json"
 
     @property
