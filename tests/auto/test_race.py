@@ -193,7 +193,7 @@ def test_a_study_evaluates_what_each_search_says_to_use(images, tmp_path):
         "quick", out, data=images, searches=1, evaluations=1, baselines=["none", "uniform-2"], set=given
     )
     use = read(out / "searches" / "0")["use"]
-    assert found.kept == messages.kept(use == "learned", 1, {} if use == "learned" else {use: 1})
+    assert found.kept == messages.kept(int(use == "learned"), 1, {} if use == "learned" else {use: 1})
     rows = {row.name: row.accuracy.mean for row in found.rows}
     assert use == "learned" or rows["auto"] == rows[use]  # the same training
 
