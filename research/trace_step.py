@@ -3,9 +3,9 @@
     python research/trace_step.py [--device cpu|cuda] [--preset paper|quick] [--at-most FILES,LINES,FRAMES]
 
 A tiny search of the embedded digits runs as usual, by `slackaug.search`. One call of `take_step` in it is traced, then
-the search is stopped. On a CPU it is the second call that moves the policy, because the first may fill caches. On a GPU
-it is the first, which warms up what is then captured as a CUDA graph. Nothing is compiled or captured here, so Python
-executes all of it. Counted are
+the search is stopped. It is the second call that moves the policy, because the first may fill caches; on a GPU both
+warm up what is then captured as a CUDA graph. Nothing is compiled or captured here, so Python executes all of it.
+Counted are
 - the files of the package of which a line is executed from the call of `take_step` to its return (augmentation, passes
   through the network, hypergradient, update of phi), and all lines of these files. The network is the one below, not
   one of the package: any will do, and the method does not depend on it;
@@ -48,9 +48,9 @@ class NoGraph:
 class Tracer:
     """Watches for the call that is to be traced, and then for the lines that it executes."""
 
-    def __init__(self, code: CodeType, package: Path, n_before: int):
-        """Of `take_step` the code; and how many of its calls that move the policy are let go by."""
-        self.code, self.package, self.n_before = code, f"{package}{os.sep}", n_before
+    def __init__(self, code: CodeType, package: Path):
+        """Of `take_step` the code."""
+        self.code, self.package, self.n_before = code, f"{package}{os.sep}", 1
         self.top: FrameType | None = None  # a call of `take_step`, while it runs
         self.frames: list[str] = []  # from the command down to it
         self.lines: dict[str, set[int]] = defaultdict(set)  # by file
@@ -98,7 +98,7 @@ def trace(preset: str, device: str) -> Tracer:
     import slackaug
     from slackaug.methods import slack
 
-    tracer = Tracer(slack.take_step.__code__, Path(slackaug.__file__).parent, 0 if device == "cuda" else 1)
+    tracer = Tracer(slack.take_step.__code__, Path(slackaug.__file__).parent)
     search = slackaug.search  # imported before the tracing begins
     settings: dict[str, Any] = {
         "preset": preset,

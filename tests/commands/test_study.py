@@ -216,9 +216,8 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     assert f"pi {stored['stability']['pi']:.2f}" in found.stdout
     assert next(line for line in lines if "over all evaluations" in line).endswith("(4 evaluations).")
     where = [messages.one_policy(2, str(out / "policy.json")), messages.results(str(out / "study.json"))]
-    said = [stored["verdict"], *stored["others"], *where]
-    assert lines[-4:] == said
-    for sentence, name in zip(said, ("uniform", "none"), strict=False):
+    assert lines[-4:] == [*stored["others"], *where, stored["verdict"]]
+    for sentence, name in zip((stored["verdict"], *stored["others"]), ("uniform", "none"), strict=True):
         assert messages.augmentation(name) in sentence
     assert stored["study"]["n_search"] == 2
     assert outcome(out) == outcome(done)
