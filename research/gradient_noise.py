@@ -40,7 +40,7 @@ from slackaug.auto.pretrain import Pretrain
 from slackaug.auto.problem import Problem
 from slackaug.config import presets
 from slackaug.data import Split, load
-from slackaug.engine.gpu.captured import CompiledModel
+from slackaug.engine.gpu.captured import CompiledModel, in_groups
 from slackaug.engine.passes import Passes, clip, clip_each, unchanged_buffers
 from slackaug.methods import slack
 
@@ -62,7 +62,8 @@ class Place:
         self.names = [name for name, p in self.model.named_parameters() if p.requires_grad]
         self.passes = engine.way
         if not isinstance(engine.way, CompiledModel):
-            self.passes = CompiledModel(engine.way, engine.theta, torch.float32, compiled=False, train=engine.train)
+            groups = in_groups(self.model, engine.theta, engine.normalise, engine.train, torch.float32)
+            self.passes = CompiledModel(engine.way, groups, torch.float32, compiled=False)
         self.v_all = self.val_gradient_of_all()
 
     def batch(self, split: Split, n: int) -> tuple[Tensor, Tensor]:

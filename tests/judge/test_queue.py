@@ -93,3 +93,33 @@ def test_it_says_how_many_more_and_how_long_they_take(trained):
     minutes, seconds = divmod(4 * n, 60)  # two trainings of 2 s for each seed
     assert f"{minutes} min {seconds:02d} s" in line
     assert n > n_of_pair(turns[1]) - 8  # more than in one turn
+
+
+# --- how many at a time -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "is_elsewhere", "sizes"),
+    [("cpu", False, [1] * 10), ("cuda", False, [8, 2]), ("cuda:1", False, [8, 2]), ("cuda", True, [1] * 10)],
+)
+def test_trainings_go_side_by_side_on_a_gpu(device, is_elsewhere, sizes, monkeypatch):
+    ran, names = [], []
+    monkeypatch.setattr(queue.training, "run", lambda one, tell: ran.append([one]))
+    monkeypatch.setattr(queue.training, "run_all", lambda some, tell: ran.append(some))
+
+    class Backend:
+        def run(self, jobs, shown):
+            names.extend(shown.names)
+            for index, job in enumerate(jobs):
+                job(lambda share: None)
+                shown.done(index)
+
+    Backend.is_elsewhere = is_elsewhere
+    console = Console(file=io.StringIO(), width=200)
+    work = Comparison(None, None, None, device, None, Backend(), console)
+    wanted = [SimpleNamespace(name="uniform-2", seed=seed) for seed in range(10)]
+    queue.train(work, wanted, lambda some: f"done: {len(some)}")
+    assert [len(some) for some in ran] == sizes
+    assert [one for some in ran for one in some] == wanted
+    assert names[0] == ("8 trainings side by side" if sizes[0] == 8 else "uniform-2, seed 0")
+    assert console.file.getvalue().splitlines() == [f"done: {n}" for n in sizes]

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,14 @@ from slackaug import models
 from slackaug.augment.policy import Policy
 from slackaug.config import parse
 from slackaug.data.options import DataConfig
+from slackaug.engine import ways
 from slackaug.engine.fit import Diverged, FitConfig, predict
+from slackaug.engine.gpu.captured import StackedFits
 from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped
 from slackaug.judge import scoring, training
 from slackaug.judge.candidates import Candidate, digest
-from slackaug.judge.training import HeldOut, Protocol, Training, run
+from slackaug.judge.training import HeldOut, Protocol, Training, run, run_all
 from slackaug.runs import provenance
 from slackaug.runs.checkpoints import Checkpoints
 from slackaug.runs.folders import RunError
@@ -336,6 +339,61 @@ def test_digest_is_of_what_a_policy_does():
     assert digest(policy) == digest(replace(policy, learned={"seconds": 3}))
     assert digest(policy) != digest(Policy.uniform("imagenet"))
     assert digest("none") == digest(b"none") != digest("uniform")
+
+
+# --- several side by side ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    """As one step, but neither compiled nor captured."""
+    monkeypatch.setattr(ways, "is_eligible", lambda *_: True)
+    monkeypatch.setattr(ways, "is_faster", lambda part, found: True)
+    monkeypatch.setattr(ways, "precision", lambda: torch.float32)
+    monkeypatch.setattr(ways, "StackedFits", partial(StackedFits, compiled=False))
+
+
+def test_each_of_several_leaves_what_it_leaves_alone(tiny_npz, tmp_path):
+    several = [make(tiny_npz, tmp_path, seed=seed) for seed in (0, 1)]
+    shares = []
+    run_all(several, shares.append)
+    assert shares[0] < 1e-6
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    alone = [replace(one, folder=tmp_path / "alone") for one in several]
+    (tmp_path / "alone").mkdir()
+    for one, other in zip(several, alone, strict=True):
+        run(other, nothing)
+        assert result(one) == result(other)
+
+
+@pytest.mark.parametrize("step", [1, 7, N_STEPS])
+def test_stopped_side_by_side_and_taken_up_again(step, every_step, as_on_a_gpu, tiny_npz, tmp_path):
+    folders = [tmp_path / name for name in ("whole", "stopped")]
+    whole, several = ([make(tiny_npz, folder, seed=seed, models=folder / f"models{seed}") for seed in (0, 1)]
+                      for folder in folders)  # fmt: skip
+    for folder in folders:
+        folder.mkdir()
+    run_all(whole, nothing)
+    with pytest.raises(Stopped):
+        run_all(several, stop_at(step, signal.SIGINT))
+    assert [newest(one)["fit"]["done"] for one in several] == [step, step]
+    run_all(several, nothing)
+    assert all(same(*pair) for pair in zip(several, whole, strict=True))
+
+
+def test_one_that_diverges_does_not_keep_the_other_from_its_result(monkeypatch, as_on_a_gpu, tiny_npz, tmp_path):
+    several = [make(tiny_npz, tmp_path, seed=seed) for seed in (0, 1)]
+    step = StackedFits.step
+
+    def spoilt(fits):
+        fits.theta[1] = torch.nan
+        return step(fits)
+
+    monkeypatch.setattr(StackedFits, "step", spoilt)
+    with pytest.raises(Diverged, match=r"^uniform, seed 1: .* is no longer a number"):
+        run_all(several, nothing)
+    assert [read_result(one) is not None for one in several] == [True, False]
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------

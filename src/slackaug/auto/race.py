@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice, product, takewhile
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from ..judge import candidates, training
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
 from ..judge.candidates import Candidate
-from ..judge.queue import Comparison, run_jobs
+from ..judge.queue import Comparison, train
 from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
 from ..judge.training import HeldOut, Protocol, Training
 from ..messages import answer as messages
@@ -89,10 +88,7 @@ class Race:
     def train(self, wanted: Sequence[Training]) -> None:
         """Those that are not done yet."""
         done = training.read_results(wanted)
-        left = [one for one, result in zip(wanted, done, strict=True) if result is None]
-        names = [messages.spoken(one.name) for one in left]
-        if left:
-            run_jobs(self.work, [partial(training.run, one) for one in left], names, lambda _: "")
+        train(self.work, [one for one, result in zip(wanted, done, strict=True) if result is None], lambda _: "")
 
     def tell_dropped(self, runners: Runners, raced: Mapping[str, Answers], new: Mapping[str, int]) -> None:
         for n in sorted({*new.values()}):

@@ -4,6 +4,7 @@ One composite per image, drawn anew each time. Axes: B images of a batch, P para
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -103,11 +104,16 @@ class Fit:
         shown = self.feed.draw(1, tau.op.shape[1])._asdict()
         return given({"lr": scalar(self.lr()), "op": tau.op, "magnitude": tau.magnitude, "active": tau.active, **shown})
 
-    def move(self, lr: Tensor, op: Tensor, magnitude: Tensor, active: Tensor, **rest: Tensor) -> Tensor:
-        """Take the images, augment them as was drawn, and move theta; on the device."""
+    def shown(self, op: Tensor, magnitude: Tensor, active: Tensor, **rest: Tensor) -> tuple[Tensor, Tensor, Parameters]:
+        """Images, their labels, and how they are to be augmented."""
         shown = Shown(**rest)
         images, labels = look_up(self.train, shown.batch, shown.images, shown.window, self.feed.preparation)
-        parameters = Parameters(Composites(op, magnitude, active, self.policy.space), shown.u, shown.flip)
+        composites = Composites(op, magnitude, active, self.policy.space)
+        return images, labels, Parameters(composites, shown.u, shown.flip)
+
+    def move(self, lr: Tensor, **drawn: Tensor) -> Tensor:
+        """Take the images, augment them as was drawn, and move theta; on the device."""
+        images, labels, parameters = self.shown(**drawn)
         g, loss = self.way.gradient(self.way.augment(images, parameters), labels)
         self.descend(self.theta, self.momentum, g, self.decay, lr, self.config)
         return loss
@@ -127,6 +133,20 @@ class Fit:
         self.momentum.copy_(state["momentum"])
         self.feed.batches.set_state(state["batches"])
         rng.set_state(self.streams, state["streams"])
+
+
+class Fits:
+    """Trainings that go on together, each as if it were alone: here by turns."""
+
+    def __init__(self, fits: Sequence[Fit]):
+        self.fits = fits
+
+    def step(self) -> Tensor:
+        """One step of each; the losses before it."""
+        return torch.stack([fit.step() for fit in self.fits])
+
+    def settle(self) -> None:
+        """Let each be what it would be if it had gone on alone."""
 
 
 @torch.no_grad()

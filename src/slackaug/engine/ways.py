@@ -4,16 +4,19 @@ long they take."""
 import logging
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..rng import streams
 from ..schema import unknown
-from .fit import Fit
-from .gpu.captured import CapturedFit, CapturedPasses, CompiledModel
+from .fit import Fit, Fits
+from .gpu.captured import CapturedFit, CapturedPasses, CompiledModel, StackedFits
 from .gpu.graphs import NotCaptured
+from .gpu.stacked import is_stackable
 from .passes import Passes
 
 ENGINES = ("compiled", "plain")  # of a search; a training is always tried in the compiled way first
@@ -34,21 +37,99 @@ def is_eligible(model: nn.Module, device: torch.device) -> bool:
 
 
 def make_fit(part: str, model: nn.Module, *arguments: Any) -> Fit:
-    """A training, captured if it can be: tried with a step, which is then taken back. `part` names its settings."""
-    if not is_eligible(model, next(model.parameters()).device):
-        return Fit(model, *arguments)
-    fit: Fit = CapturedFit(model, *arguments, precision=precision())
-    before = fit.get_state()
+    """A training, captured if it can be. `part` names its settings."""
+    return captured(part, Fit(model, *arguments))
+
+
+def captured(part: str, plain: Fit) -> Fit:
+    """The training, captured if it can be: tried with a step, which is then taken back."""
+    if not is_eligible(plain.model, plain.theta.device):
+        return plain
+    before = plain.get_state()
+    fit: Fit = CapturedFit(*given(plain), precision=precision())
     try:
         fit.step()
     except NotCaptured as error:
         fall_back(error)
-        fit = Fit(model, *arguments)
+        fit = Fit(*given(plain))
     except torch.OutOfMemoryError:
         images = f"batches of {fit.feed.batches.batch} images"
         raise OutOfMemory(images, f"{part}.batch", fit.feed.batches.batch) from None
     fit.set_state(before)
     return fit
+
+
+def given(fit: Fit) -> tuple[Any, ...]:
+    """What it was made of."""
+    return fit.model, fit.policy, fit.train, fit.config, fit.streams, fit.feed.preparation
+
+
+def side_by_side(part: str, fits: Sequence[Fit]) -> Iterator[tuple[Sequence[int], Fits]]:
+    """Which of the trainings go on together: those that are alike where that works and is faster, fewer at a time where
+    memory is short, and else each alone. The next are captured when these are done."""
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for i, fit in enumerate(fits):
+        alike.setdefault(kind(fit), []).append(i)
+    for members in alike.values():
+        yield from together(part, fits, members)
+
+
+def kind(fit: Fit) -> tuple[Any, ...]:
+    """What trainings have in common that can be one pass, and end together."""
+    network, policy = (type(fit.model), fit.theta.shape), (fit.policy.mean, fit.policy.std, fit.policy.fill)
+    return *network, *policy, fit.feed.preparation.size, fit.config, fit.n_steps - fit.done
+
+
+def together(part: str, fits: Sequence[Fit], members: Sequence[int]) -> Iterator[tuple[Sequence[int], Fits]]:
+    try:
+        all_at_once, is_too_large = stacked(part, [fits[i] for i in members]), False
+    except torch.OutOfMemoryError:
+        is_too_large = True  # and this block ends first: the error holds what it has filled the memory with
+    if is_too_large:
+        half = len(members) // 2
+        yield from together(part, fits, members[:half])
+        yield from together(part, fits, members[half:])
+    elif all_at_once is None:
+        for i in members:
+            yield [i], Fits([captured(part, fits[i])])
+    else:
+        yield members, all_at_once
+
+
+def stacked(part: str, fits: Sequence[Fit]) -> StackedFits | None:
+    """Tried with steps, which are then taken back."""
+    model = fits[0].model
+    if len(fits) == 1 or not (is_stackable(model) and is_eligible(model, fits[0].theta.device)):
+        return None
+    before = [fit.get_state() for fit in fits]
+    try:
+        found = StackedFits(fits, precision=precision())
+        is_better = is_faster(part, found)
+    except NotCaptured as error:
+        fall_back(error)
+        is_better = False
+    finally:
+        for fit, state in zip(fits, before, strict=True):
+            fit.set_state(state)
+    if not is_better:
+        return None
+    found.gather()
+    return found
+
+
+FASTER: dict[tuple[Any, ...], bool] = {}  # what has been measured in this process, by all that steps depend on
+
+
+def is_faster(part: str, found: StackedFits) -> bool:
+    """Whether a step of all takes less time than one of each."""
+    found.step()
+    first, n = found.fits[0], len(found.fits)
+    about = type(first.model), first.theta.shape, first.train.images.shape[1:], first.config.batch, n
+    if about not in FASTER:
+        _, policy, train, config, _, preparation = given(first)
+        alone = captured(part, Fit(deepcopy(first.model), policy, train, config, streams(0, "measured"), preparation))
+        FASTER[about] = timed(found.step) < n * timed(alone.step)
+    return FASTER[about]
 
 
 def way(fit: Fit) -> str:

@@ -1,6 +1,6 @@
 """The trainings of an evaluation or of a study: what they share, which are done, and the others on a backend."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from .results import by_seed
 from .training import HeldOut, Protocol, Training
 
 MAX_SEEDS = 10_000
+N_SIDE_BY_SIDE = 8  # trainings on a GPU at once: more make it hardly faster (research/side_by_side.py)
 LEAST_SEEDS = 8  # from fewer, an interval that is narrow by chance ends it too often (research/until_coverage.py)
 MUCH_LONGER = 2  # times the epochs of the trainings that a preset has for its policies
 Found = dict[str, list[dict[str, Any]]]  # results of finished trainings, by policy
@@ -140,25 +141,39 @@ def conduct(
     `is_announced`: how many there are, and what they cost, is known from others and has been told.
     """
     results = training.read_results(trainings)
-    left = [i for i, result in enumerate(results) if result is None]
-    names = [f"{trainings[i].name}, seed {trainings[i].seed}" for i in left]
+    left = [one for one, result in zip(trainings, results, strict=True) if result is None]
     if len(left) < len(trainings) and not is_announced:
         work.say(messages.there_already(len(trainings) - len(left), len(trainings)))
     if left and not (is_announced or work.backend.is_elsewhere):
-        last = trainings[left[-1]]  # is of a policy, where there is one
-        work.say(messages.cost(len(left), training.seconds_of(last)))
+        work.say(messages.cost(len(left), training.seconds_of(left[-1])))  # of a policy, where there is one
 
-    def done(index: int) -> str:
+    def done(those: Sequence[Training]) -> str:
         results[:] = training.read_results(trainings)
         if on_result is not None:
             on_result(by_policy(results))
-        result = results[left[index]]
-        assert result is not None
-        return messages.training_done(names[index], result["accuracy"], result["seconds"], result["images_per_second"])
+        return "\n".join(described(one, result) for one, result in zip(trainings, results, strict=True)
+                         if result is not None and one in those)  # fmt: skip
 
-    if left:
-        run_jobs(work, [partial(training.run, trainings[i]) for i in left], names, done)
+    train(work, left, done)
     return by_policy(results)
+
+
+def described(one: Training, result: Mapping[str, Any]) -> str:
+    return messages.training_done(spoken(one), result["accuracy"], result["seconds"], result["images_per_second"])
+
+
+def spoken(one: Training) -> str:
+    return f"{one.name}, seed {one.seed}"
+
+
+def train(work: Comparison, wanted: Sequence[Training], describe: Callable[[Sequence[Training]], str]) -> None:
+    """As many at a time as the device is fastest with; `describe` says what came out, of those that are done."""
+    n = N_SIDE_BY_SIDE if work.device.startswith("cuda") and not work.backend.is_elsewhere else 1
+    teams = [wanted[i : i + n] for i in range(0, len(wanted), n)]
+    jobs = [partial(training.run_all, team) if n > 1 else partial(training.run, team[0]) for team in teams]
+    names = [spoken(team[0]) if len(team) == 1 else messages.side_by_side(len(team)) for team in teams]
+    if jobs:
+        run_jobs(work, jobs, names, lambda index: describe(teams[index]))
 
 
 def conduct_until(

@@ -7,10 +7,9 @@ while it works checkpoints from which it is taken up again.
 import base64
 import json
 import logging
-import math
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -33,7 +32,7 @@ from ..data.dataset import fingerprint
 from ..data.options import DataConfig
 from ..engine import ways
 from ..engine import weights as start
-from ..engine.fit import Diverged, Fit, FitConfig, predict, to_device
+from ..engine.fit import Diverged, Fit, FitConfig, Fits, predict, to_device
 from ..engine.ways import timed
 from ..exits import Stopped, signals
 from ..files import read_note, write_atomically
@@ -193,60 +192,112 @@ def method_and_data(training: Training) -> tuple[Method, Dataset]:
     return make(found), found
 
 
+@dataclass
+class Begun:
+    """A training that goes on."""
+
+    training: Training
+    fit: Fit
+    data: Dataset
+    test: Split
+    checkpoints: Checkpoints
+    seconds: float  # before now, and then in all
+
+    @property
+    def share(self) -> float:
+        return max(self.fit.done / self.fit.n_steps, BEGUN)
+
+    def save(self, seconds: float) -> None:
+        state = {"config": self.training.key, "seconds": self.seconds + seconds, "fit": self.fit.get_state()}
+        self.checkpoints.save(state)
+
+    def end(self, seconds: float) -> None:
+        """Test the last epoch, and write the result."""
+        fit, held_out, device = self.fit, self.training.held_out, self.training.device
+        if fit.done < fit.n_steps or not torch.isfinite(fit.theta).all().item():
+            raise Diverged(
+                f"the model is no longer a number after {fit.done} of {fit.n_steps} steps; try a lower rate, for all "
+                f"policies: --overwrite --set evaluate.lr={fit.config.lr / 4:g}"
+            )
+        test = to_device(self.test, device)
+        logits = predict(fit.model, fit.normalise, test)
+        answers = {} if held_out is None else {"answers": pack(logits.argmax(1) == test.labels)}
+        score = scoring.score(logits, test.labels)
+        keep(self.training, fit, self.data, score, self.seconds + seconds, answers)
+
+
 def run(training: Training, tell: Tell) -> None:
-    """Train, test the last epoch, and write the result."""
-    use_threads(training.device, training.threads)
-    use_gpu(training.device)
+    run_all([training], tell)
+
+
+def run_all(trainings: Sequence[Training], tell: Tell) -> None:
+    """Side by side where the device is the faster for it. One that diverges does not keep others from their results."""
+    device = trainings[0].device
+    use_threads(device, trainings[0].threads)
+    use_gpu(device)
     provenance.commit()  # of the code as it is now, and not when the training ends
-    fit, data, test = begin(training)
-    training.result_file.parent.mkdir(exist_ok=True)  # where the folder above it has vanished, so have earlier results
-    checkpoints = Checkpoints(training.checkpoint_folder)
-    seconds_before = take_up(training, fit, checkpoints)
-    saved_at = time.monotonic()
-    started = saved_at - seconds_before  # as if nobody had interrupted it
-    tell(max(fit.done / fit.n_steps, BEGUN))
+    parts: Parts = {}
+    all_begun = [take_up(training, *begin(training, parts)) for training in trainings]
+    wrong: list[str] = []
+    for members, fits in ways.side_by_side("evaluate", [one.fit for one in all_begun]):
+        some = [all_begun[i] for i in members]
+        for one, fit in zip(some, fits.fits, strict=True):
+            one.fit = fit
+        seconds = go_on(some, fits, lambda: tell(sum(one.share for one in all_begun) / len(all_begun)))
+        for one in some:
+            try:
+                one.end(seconds)
+            except Diverged as error:
+                name = f"{one.training.name}, seed {one.training.seed}: " if len(trainings) > 1 else ""
+                wrong.append(f"{name}{error}")
+    if wrong:
+        raise Diverged("\n".join(wrong))
+    tell(1.0)
+
+
+def go_on(some: Sequence[Begun], fits: Fits, tell: Callable[[], None]) -> float:
+    """To the end, or until none is a number any more; the seconds that this took each of them."""
+    started = saved_at = time.monotonic()
+    fit = some[0].fit
+    tell()
     with signals() as caught:
         while fit.done < fit.n_steps:
-            loss = fit.step()
-            if fit.done % CHECK_EVERY == 0 and not math.isfinite(loss.item()):
+            losses = fits.step()
+            if fit.done % CHECK_EVERY == 0 and not losses.isfinite().any().item():
                 break
             if fit.done % REPORT_EVERY == 0:
-                tell(fit.done / fit.n_steps)
+                tell()
             if caught or time.monotonic() - saved_at > CHECKPOINT_SECONDS:
-                seconds = time.monotonic() - started
-                checkpoints.save({"config": training.key, "seconds": seconds, "fit": fit.get_state()})
+                fits.settle()
+                for one in some:
+                    one.save((time.monotonic() - started) / len(some))
                 saved_at = time.monotonic()
             if caught:
                 raise Stopped(STOPPED, caught[0])
-    if fit.done < fit.n_steps or not torch.isfinite(fit.theta).all().item():
-        raise Diverged(
-            f"the model is no longer a number after {fit.done} of {fit.n_steps} steps; try a lower rate, for all "
-            f"policies: --overwrite --set evaluate.lr={fit.config.lr / 4:g}"
-        )
-    seconds = time.monotonic() - started
-    test = to_device(test, training.device)
-    logits = predict(fit.model, fit.normalise, test)
-    score = scoring.score(logits, test.labels)
-    answers = {} if training.held_out is None else {"answers": pack(logits.argmax(1) == test.labels)}
-    keep(training, fit, data, score, seconds, answers)
-    tell(1.0)
+    fits.settle()
+    return (time.monotonic() - started) / len(some)
 
 
 def seconds_of(training: Training) -> float:
     """The cost of a training, measured over a few steps on a copy of everything."""
-    fit, _, _ = begin(training)
+    fit = ways.captured("evaluate", begin(training, {})[0])
     return fit.n_steps * timed(fit.step)
 
 
-def begin(training: Training) -> tuple[Fit, Dataset, Split]:
-    """A training before its first step, its data, and what to test on."""
-    method, data = method_and_data(training)
-    train, test = (data.train, data.test) if training.held_out is None else training.held_out.split(data)
-    fit = ways.make_fit(
-        "evaluate",
+Parts = dict[tuple[int, HeldOut | None], tuple[Split, Split]]  # what to train on and test on, by the data's identity
+
+
+def begin(training: Training, parts: Parts) -> tuple[Fit, Dataset, Split]:
+    """A training before its first step, its data, and what to test on. Trainings with the same images share them."""
+    (method, data), held_out = method_and_data(training), training.held_out
+    if (of := (id(data), held_out)) not in parts:
+        train, test = (data.train, data.test) if held_out is None else held_out.split(data)
+        parts[of] = to_device(train, training.device), test
+    train, test = parts[of]
+    fit = Fit(
         network(training, data).to(training.device),
         method,
-        to_device(train, training.device),
+        train,
         training.protocol.fit,
         rng.streams(training.seed, "evaluation"),
         method.preparation,
@@ -265,20 +316,23 @@ def network(training: Training, data: Dataset) -> nn.Module:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def take_up(training: Training, fit: Fit, checkpoints: Checkpoints) -> float:
-    """Go on from its newest checkpoint, where there is one; the seconds that were spent before it."""
-    state, wrong = checkpoints.load()
+def take_up(training: Training, fit: Fit, data: Dataset, test: Split) -> Begun:
+    """From its newest checkpoint, where there is one."""
+    training.result_file.parent.mkdir(exist_ok=True)  # where the folder above it has vanished, so have earlier results
+    begun = Begun(training, fit, data, test, Checkpoints(training.checkpoint_folder), 0.0)
+    state, wrong = begun.checkpoints.load()
     for error in wrong:
         log.warning("slackaug: %s, going back to %s", error, "the start" if state is None else "the one before it")
     if state is None or state["config"] != training.key:  # none, or of other settings
-        return 0.0
+        return begun
     try:
         fit.set_state(state["fit"])
-        return float(state["seconds"])
+        begun.seconds = float(state["seconds"])
     except (LookupError, TypeError, AttributeError, ValueError):  # whole, but not what this version writes
         raise RunError(
-            f"{checkpoints.folder}: its checkpoint is not one of this slackaug's trainings; remove that folder"
+            f"{begun.checkpoints.folder}: its checkpoint is not one of this slackaug's trainings; remove that folder"
         ) from None
+    return begun
 
 
 def keep(

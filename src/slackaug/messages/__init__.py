@@ -249,6 +249,10 @@ def training_done(name: str, accuracy: float, seconds: float, images_per_second:
     return f"{name}: {100 * accuracy:.2f} % ({duration(seconds)}, {images_per_second:,.0f} images/s)"
 
 
+def side_by_side(n: int) -> str:
+    return f"{n} trainings side by side"
+
+
 def few_seeds(n: int) -> str:
     verb = "is" if n == 1 else "are"
     return f"{counted(n, 'seed')} {verb} too few for a verdict. Take --seeds 8, or --until 0.5 for a narrow interval."

@@ -18,26 +18,29 @@ WAYS = [
 ]
 
 
-def case(n_groups, n_images, n_channels, size, dtype, device="cpu"):
-    """Means far from zero, one channel that hardly varies, and no gradient where the ReLU has its kink."""
+def case(n_groups, n_images, n_channels, size, dtype, device="cpu", *, shared=True):
+    """Means far from zero, one channel that hardly varies, and no gradient where the ReLU has its kink. Groups share
+    weights, or have their own, which are parts of what holds other things, too."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(n_groups * n_images, n_channels, size, size, generator=generator, dtype=torch.float64)
     x = x * torch.linspace(0.1, 3, n_channels)[:, None, None] + torch.linspace(-20, 20, n_channels)[:, None, None]
     grad = torch.randn(x.shape, generator=generator)
-    weight, bias = (torch.randn(n_channels, generator=generator) for _ in range(2))
+    own = torch.randn(n_groups, 3 * n_channels, generator=generator).to(device)
+    weight, bias, _ = (own[:1].expand_as(own) if shared else own).split(n_channels, 1)
     x, grad = (channels_last(value, device, dtype) for value in (x, grad))
-    before = [batch_norm(part, None, None, *(v.to(device).double() for v in (weight, bias)), training=True, eps=EPS)
-              for part in x.double().chunk(n_groups)]  # fmt: skip
+    before = [batch_norm(part, None, None, w.double(), b.double(), training=True, eps=EPS)
+              for part, w, b in zip(x.double().chunk(n_groups), weight, bias, strict=True)]  # fmt: skip
     grad[torch.cat(before).abs() < KINK] = 0
     kind = torch.promote_types(dtype, torch.float32)
-    return x, grad, *(value.to(device, kind).expand(n_groups, -1).requires_grad_() for value in (weight, bias))
+    return x, grad, *(value.to(kind).detach().requires_grad_() for value in (weight, bias))
 
 
 def expected(x, grad, weight, bias, relu):
     """Output, moments and gradients, group after group."""
     found = []
-    for part, g in zip(x.double().chunk(len(weight)), grad.double().chunk(len(weight)), strict=True):
-        leaves = part.clone().requires_grad_(), *(v[0].detach().double().requires_grad_() for v in (weight, bias))
+    parts = (value.double().chunk(len(weight)) for value in (x, grad))
+    for part, g, *own in zip(*parts, weight, bias, strict=True):
+        leaves = part.clone().requires_grad_(), *(value.detach().double().requires_grad_() for value in own)
         out = batch_norm(leaves[0], None, None, *leaves[1:], training=True, eps=EPS)
         out = out.relu() if relu else out
         var, mean = torch.var_mean(part, (0, 2, 3), correction=0)
@@ -60,10 +63,10 @@ def assert_close(found, wanted, bound):
 
 
 @with_shapes(WAYS, SHAPES, [(8, 128, 32, 32), (1, 128, 128, 8)])
-@pytest.mark.parametrize("relu", [False, True])
-def test_the_norm(way, shape, relu, monkeypatch):
+@pytest.mark.parametrize(("relu", "shared"), [(False, True), (True, True), (True, False)])
+def test_the_norm(way, shape, relu, shared, monkeypatch):
     way.take(norms, monkeypatch)
-    x, grad, weight, bias = case(*shape, way.dtype, way.device)
+    x, grad, weight, bias = case(*shape, way.dtype, way.device, shared=shared)
     assert norms.is_suited(x, weight) is way.by_kernel
     found = measured(lambda x: norm(x, weight, bias, len(weight), EPS, relu), x, grad, weight, bias)
     assert_close(found, expected(x, grad, weight, bias, relu), way.bound)

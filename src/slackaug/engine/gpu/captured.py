@@ -5,7 +5,7 @@ within rounding. Axes: A composites of B images, P parameters.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -18,12 +18,14 @@ from ...augment import apply, branch_free
 from ...augment.apply import Composites, Parameters
 from ...data import Split
 from ..chance import Drawn, sent
-from ..fit import Fit, descend
-from ..passes import Passes, PlainModel, alone, gradient
+from ..fit import Fit, Fits, descend
+from ..passes import Normalise, Passes, PlainModel, alone, gradient
 from ..state import Report, State, Step
-from . import groupable, grouped
+from . import groupable
 from .graphs import Graphs, Outputs
+from .grouped import BLOCKS, LAYERS, Grouped, swapped
 from .norms import precise
+from .stacked import Stacked
 
 N_REPEATED = 4  # blocks of one class that make it worth compiling the block instead of the whole model
 RECOMPILE_LIMIT = 64  # a block is compiled once for each shape that it meets; act_at for each stage of a space, too
@@ -36,7 +38,7 @@ def repeated_blocks(model: nn.Module) -> list[nn.Module]:
 
     def visit(module: nn.Module) -> None:
         for child in module.children():
-            is_layer = type(child).__module__.startswith("torch.") or type(child) in grouped.LAYERS
+            is_layer = type(child).__module__.startswith("torch.") or type(child) in LAYERS
             if not is_layer and counts[type(child)] >= N_REPEATED:
                 found.append(child)
             else:
@@ -60,13 +62,9 @@ def compiled_class(kind: type[nn.Module]) -> type[nn.Module]:
 class CompiledModel(PlainModel):
     """In a precision, compiled or as it is written; all composites in one pass, where the model takes groups."""
 
-    def __init__(self, plain: PlainModel, theta: Tensor, precision: torch.dtype, *, compiled: bool, train: Split):
-        """The `train` images are what it is tried with whether the model can take groups."""
-        model, normalise = plain.model.train(), plain.normalise  # as far as it lets itself
-        super().__init__(model, normalise, plain.fill, plain.stream)
-        self.precision = precision
-        takes_groups = groupable.takes_groups(model, theta, normalise, train)
-        self.grouped = grouped.Grouped(model, theta, precision) if takes_groups else None
+    def __init__(self, plain: PlainModel, grouped: Grouped | None, precision: torch.dtype, *, compiled: bool):
+        super().__init__(plain.model, plain.normalise, plain.fill, plain.stream)
+        self.precision, self.grouped, model = precision, grouped, plain.model
         self.loss, self.losses, self.act = self.loss_of, self.losses_of, branch_free.act_at
         self.kinds = {} if self.grouped is None else dict(self.grouped.layers)  # what modules are in a pass
         if compiled:
@@ -74,7 +72,7 @@ class CompiledModel(PlainModel):
             blocks = repeated_blocks(model)
             if blocks:
                 self.kinds |= {block: compiled_class(type(block)) for block in blocks}
-            elif not any(kind in grouped.BLOCKS for kind in self.kinds.values()):
+            elif not any(kind in BLOCKS for kind in self.kinds.values()):
                 self.loss = torch.compile(self.loss_of, dynamic=False)
                 self.losses = torch.compile(self.losses_of, dynamic=False)
 
@@ -84,7 +82,7 @@ class CompiledModel(PlainModel):
         self.model.train()
         if self.grouped is not None:
             self.grouped.prepare(n_groups)
-        with torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT), grouped.swapped(self.kinds):
+        with torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT), swapped(self.kinds):
             yield
 
     def loss_of(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -117,14 +115,23 @@ class CompiledModel(PlainModel):
             return gradient(loss, self.model), loss.detach()
 
     def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each of the A groups in images (A * B, C, H, W): (A, P), and the losses (A,)."""
+        """Of each of A groups in images (A * B, C, H, W), labels (B,) or (A, B): (A, P), and the losses (A,)."""
         if self.grouped is None:
             return super().gradients(images, labels)
-        n_groups = len(images) // len(labels)
+        n_groups = len(images) // labels.shape[-1]
         with self.prepared(n_groups):
             parameters = self.grouped.parameters(n_groups)
             losses = self.losses(parameters, images, labels)
             return self.grouped.gradients(losses, parameters), losses.detach()
+
+
+def in_groups(
+    model: nn.Module, theta: Tensor, normalise: Normalise, train: Split, precision: torch.dtype
+) -> Grouped | None:
+    """None where the model does not take groups, for which it is tried with `train` images."""
+    model.train()  # as far as it lets itself
+    takes_groups = groupable.takes_groups(model, theta, normalise, train)
+    return Grouped(model, theta, precision) if takes_groups else None
 
 
 def columns(value: Tensor) -> Tensor:
@@ -139,7 +146,8 @@ class CapturedFit(Fit):
         super().__init__(*arguments)
         if compiled:
             self.descend = torch.compile(descend, dynamic=False)
-        self.way = CompiledModel(self.way, self.theta, precision, compiled=compiled, train=self.train)
+        groups = in_groups(self.model, self.theta, self.normalise, self.train, precision)
+        self.way = CompiledModel(self.way, groups, precision, compiled=compiled)
         self.graphs = Graphs(self.theta.device)
 
     def step(self) -> Tensor:
@@ -154,12 +162,62 @@ class CapturedFit(Fit):
         return [self.theta, self.momentum, *self.model.buffers()]
 
 
+class StackedFits(Fits):
+    """Trainings of M networks of one shape whose steps are one captured step."""
+
+    def __init__(self, fits: Sequence[Fit], *, precision: torch.dtype, compiled: bool = True):
+        super().__init__(fits)
+        first = fits[0]
+        self.theta = torch.stack([fit.theta for fit in fits])  # (M, P)
+        self.momentum = torch.stack([fit.momentum for fit in fits])
+        self.stack = Stacked([fit.model for fit in fits], self.theta, precision)
+        self.way = CompiledModel(first.way, self.stack, precision, compiled=compiled)
+        self.descend = torch.compile(descend, dynamic=True) if compiled else descend  # for any M
+        self.graphs = Graphs(self.theta.device)
+
+    def gather(self) -> None:
+        """Take the values of the fits."""
+        torch.stack([fit.theta for fit in self.fits], out=self.theta)
+        torch.stack([fit.momentum for fit in self.fits], out=self.momentum)
+        self.stack.gather()
+
+    def settle(self) -> None:
+        for fit, theta, momentum in zip(self.fits, self.theta, self.momentum, strict=True):
+            fit.theta.copy_(theta)
+            fit.momentum.copy_(momentum)
+        self.stack.share_out()
+
+    def step(self) -> Tensor:
+        drawn = {f"{name} {i}": value for i, fit in enumerate(self.fits) for name, value in fit.draw().items()}
+        (losses,) = self.graphs.run("training", self.move, drawn, self.changed)
+        self.stack.n_seen += 1
+        for fit in self.fits:
+            fit.done += 1
+        return losses.clone()
+
+    def move(self, **drawn: Tensor) -> Outputs:
+        each: list[dict[str, Tensor]] = [{} for _ in self.fits]
+        for key, value in drawn.items():
+            name, _, i = key.partition(" ")
+            each[int(i)][name] = value
+        lr = torch.stack([one.pop("lr") for one in each])[:, None]
+        shown = [fit.shown(**one) for fit, one in zip(self.fits, each, strict=True)]
+        images = torch.cat([self.way.augment(images, parameters) for images, _, parameters in shown])
+        g, losses = self.way.gradients(images, torch.stack([labels for _, labels, _ in shown]))
+        self.descend(self.theta, self.momentum, g, self.fits[0].decay, lr, self.fits[0].config)
+        return (losses,)
+
+    def changed(self) -> list[Tensor]:
+        return [self.theta, self.momentum, self.stack.running]
+
+
 class CapturedPasses(Passes):
     """All composites in one pass, and every kind of a search's steps captured."""
 
     def __init__(self, *arguments: Any, precision: torch.dtype, compiled: bool = True, **options: Any):
         super().__init__(*arguments, **options)
-        self.way = CompiledModel(self.way, self.theta, precision, compiled=compiled, train=self.train)
+        groups = in_groups(self.model, self.theta, self.normalise, self.train, precision)
+        self.way = CompiledModel(self.way, groups, precision, compiled=compiled)
         self.graphs = Graphs(self.theta.device)
         self.own: State | None = None  # whose tensors keep their places
 

@@ -15,7 +15,7 @@ from .triton_support import constexpr, jit, tl, triton
 MAX_CHANNELS = 128  # beyond, cuDNN's calls are faster than our kernel
 TILE_P = 64  # pixels that a program takes at a time
 MIN_TILE, MAX_TILE = 16, 64  # channels
-SMALL_TILE = 32  # channels: up to here one warp holds a tile, and more programs share the work
+SMALL_TILE = 32  # channels: up to here a warp or two hold a tile, and more programs share the work
 MIN_PIXELS = 4 * TILE_P  # of a program
 TILE = 1024  # elements of an addition that a program makes
 SUM_WARPS = 8  # of a program that only reads: 1.3 to 1.7 times as fast as with 4
@@ -116,8 +116,8 @@ def sum_pixels(grad, shares, n_pixels, per_share, N_C, TILE_P: constexpr, TILE_C
 # --- how they are launched --------------------------------------------------------------------------------------------
 
 
-def tile_of(n: int) -> int:
-    return min(max(MIN_TILE, 1 << (n - 1).bit_length()), MAX_TILE)
+def tile_of(n: int, most: int = MAX_TILE) -> int:
+    return min(max(MIN_TILE, 1 << (n - 1).bit_length()), most)
 
 
 @torch.library.custom_op("slackaug::add", mutates_args=())
@@ -154,7 +154,7 @@ def by_kernel(grad: Tensor, x: Tensor, n_groups: int, k: int, stride: int, paddi
         grad, x, shares, n_pixels, per_share, size, n_out, n_in, height, width, out_height, out_width,
         K=k, STRIDE=stride, PAD=padding, TILE_O=tile_o, TILE_C=tile_c, TILE_P=TILE_P,
         ALL_O=n_out % tile_o == 0, ALL_C=n_in % tile_c == 0,
-        num_warps=1 if is_small else 4, num_stages=4 if is_small else 3,
+        num_warps=(1 if n_groups == 1 else 2) if is_small else 4, num_stages=4 if is_small and n_groups == 1 else 3,
     )  # fmt: skip
     out = torch.empty(n_groups, size, device=x.device, dtype=torch.float32)
     add_up[(triton.cdiv(size, 32), n_groups)](shares, out, n_shares, size, TILE_S=32, TILE=32, num_warps=4)

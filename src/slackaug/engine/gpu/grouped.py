@@ -2,7 +2,7 @@
 
 Axes: A groups (composites) of B images, stacked to A * B; P parameters of the model. In a pass every parameter has the
 shape (A, ...), one copy for each group, so that its gradient comes by group: batch-norm takes the statistics of each
-group, and a convolution's forward and input gradient are one call for all groups.
+group, and a convolution's forward and input gradient are one call for all groups, where they share its weight.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,18 +12,20 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.functional import conv2d, cross_entropy
+from torch.nn.functional import conv2d, cross_entropy, pad
 
 from ... import models
 from ..passes import trainable
 from .convolutions import MAX_CHANNELS, Options, add, weight_gradients
 from .norms import norm, precise
+from .own_weights import convolve_each, input_gradient
 
+ALIGNED = 16  # parameters: where those of the next group begin, a kernel reads several at once
 Backward = Any  # autograd's context
 
 
 class GroupedConvolution(torch.autograd.Function):
-    """conv2d with one weight for all groups; the gradients of weight and bias are those of each group."""
+    """conv2d; the gradients of weight and bias are those of each group."""
 
     @staticmethod
     def forward(
@@ -35,9 +37,12 @@ class GroupedConvolution(torch.autograd.Function):
         options: Options,
         adds_bias: bool,
     ) -> Tensor:
-        """x (A * B, C, H, W), weight (A, O, C / n, h, w), bias (A, O), all A the same; `lowered`: the weight for x."""
-        out = conv2d(x, lowered, None, *options)
-        return add(out, bias[0] if bias is not None and adds_bias else None, plus)
+        """x (A * B, C, H, W), weight (A, O, C / n, h, w), bias (A, O); `lowered`: the weight for x, without A where all
+        share one."""
+        bias = bias if adds_bias else None
+        if lowered.ndim == 5:
+            return convolve_each(x, lowered, bias, plus, options)
+        return add(conv2d(x, lowered, None, *options), None if bias is None else bias[0], plus)
 
     @staticmethod
     def setup_context(ctx: Backward, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -50,13 +55,9 @@ class GroupedConvolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Backward, grad: Tensor) -> tuple[Any, ...]:
         x, lowered = ctx.saved_tensors
-        stride, padding, dilation, n = ctx.options
-        grad_x = None
-        if ctx.needs_input_grad[0]:
-            grad_x = torch.ops.aten.convolution_backward(
-                grad, x, lowered, None, stride, padding, dilation, False, [0, 0], n, [True, False, False]
-            )[0]
-        weights, biases = weight_gradients(grad, x, lowered, ctx.n_groups, ctx.options, of_bias=ctx.needs_bias)
+        grad_x = input_gradient(grad, x, lowered, ctx.options) if ctx.needs_input_grad[0] else None
+        like = lowered[0] if lowered.ndim == 5 else lowered
+        weights, biases = weight_gradients(grad, x, like, ctx.n_groups, ctx.options, of_bias=ctx.needs_bias)
         of_bias, of_plus = None if biases is None else biases.to(ctx.precision), grad if ctx.has_plus else None
         return grad_x, weights.to(ctx.precision), of_bias, of_plus, None, None, None
 
@@ -144,22 +145,24 @@ BLOCKS = GroupedWideBlock, GroupedBasicBlock  # that leave nothing to a compiler
 
 
 class Grouped:
-    """A model whose passes take several groups. `theta` (P,) holds what it learns, tensor after tensor."""
+    """A model whose passes take several groups. `theta` holds what it learns, tensor after tensor: (P,) for all groups,
+    or (A, P) for each its own."""
 
     def __init__(self, model: nn.Module, theta: Tensor, precision: torch.dtype):
         self.model, self.theta, self.precision = model, theta, precision
         self.layers = {module: LAYERS[type(module)] for module in model.modules() if type(module) in LAYERS}
         self.trainable = trainable(model)
         order = channels_last_order(self.trainable)  # one look-up, not a copy of each tensor
-        self.channels_last, self.as_written = order.int(), order.argsort().int()  # half of the bytes to read
+        whole = pad(order, (0, -len(order) % ALIGNED))
+        self.channels_last, self.as_written = whole.int(), order.argsort().int()  # half of the bytes to read
         self.lowered: dict[Tensor, Tensor] = {}  # weights whose gradients come in the pass's precision
         norms = (module for module, kind in self.layers.items() if issubclass(kind, BatchNorm))
         self.norms = [cast(BatchNorm, norm) for norm in norms if norm.track_running_stats]  # what they are in a pass
 
     def prepare(self, n_groups: int) -> None:
         """Tell the layers how many groups come, and give convolutions their weights in the pass's precision."""
-        flat = self.theta.to(self.precision).index_select(0, self.channels_last)
-        parts = dict(zip(self.trainable, flat.split([p.numel() for p in self.trainable]), strict=True))
+        flat = self.theta.to(self.precision).index_select(-1, self.channels_last)[..., : self.theta.shape[-1]]
+        parts = dict(zip(self.trainable, flat.split([p.numel() for p in self.trainable], -1), strict=True))
         self.lowered = {}
         for module, kind in self.layers.items():
             module.n_groups = n_groups  # type: ignore[assignment]
@@ -167,7 +170,7 @@ class Grouped:
                 weight: nn.Parameter = module.weight  # type: ignore[assignment]
                 n_out, n_in, height, width = weight.shape
                 module.lowered = (
-                    parts[weight].view(n_out, height, width, n_in).permute(0, 3, 1, 2)
+                    parts[weight].unflatten(-1, (n_out, height, width, n_in)).movedim(-1, -3)
                     if weight in parts
                     else weight.detach().to(self.precision)
                 )
@@ -179,16 +182,19 @@ class Grouped:
 
         A leaf has the precision that its gradient comes in, which for the weights of wide convolutions is the pass's.
         """
-        return {
-            name: self.lowered.get(p, p).detach().expand(n_groups, *p.shape).requires_grad_(p.requires_grad)
-            for name, p in self.model.named_parameters()
-        }
+        own = dict(zip(self.trainable, self.theta.split([p.numel() for p in self.trainable], -1), strict=True))
+
+        def leaf(p: nn.Parameter) -> Tensor:
+            value = self.lowered.get(p, own[p].unflatten(-1, p.shape) if p in own else p)
+            return value.detach().expand(n_groups, *p.shape).requires_grad_(p.requires_grad)
+
+        return {name: leaf(p) for name, p in self.model.named_parameters()}
 
     def losses(self, parameters: dict[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
-        """(A,): of each group, with parameters (A, ...), for images (A * B, C, H, W) and labels (B,)."""
-        n_groups = len(images) // len(labels)
+        """(A,): of each group, with parameters (A, ...), for images (A * B, C, H, W) and labels (B,) or (A, B)."""
+        n_groups = len(images) // labels.shape[-1]
         logits = precise(functional_call(self.model, parameters, (images,)))
-        each: Tensor = cross_entropy(logits, labels.repeat(n_groups), reduction="none")
+        each: Tensor = cross_entropy(logits, labels.expand(n_groups, -1).flatten(), reduction="none")
         by_group: Tensor = each.unflatten(0, (n_groups, -1)).mean(1)
         return by_group
 
@@ -197,15 +203,18 @@ class Grouped:
         trainable = [p for p in parameters.values() if p.requires_grad]
         found = torch.autograd.grad(losses.sum(), trainable, materialize_grads=True)  # zeros of what was not used
         if self.norms:
-            track(self.norms)
+            self.learn()
         parts = [channels_last(g).flatten(1) for g in found]
-        whole = self.theta.new_empty(len(losses), len(self.theta))
+        whole = self.theta.new_empty(len(losses), self.theta.shape[-1])
         places = whole.split([part.shape[1] for part in parts], 1)
         for dtype in dict.fromkeys(part.dtype for part in parts):
             same = [(to, of) for to, of in zip(places, parts, strict=True) if of.dtype is dtype]
             rows = [row for to, of in same for row in zip(to, of, strict=True)]
             torch._foreach_copy_([to for to, _ in rows], [of for _, of in rows])  # twice as fast as torch.cat
         return whole.index_select(1, self.as_written)
+
+    def learn(self) -> None:
+        track(self.norms)
 
 
 def track(layers: Sequence[BatchNorm]) -> None:

@@ -91,10 +91,11 @@ def sum_moments(x, shares, n_pixels, per_share, N_C, TILE_P: constexpr, TILE_C: 
 
 @jit
 def apply_norm(
-    x, shares, weight, bias, shortcut, out, moments, n_pixels, per_share, n_shares, eps, N_C,
+    x, shares, weight, bias, shortcut, out, moments, n_pixels, per_share, n_shares, eps, step, N_C,
     RELU: constexpr, JOINED: constexpr, TILE_S: constexpr, TILE_P: constexpr, TILE_C: constexpr,
 ):  # fmt: skip
-    """x and the shortcut (A, P, C) to out; weight and bias (C,); moments (A, 2, C) become mean and variance."""
+    """x and the shortcut (A, P, C) to out; moments (A, 2, C) become mean and variance. Weights (C,) and biases lie
+    `step` apart, which is zero if groups share them."""
     c, known = tile(N_C, TILE_C)
     share, group = tl.program_id(1), tl.program_id(2)
     s, at, mask = shares_of_group(n_shares, c, known, N_C, TILE_S)
@@ -108,8 +109,8 @@ def apply_norm(
         tl.store(moments + group * 2 * N_C + c, mean, mask=known)
         tl.store(moments + (group * 2 + 1) * N_C + c, var, mask=known)
 
-    scale = tl.load(weight + c, mask=known, other=0.0) / tl.sqrt(var + eps)
-    shift = tl.load(bias + c, mask=known, other=0.0)
+    scale = tl.load(weight + group * step + c, mask=known, other=0.0) / tl.sqrt(var + eps)
+    shift = tl.load(bias + group * step + c, mask=known, other=0.0)
     x += group.to(tl.int64) * n_pixels * N_C
     shortcut += group.to(tl.int64) * n_pixels * N_C
     out += group.to(tl.int64) * n_pixels * N_C
@@ -138,7 +139,7 @@ def gradient_at(grad, x, out, place, live, mean, scale, weight, bias, RELU: cons
 
 @jit
 def sum_gradients(
-    grad, x, moments, weight, bias, shares, out, before, n_pixels, per_share, eps, N_C,
+    grad, x, moments, weight, bias, shares, out, before, n_pixels, per_share, eps, step, N_C,
     RELU: constexpr, JOINED: constexpr, TILE_P: constexpr, TILE_C: constexpr,
 ):  # fmt: skip
     """To shares (A, S, 2, C): the gradients of bias and weight from a share of the pixels.
@@ -148,8 +149,8 @@ def sum_gradients(
     c, known = tile(N_C, TILE_C)
     share, group = tl.program_id(1), tl.program_id(2)
     mean, scale = mean_and_scale(moments, c, known, eps, N_C)
-    w = tl.load(weight + c, mask=known, other=0.0)
-    b = tl.load(bias + c, mask=known, other=0.0)
+    w = tl.load(weight + group * step + c, mask=known, other=0.0)
+    b = tl.load(bias + group * step + c, mask=known, other=0.0)
     grad += group.to(tl.int64) * n_pixels * N_C
     x += group.to(tl.int64) * n_pixels * N_C
     out += group.to(tl.int64) * n_pixels * N_C
@@ -171,7 +172,7 @@ def sum_gradients(
 
 @jit
 def apply_gradients(
-    grad, x, moments, weight, bias, shares, plus, grad_x, of_parameters, n_pixels, per_share, n_shares, eps, N_C,
+    grad, x, moments, weight, bias, shares, plus, grad_x, of_parameters, n_pixels, per_share, n_shares, eps, step, N_C,
     RELU: constexpr, HAS_PLUS: constexpr, TILE_S: constexpr, TILE_P: constexpr, TILE_C: constexpr,
 ):  # fmt: skip
     """grad_x (A, P, C), with plus (A, P, C) added; of_parameters (2, A, C): the gradients of bias and weight."""
@@ -185,8 +186,8 @@ def apply_gradients(
         tl.store(of_parameters + (tl.num_programs(2) + group) * N_C + c, of_weight, mask=known)
 
     mean, scale = mean_and_scale(moments, c, known, eps, N_C)
-    w = tl.load(weight + c, mask=known, other=0.0)
-    b = tl.load(bias + c, mask=known, other=0.0)
+    w = tl.load(weight + group * step + c, mask=known, other=0.0)
+    b = tl.load(bias + group * step + c, mask=known, other=0.0)
     mean_g, mean_gz = of_bias / n_pixels, of_weight / n_pixels
     grad += group.to(tl.int64) * n_pixels * N_C
     x += group.to(tl.int64) * n_pixels * N_C
@@ -219,6 +220,13 @@ def n_programs(n_tiles: int) -> int:
     return min(max(n_tiles // TILES_OF_A_PROGRAM, MIN_PROGRAMS), MAX_PROGRAMS)
 
 
+def in_line(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, int]:
+    """(A, C), and the step from group to group by which kernels read both."""
+    if weight.stride() != bias.stride() or weight.stride(1) != 1:
+        weight, bias = weight.contiguous(), bias.contiguous()
+    return weight, bias, weight.stride(0)
+
+
 class Grid:
     """How A groups of P pixels with C channels are divided among programs."""
 
@@ -241,15 +249,15 @@ class Grid:
 def by_kernel(
     x: Tensor, weight: Tensor, bias: Tensor, shortcut: Tensor | None, n_groups: int, eps: float, relu: bool
 ) -> tuple[Tensor, Tensor]:
-    """Weight and bias (C,): the output, and means and variances (A, 2, C)."""
+    """Weight and bias (A, C): the output, and means and variances (A, 2, C)."""
     x = channels_last(x)
     other = x if shortcut is None else channels_last(shortcut)  # a place, where none is read
     grid = Grid(x, n_groups)
     moments = torch.empty(n_groups, 2, grid.n_channels, device=x.device, dtype=torch.float32)
-    out, sizes = torch.empty_like(x), (grid.n_pixels, grid.per_share)
+    out, sizes, (weight, bias, step) = torch.empty_like(x), (grid.n_pixels, grid.per_share), in_line(weight, bias)
     sum_moments[grid.programs](x, grid.shares, *sizes, grid.n_channels, **grid.tiles)
     apply_norm[grid.programs](
-        x, grid.shares, weight, bias, other, out, moments, *sizes, grid.n_shares, eps, grid.n_channels,
+        x, grid.shares, weight, bias, other, out, moments, *sizes, grid.n_shares, eps, step, grid.n_channels,
         RELU=relu, JOINED=shortcut is not None, **grid.tile_s, **grid.tiles,
     )  # fmt: skip
     return out, moments
@@ -272,14 +280,15 @@ def back_by_kernel(
     grid, joined = Grid(x, len(moments)), out is not None
     before, grad_x = torch.empty_like(x) if joined else grad, torch.empty_like(x)
     of_parameters = torch.empty(2, len(moments), grid.n_channels, device=x.device, dtype=torch.float32)
+    weight, bias, step = in_line(weight, bias)
     known, sizes = (x, moments, weight, bias, grid.shares), (grid.n_pixels, grid.per_share)
     sum_gradients[grid.programs](
-        grad, *known, x if out is None else channels_last(out), before, *sizes, eps, grid.n_channels,
+        grad, *known, x if out is None else channels_last(out), before, *sizes, eps, step, grid.n_channels,
         RELU=relu, JOINED=joined, **grid.tiles,
     )  # fmt: skip
     apply_gradients[grid.programs](
         before, *known, x if plus is None else channels_last(plus), grad_x, of_parameters, *sizes, grid.n_shares, eps,
-        grid.n_channels, RELU=relu and not joined, HAS_PLUS=plus is not None, **grid.tile_s, **grid.tiles,
+        step, grid.n_channels, RELU=relu and not joined, HAS_PLUS=plus is not None, **grid.tile_s, **grid.tiles,
     )  # fmt: skip
     return [grad_x, of_parameters, before] if joined else [grad_x, of_parameters]
 
@@ -292,7 +301,7 @@ def _(grad: Tensor, x: Tensor, moments: Tensor, w: Tensor, b: Tensor, out: Tenso
 
 
 class Norm(torch.autograd.Function):
-    """By the kernels. Weight and bias are (A, C), all A the same, so that their gradients come by group.
+    """By the kernels. Weight and bias are (A, C), so that their gradients come by group.
 
     `beside`: x itself comes out, too, for a way around the norm, whose gradient is then added in the same kernel.
     """
@@ -301,14 +310,14 @@ class Norm(torch.autograd.Function):
     def forward(
         x: Tensor, weight: Tensor, bias: Tensor, shortcut: Tensor | None, eps: float, relu: bool, beside: bool
     ) -> tuple[Tensor, ...]:
-        out, moments = by_kernel(x, weight[0], bias[0], shortcut, len(weight), eps, relu)
+        out, moments = by_kernel(x, weight, bias, shortcut, len(weight), eps, relu)
         return (out, moments, x.view_as(x)) if beside else (out, moments)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         x, weight, bias, shortcut, ctx.eps, ctx.relu, _ = inputs
         ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(x, output[1], weight[0], bias[0], *([] if shortcut is None else output[:1]))
+        ctx.save_for_backward(x, output[1], weight, bias, *([] if shortcut is None else output[:1]))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor, around: Tensor | None = None) -> tuple[Any, ...]:
