@@ -1,6 +1,7 @@
 """The race at the end of a search: its trainings, its files, its end, and how it is left and taken up again."""
 
 import json
+import math
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -177,6 +178,16 @@ def test_a_time_limit_ends_the_race_with_the_answer_so_far(images, tmp_path, mon
         result = slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
     assert (result.answer.is_final, read(run)["n_trainings"]) == (False, 5)
     assert not (run / "finished.json").exists()
+
+
+@pytest.mark.parametrize(("left", "n"), [(1e9, 9), (60.5, 6), (41, 4), (5, 4), (-1, 4), (math.inf, 9)])
+def test_the_last_two_are_trained_as_often_as_time_is_left_for(left, n, raced, images, monkeypatch):
+    config = read_config(raced)
+    config = replace(config, race=replace(config.race, n_last=9))
+    one = race.Race(None, load(str(images)), config, race.folders.learned(raced), time.monotonic() + left)
+    assert one.n_last() == 9  # nothing is known of their cost
+    one.n_trained, one.seconds = 8, 40.0
+    assert one.n_last() == n
 
 
 def test_the_race_looks_at_the_clock_while_trainings_run(raced, images, tmp_path):

@@ -4,6 +4,7 @@ It is the last stage, and has no state of its own: trainings leave their results
 these (judge/race.py).
 """
 
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from ..judge import candidates, training
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
 from ..judge.candidates import Candidate
+from ..judge.intervals import LEAST
 from ..judge.queue import Comparison, train
 from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
 from ..judge.training import HeldOut, Protocol, Training
@@ -43,10 +45,12 @@ class OutOfTime(Exception):
 class Race:
     """A race that goes on from what is in its folder."""
 
-    def __init__(self, work: Comparison, dataset: Dataset, config: RunConfig, learned: Policy):
-        self.work, self.dataset, self.config = work, dataset, config
+    def __init__(self, work: Comparison, dataset: Dataset, config: RunConfig, learned: Policy, deadline: float):
+        self.work, self.dataset, self.config, self.deadline = work, dataset, config, deadline
         self.candidates = {name: candidate(name, learned) for name in config.race.candidates}
+        self.settings = config.race
         self.began = time.monotonic()
+        self.n_trained, self.seconds = 0, 0.0  # here, and how long it took
 
     def training(self, name: str, seed: int, half: int) -> Training:
         part = HeldOut(half, self.config.seed, seed % N_FOLDS)
@@ -62,14 +66,14 @@ class Race:
         return found
 
     def runners(self) -> tuple[Runners, dict[str, Answers]]:
-        found = self.found(CHOSEN_BY, self.config.race.rounds[-1][1])
-        return race(found, self.config.race), found
+        found = self.found(CHOSEN_BY, self.settings.rounds[-1][1])
+        return race(found, self.settings), found
 
     def answer(self) -> Answer:
         """So far."""
         runners, raced = self.runners()
-        last, settings = self.found(LEARNED_ON, self.config.race.n_last), self.config.race
-        return answer(runners, raced, last, settings, self.config.worth, time.monotonic() - self.began)
+        last = self.found(LEARNED_ON, self.settings.n_last)
+        return answer(runners, raced, last, self.settings, self.config.worth, time.monotonic() - self.began)
 
     def run(self) -> None:
         out: set[str] = set()
@@ -81,14 +85,24 @@ class Race:
             if not runners.wanted:
                 break
             self.train([self.training(*entry, CHOSEN_BY) for entry in runners.wanted])
-        pair, n = (runners.challengers[0], self.config.race.incumbent), self.config.race.n_last
+        self.settings = replace(self.settings, n_last=self.n_last())
+        pair, n = (runners.challengers[0], self.settings.incumbent), self.settings.n_last
         self.work.say(messages.last_two(*pair, n, len(self.dataset.half_indices(self.config.seed)[LEARNED_ON])))
         self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
 
+    def n_last(self) -> int:
+        """As many as the settings say; fewer where less time is left, but as many as an interval needs."""
+        if not self.n_trained or math.isinf(self.deadline):
+            return self.settings.n_last
+        paid = (self.deadline - time.monotonic()) / (2 * self.seconds / self.n_trained)
+        return min(self.settings.n_last, max(int(paid), LEAST))
+
     def train(self, wanted: Sequence[Training]) -> None:
         """Those that are not done yet."""
-        done = training.read_results(wanted)
-        train(self.work, [one for one, result in zip(wanted, done, strict=True) if result is None], lambda _: "")
+        done, began = training.read_results(wanted), time.monotonic()
+        left = [one for one, result in zip(wanted, done, strict=True) if result is None]
+        train(self.work, left, lambda _: "")
+        self.n_trained, self.seconds = self.n_trained + len(left), self.seconds + time.monotonic() - began
 
     def tell_dropped(self, runners: Runners, raced: Mapping[str, Answers], new: Mapping[str, int]) -> None:
         for n in sorted({*new.values()}):
@@ -137,7 +151,7 @@ def hold(session: Session, opened: Opened, deadline: float) -> Answer | None:
         session.say(messages.too_few_images(n, LEAST_IMAGES))
         return None
     learned = folders.learned(run.path)
-    one = Race(comparison(session, config, dataset, run.path / FOLDER, deadline), dataset, config, learned)
+    one = Race(comparison(session, config, dataset, run.path / FOLDER, deadline), dataset, config, learned, deadline)
     one.work.folder.mkdir(exist_ok=True)
     session.say(messages.race(list(one.candidates), len(dataset.half_indices(config.seed)[CHOSEN_BY])))
     try:
