@@ -20,7 +20,7 @@ from slackaug.data import Split, load
 from slackaug.engine import ways
 from slackaug.engine.chance import Chance
 from slackaug.engine.fit import Fit, FitConfig
-from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses
+from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses, StackedFits
 from slackaug.engine.passes import Passes
 from slackaug.methods import slack
 from slackaug.methods.budget import SearchConfig
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.gpu
 
 CONFIG = SearchConfig(n_rounds=1, n_retrain=2, n_unrolled=2, n_composites=4, batch=64, model_lr=0.05)
 PHI = Policy.uniform("cifar")
+PHIS = PHI, PHI.with_composed(1), PHI.with_composed(2)
 FEW = Policy.uniform(PHI.space.exclude(*(name for name in PHI.space.names if name not in ("Rotate", "Invert"))))
 BATCH = CONFIG.n_composites * CONFIG.batch  # images of a training: what augments them is compiled for a search, too
 BOUNDS = {torch.float32: (1e-5, 0.01), torch.bfloat16: (1e-2, 0.15)}  # of losses, and of w in shares of its RMS
@@ -127,6 +128,24 @@ def test_a_training_step_and_its_resumption():
     again = CapturedFit(net(), PHI, data(), config, rng.streams(9, "other"), precision=torch.float32)
     again.set_state(saved)
     assert [again.step().item() for _ in range(3)] == pytest.approx(expected, rel=1e-4)
+
+
+def test_several_trainings_at_once():
+    """As the plain ones, within the rounding of bfloat16; and before their first step again, after they were tried."""
+    config, (of_loss, of_rest) = FitConfig(epochs=2, batch=BATCH), BOUNDS[torch.bfloat16]
+    plain, some = ([Fit(net(), policy, data(), config, rng.streams(seed, "fit")) for seed, policy in enumerate(PHIS)]
+                   for _ in range(2))  # fmt: skip
+    ((members, together),) = ways.side_by_side("evaluate", some)
+    assert (list(members), type(together)) == ([0, 1, 2], StackedFits)
+    for _ in range(2):
+        expected = torch.stack([fit.step() for fit in plain])
+        torch.testing.assert_close(together.step(), expected, rtol=of_loss, atol=0)
+    together.settle()
+    for fit, one in zip(some, plain, strict=True):
+        assert fit.done == one.done == 2
+        assert (fit.theta - one.theta).norm() <= of_loss * one.theta.norm()
+        for found, wanted in zip(fit.model.buffers(), one.model.buffers(), strict=True):
+            assert (found - wanted).float().norm() <= of_rest * wanted.float().norm()
 
 
 def test_what_is_tried_is_taken_back():
