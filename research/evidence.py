@@ -222,9 +222,11 @@ def collect(given: argparse.Namespace, console: Console) -> int:
             cells.save(given.results, book)
 
     failed: set[tuple[str, str]] = set()  # sets and rows
+    last_search = time.monotonic() + 60 * (given.minutes - given.search_minutes)
     with signals() as caught, stopped_after(given.minutes):
         while not caught:
-            left = [block for block in cells.missing(books, given.searches) if block[:2] not in failed]
+            passed = failed | {(name, AUTO) for name in given.sets if time.monotonic() > last_search}
+            left = [block for block in cells.missing(books, given.searches) if block[:2] not in passed]
             if not left:
                 break
             block = left[0]
@@ -250,6 +252,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--shared", type=Path, help="where data/unpack.py is, to prepare the sets")
     parser.add_argument("--scratch", type=Path, default=Path(".gpu/evidence"), help="runs and trainings at work")
     parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--search-minutes", type=float, default=0, help="with less left, no search is begun")
     parser.add_argument("--searches", type=int, default=1, help="of each set, with seeds from 0 on")
     parser.add_argument("--preset", default="fast")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of searches")

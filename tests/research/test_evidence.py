@@ -294,6 +294,12 @@ def test_time_that_is_over_is_no_failure(call):
     assert (found.code, found.cells) == (0, [])
 
 
+def test_near_the_end_trainings_that_fit_come_before_a_search_that_does_not(call):
+    found = call("--minutes", "5", "--search-minutes", "6")
+    assert (found.code, {one["row"] for one in found.cells}) == (0, {"none", "uniform-2"})
+    assert call().cells[0]["row"] == "auto"
+
+
 def test_a_row_that_fails_does_not_keep_others_from_being_measured(call, monkeypatch, capsys):
     run = training.run
 
