@@ -1,7 +1,8 @@
 """What the evidence says so far: the race's choice beside every fixed candidate, and beside the rule before the race.
 
-Differences are of the accuracies on test images with the same seeds; ± is a 95 % t-interval over these. The best fixed
-candidate is the best of six by the very numbers it is compared with, so that its lead is, if anything, too large.
+Differences are of the accuracies on test images with the same seeds; ± is a 95 % t-interval over these, for the test
+images as they are: other images are not counted. The best fixed candidate is the best of six by the very numbers that
+it is compared by, so its lead is, if anything, too large.
 """
 
 import statistics

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 
 import evidence
 import evidence_cells as cells
@@ -284,9 +285,25 @@ def test_a_search_is_told_with_what_the_rule_before_the_race_says(call):
     found = call().cells[0]
     assert (found["row"], found["seed"], found["answer"]["is_final"]) == ("auto", 0, True)
     assert found["seconds"] > found["answer"]["seconds"]
-    old = found["old_rule"]
-    assert (old["use"] == "learned") == (old["loss"] < 0.98 * old["loss_before"])
+    assert found["old_rule"]["use"] in ("learned", "none", *(f"uniform-{n}" for n in (1, 2, 3, 5, 8)))
     assert Policy.from_dict(found["policy"]).n_composed >= 1
+
+
+def test_the_rule_before_the_race_trains_as_the_search_had_trained(call, tmp_path):
+    """So a learned policy that is the uniform one comes to the loss that the search had found for that."""
+    call()
+    run = tmp_path / "scratch" / "neu" / "search-0"
+    composing = json.loads((run / "composing.json").read_text())
+    trial = next(one for one in composing["trials"] if one["n_composed"])
+    (run / "composing.json").write_text(json.dumps(composing | {"n_composed": trial["n_composed"]}))
+    learned = run / "policies" / "round_01.json"
+    Policy.load(learned).with_composed(trial["n_composed"]).save(learned)
+    bench = evidence.Bench(name="neu", data=tmp_path / "data", scratch=tmp_path / "scratch", preset="quick",
+                           assignments=[], device="cpu", threads=1, console=Console(quiet=True))  # fmt: skip
+    found = bench.old_rule(run)
+    assert found["loss"] == pytest.approx(found["loss_before"], rel=1e-6)
+    assert found["loss_before"] == trial["val_loss_after_pretraining"]
+    assert found["use"] == f"uniform-{trial['n_composed']}"  # it is not better by the margin
 
 
 def test_time_that_is_over_is_no_failure(call):
