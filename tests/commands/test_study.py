@@ -44,6 +44,7 @@ from slackaug.engine.fit import FitConfig
 from slackaug.exits import Stopped
 from slackaug.judge import queue, training
 from slackaug.judge.backends.local import InTurn
+from slackaug.judge.intervals import Accuracy, Interval, accuracy
 from slackaug.judge.studies import paper_tables, search_jobs
 from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.plan import Study
@@ -130,8 +131,11 @@ def test_intervals_and_differences_by_hand(done):
         interval, n = rows[name][key], len(values)
         assert (interval["n"], interval["unit"]) == (n, unit)
         assert interval["mean"] == pytest.approx(statistics.mean(values))
-        width = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5
-        assert interval["half_width"] == pytest.approx(width, abs=1e-12)
+        if key == "difference":
+            width = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5
+            assert interval["half_width"] == pytest.approx(width, abs=1e-12)
+        else:
+            assert [interval["low"], interval["high"]] == [*accuracy(values)[1:3]]
     assert rows["uniform"]["difference"] is None
 
 
@@ -274,16 +278,17 @@ def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_pa
 
 def test_the_table_fits_80_columns():
     study = Study(paper=("cifar10", "wrn-40-2"), row="slack", learned="slack (paper)")
-    interval = study_results.Interval(0.9612, 0.0008, 16, "search")
+    share, difference = Accuracy(0.9612, 0.9604, 0.9620, 16, "search"), Interval(0.9612, 0.0008, 16, "search")
     rows = [
-        study_results.StudyRow(name, interval, interval, interval, [*study.figures(name).values()])
+        study_results.StudyRow(name, share, share, difference, [*study.figures(name).values()])
         for name in ("uniform", "trivialaugment-wide-imagenet", "slack (paper)")
     ]
     console = Console(width=80, file=io.StringIO())
     console.print(study_results.table(study, study_results.StudyResults(rows, "")))
     text = console.file.getvalue()
     assert "…" not in text
-    assert text.count("96.12 ± 0.08 %") == 4  # of each row, and the paper's
+    assert text.count("(96.04 to 96.20)") == text.count("+96.12 ± 0.08") == 3  # of each row
+    assert text.count(" 96.12 ± 0.08 %") == 1  # the paper's
 
 
 def test_nothing_searched(command, tmp_path):
@@ -300,7 +305,7 @@ def test_nothing_searched(command, tmp_path):
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", searches=1, evaluations=1, baselines=["uniform"])
     assert found.verdict == messages.too_few("auto", "uniform", found.rows[-1].difference.mean, 1, "search", 4)
-    assert found.rows[-1].accuracy.half_width is None
+    assert found.rows[-1].accuracy.low is None
     assert study_results.remarks(found)[0].startswith("One search says nothing about stability; entropy 2.")
 
 

@@ -16,7 +16,7 @@ from ...augment.stability import Stability, stability
 from ...config import parse
 from ...messages.answer import LEARNED
 from .. import intervals, results
-from ..intervals import Interval
+from ..intervals import Accuracy, Interval
 from ..queue import Found
 from ..results import points
 from .paper_tables import Figure
@@ -25,8 +25,8 @@ from .plan import Study
 
 class StudyRow(NamedTuple):
     name: str
-    accuracy: Interval  # over the searches, for the learned policy: the one that the verdict uses
-    over_evaluations: Interval  # the paper's
+    accuracy: Accuracy  # over the searches, for the learned policy, as the verdict counts
+    over_evaluations: Accuracy  # the paper's
     difference: Interval | None  # to the first baseline
     paper: list[Figure]
 
@@ -75,11 +75,14 @@ def kept_text(policies: Sequence[Policy]) -> str | None:
 
 def table(study: Study, final: StudyResults) -> Table:
     """Fits a terminal of 80 columns."""
-    headers = ["accuracy,\n95 % interval", "n", f"to {final.rows[0].name}"]
+    headers = ["accuracy\n(95 % interval)", "n", f"to {final.rows[0].name}"]
     headers += ["the paper", "gap"] if study.paper else []
     rows = []
     for row in final.rows:
-        cells = [row.name, str(row.accuracy), row.accuracy.counted(), points(row.difference)]
+        accuracy, n = str(row.accuracy), row.accuracy.counted()
+        if study.paper:
+            accuracy, n = accuracy.replace(" (", "\n("), n.replace(" ", "\n")
+        cells = [row.name, accuracy, n, points(row.difference)]
         if study.paper:
             gaps = [f"{100 * row.accuracy.mean - figure.accuracy:+.2f}" for figure in row.paper]  # points
             cells += ["\n".join(map(str, row.paper)) or "-", "\n".join(gaps) or "-"]
