@@ -35,7 +35,7 @@ from slackaug.data import DataError, load
 from slackaug.data.options import DataConfig
 from slackaug.judge import baselines, candidates, training
 from slackaug.judge.candidates import Candidate
-from slackaug.judge.intervals import Accuracy
+from slackaug.judge.intervals import USUAL_NOISE, Accuracy, expected_half_width
 from slackaug.judge.training import Training
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
@@ -202,6 +202,14 @@ def test_until_needs_points_above_zero(points, command, tiny_npz, tmp_path):
 
 def test_until_needs_two_to_compare(command, tiny_npz, tmp_path):
     refused(command(*words(tiny_npz, tmp_path, "--baselines", "none", "--until", 1)), "a policy and a baseline")
+
+
+def test_it_says_what_the_seeds_will_show_and_what_they_could_have(command, tiny_npz, tmp_path):
+    for more, n in ((["--seeds", 4], 4), (["--seeds", 4, "--until", 100], 8)):
+        said = succeeded(command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", *more))).stdout.splitlines()
+        assert messages.expected(n, expected_half_width(n), USUAL_NOISE) in said
+    alone = succeeded(command(*words(tiny_npz, tmp_path, "--baselines", "none")))
+    assert "points from seed to seed" not in alone.stdout
 
 
 def test_until_adds_seeds_of_what_the_verdict_compares(command, tiny_npz, tmp_path):

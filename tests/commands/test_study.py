@@ -44,7 +44,7 @@ from slackaug.engine.fit import FitConfig
 from slackaug.exits import Stopped
 from slackaug.judge import queue, training
 from slackaug.judge.backends.local import InTurn
-from slackaug.judge.intervals import Accuracy, Interval, accuracy
+from slackaug.judge.intervals import USUAL_NOISE, Accuracy, Interval, accuracy, expected_half_width
 from slackaug.judge.studies import paper_tables, search_jobs
 from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.plan import Study
@@ -400,7 +400,12 @@ BAD_INPUT = {
     "a model": (["study", "digits", "-o", "OUT", "--model", "smal"], "did you mean 'small'"),
     "no study": (["study", "-o", "OUT", "--resume"], "holds no study to resume"),
     "resume": (["study", "digits", "-o", "OUT", "--resume"], "--resume takes all settings from the study"),
-    "resume with a count": (["study", "-o", "OUT", "--resume", "--searches", "0"], "--resume takes all settings"),
+    "resume with a count": (["study", "-o", "OUT", "--resume", "--evaluations", "9"], "--resume takes all settings"),
+    "until nothing": (
+        ["study", "digits", "-o", "OUT", "--until", "0"],
+        "--until 0: expected points of accuracy above 0",
+    ),
+    "until, of two": (["study", "digits", "-o", "OUT", "--until", "0.5"], "--until needs --searches 4 or more"),
 }
 
 
@@ -435,6 +440,29 @@ def test_a_finished_study_resumed_does_nothing_new(command, done, again):
     assert "12 of 12 trainings are done already" in found.stdout
     assert tiny.contents(again / "eval" / "trials") == before
     assert outcome(again) == outcome(done)
+
+
+def test_a_study_may_get_more_searches_and_keeps_what_it_has(command, done, again):
+    before = tiny.contents(again / "eval" / "trials")
+    refused(command(*resume(again, "--searches", 1)), "--searches 1: the study has 2 already")
+    refused(command(*resume(again, "--until", 0.5)), "--until needs --searches 4 or more")
+    found = succeeded(command(*resume(again, "--searches", 3)))
+    assert "12 of 18 trainings are done already" in found.stdout
+    assert before.items() <= tiny.contents(again / "eval" / "trials").items()
+    assert {name: len(seeds) for name, seeds in accuracies(again).items()} == {
+        "uniform": 6, "none": 6, "auto, search 0": 2, "auto, search 1": 2, "auto, search 2": 2,
+    }  # fmt: skip
+    assert parse.read_yaml(again / "study.yaml")["n_search"] == 3
+
+
+def test_until_goes_on_with_evaluations_and_is_kept_with_the_study(command, tiny_npz, tmp_path):
+    out, more = tmp_path / "study", ["--searches", 4, "--evaluations", 1, "--baselines", "uniform"]
+    found = succeeded(command(*words(tiny_npz, out, *more, "--until", 99)))
+    assert messages.expected_of_study(4, 1, expected_half_width(4), USUAL_NOISE) in found.stdout.splitlines()
+    assert messages.narrow_by_chance(4, 8) in found.stdout
+    stored = document(out)
+    assert (stored["study"]["until"], stored["rows"][-1]["over_evaluations"]["n"]) == (99, 8)  # two of each
+    assert "16 of 16 trainings are done already" in succeeded(command(*resume(out))).stdout
 
 
 def test_other_data_and_a_users_own_network_are_refused(command, tmp_path, again):

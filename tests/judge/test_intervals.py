@@ -5,6 +5,7 @@ import statistics
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +13,13 @@ from scipy import stats
 
 from slackaug import messages
 from slackaug.judge.intervals import (
+    USUAL_NOISE,
     Accuracy,
     Interval,
     accuracy,
+    expected_half_width,
     interval,
+    n_evaluations_for,
     n_for,
     nested,
     nested_difference,
@@ -107,14 +111,10 @@ def test_nested_has_the_papers_interval_and_the_searches():
 
 
 def test_nested_difference_is_of_the_searches():
-    a, b = [[0.90, 0.92], [0.80, 0.84]], [[0.80, 0.80], [0.80, 0.80]]
-    difference = nested_difference(a, b)
+    difference = nested_difference([[0.1, 0.12], [0.0, 0.04]])
     assert difference.mean == pytest.approx(0.065)
     assert difference.half_width == pytest.approx(interval([0.11, 0.02]).half_width)
     assert (difference.n, difference.unit) == (2, "search")
-    for wrong in (b[:1], [[0.8], [0.8]]):  # an evaluation without its baseline
-        with pytest.raises(ValueError, match=r"shorter|longer"):
-            nested_difference(a, wrong)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=20), st.floats(0.001, 1))
@@ -124,6 +124,37 @@ def test_as_many_values_as_are_needed_and_one_less(values, half_width):
     reach = [t_factor(k) * deviation / math.sqrt(k) for k in (n - 1, n) if k > 1]
     assert n == 1000 or reach[-1] <= half_width * (1 + 1e-9)
     assert n == 2 or reach[0] > half_width * (1 - 1e-9)
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=2, max_size=6), st.floats(0.001, 1))
+def test_as_many_evaluations_as_bring_the_interval_to_this_width(differences, half_width):
+    """By the two components of variance: what searches differ by stays, what evaluations differ by becomes less."""
+    n, n_search = n_evaluations_for(differences, half_width, 50), len(differences)
+    within = statistics.fmean(statistics.variance(row) for row in differences)
+    between = max(statistics.variance(search_means(differences)) - within / 3, 0)
+
+    def reach(n_eval: int) -> float:
+        return t_factor(n_search) * math.sqrt((between + within / n_eval) / n_search)
+
+    if n is None:
+        assert reach(50) >= half_width * (1 - 1e-9)
+    else:
+        assert n <= 50
+        assert n == 0 or reach(n) <= half_width * (1 + 1e-9)
+        assert n < 2 or reach(n - 1) > half_width * (1 - 1e-9)
+
+
+def test_no_evaluations_narrow_what_searches_differ_by():
+    rows = [[0.0, 0.001], [0.1, 0.101], [0.2, 0.201]]
+    assert n_evaluations_for(rows, 0.05, 10**6) is None
+    assert n_evaluations_for(rows, 0.5, 10**6) == 1
+
+
+def test_what_time_buys_is_half_the_interval_of_noise_that_is_as_usual():
+    values = np.random.default_rng(0).normal(0, USUAL_NOISE, (2, 4000, 4, 3)).mean(-1)  # 4 searches, 3 evaluations
+    squares = [(interval(row.tolist()).half_width or 0) ** 2 for row in values[0] - values[1]]
+    assert math.sqrt(statistics.fmean(squares)) == pytest.approx(expected_half_width(4, 3), rel=0.02)
+    assert expected_half_width(8) < expected_half_width(4)
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
@@ -202,7 +233,7 @@ def test_the_simulation_is_of_these_intervals(n_search, n_eval):
     def share(intervals: list[Interval], truth: float) -> float:
         return statistics.fmean(abs(i.mean - truth) <= (i.half_width or 0) for i in intervals)
 
-    differences = [nested_difference(a, b) for a, b in zip(*matrices, strict=True)]
+    differences = [nested_difference((np.array(a) - np.array(b)).tolist()) for a, b in zip(*matrices, strict=True)]
     means = [interval(search_means(accuracies)) for accuracies in matrices[0]]
     everything = [interval([value for row in accuracies for value in row]) for accuracies in matrices[0]]
     assert share(means, coverage.STUDY_MEAN) == pytest.approx(found.mean)

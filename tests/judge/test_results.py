@@ -70,6 +70,13 @@ def test_policies_that_share_no_seed_yet_have_no_verdict():
     assert judge(rows, "mine", "none") == messages.no_common_seed("mine", "none")
 
 
+def test_the_smallest_gain_that_could_have_been_seen():
+    assert results.seen(None) == []
+    for mine, n in (([0.7, 0.71, 0.7, 0.71], 1), ([0.7] * 4, 0), ([0.7, 0.71], 0), ([0.3, 0.6, 0.4, 0.7], 0)):
+        one = make_rows(found(none=[0.5] * 4, mine=mine), "none")[1].difference
+        assert results.seen(one) == n * [messages.smallest_gain(one.half_width)]  # the verdict says it in the last case
+
+
 @pytest.mark.parametrize(("subject", "reference"), [("a", None), (None, "a"), ("a", "a"), ("a", "missing")])
 def test_nothing_to_compare(subject, reference):
     assert judge(make_rows(found(a=[0.5, 0.6]), None), subject, reference) == messages.NOTHING_TO_COMPARE

@@ -12,6 +12,7 @@ research/notebook.md). The S means of the searches are independent, and verdicts
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean, variance
 from typing import NamedTuple
 
 from .. import messages
@@ -124,18 +125,44 @@ def nested(accuracies: Matrix) -> Nested:
     return Nested(accuracy(search_means(accuracies), "search"), accuracy(everything, "evaluation"))
 
 
-def nested_difference(accuracies: Matrix, baseline: Matrix) -> Interval:
-    """Of D_s = mean_e(accuracy[s, e] - baseline[s, e]): t over the searches, with S - 1 degrees of freedom.
+def nested_difference(differences: Matrix) -> Interval:
+    """Of D_s = mean_e(accuracy[s, e] - baseline[s, e]), given these: t over the searches, S - 1 degrees of freedom.
 
     Every (s, e) has a seed of its own, and the baseline was evaluated with the same seeds, so the D_s are independent:
     each has its own search, its own evaluations and its own evaluations of the baseline.
     """
-    rows = zip(accuracies, baseline, strict=True)
-    return interval(search_means([[a - b for a, b in zip(*pair, strict=True)] for pair in rows]), "search")
+    return interval(search_means(differences), "search")
 
 
 def search_means(matrix: Matrix) -> list[float]:
     return [interval(row, "evaluation").mean for row in matrix]
+
+
+def n_evaluations_for(differences: Matrix, half_width: float, most: int) -> int | None:
+    """How many evaluations of each of these searches, (S, E) with E > 1, would have so narrow an interval.
+
+    None: searches differ so much from one another that `most` would not.
+    """
+    n_search, n_eval, reach = len(differences), len(differences[0]), t_factor(len(differences))
+    within = fmean(variance(row) for row in differences)
+    between = max(variance(search_means(differences)) - within / n_eval, 0.0)
+    left = n_search * (half_width / reach) ** 2 - between  # for the noise of the evaluations
+    return math.ceil(within / left) if within < left * most else None
+
+
+# --- how sure an answer will be ---------------------------------------------------------------------------------------
+
+USUAL_NOISE = 0.005  # deviation of accuracies from seed to seed; 0.2 to 1 point on the sets of research/notebook.md
+
+
+def expected_half_width(n: int, n_eval: int = 1) -> float:
+    """Of a difference over n seeds, or over n searches with n_eval evaluations each, which do not differ themselves."""
+    return t_factor(n) * math.sqrt(2 / (n * n_eval)) * USUAL_NOISE
+
+
+def check_until(points: float | None) -> None:
+    if points is not None and not 0 < points < math.inf:
+        raise ValueError(f"--until {points:g}: expected points of accuracy above 0, such as 0.5")
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------

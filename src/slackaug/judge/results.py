@@ -82,6 +82,16 @@ def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None,
     return intervals.verdict(subject, reference, found[subject].difference, worth)
 
 
+def seen(difference: Interval | None) -> list[str]:
+    """The smallest gain that could have been; nothing where there is no interval, or where the verdict says it."""
+    if difference is None or difference.n < LEAST or not difference.has_spread:
+        return []
+    assert difference.half_width is not None
+    if abs(difference.mean) <= difference.half_width:
+        return []
+    return [messages.smallest_gain(difference.half_width)]
+
+
 def reservations(rows: Sequence[PolicyRow], n_test: int, n_duplicates: int) -> str:
     """What the sentence must not hide."""
     found = [messages.copies(n_duplicates, n_test)] if n_duplicates else []

@@ -51,18 +51,21 @@ def summarise(
     ]
     if not policies:
         return StudyResults(rows, messages.NOTHING_SEARCHED)
-    accuracies = [[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)]  # (S, E)
-    both, differences = intervals.nested(accuracies), {}
-    for name, trials in fixed.items():
-        accuracy = results.by_seed(trials)
-        base = [[accuracy[seed] for seed in study.seeds(s)] for s in range(study.n_search)]  # (S, E)
-        differences[name] = intervals.nested_difference(accuracies, base)
+    both = intervals.nested([[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)])
+    differences = {name: intervals.nested_difference(differences_to(name, study, found)) for name in fixed}
     worth = study.search.worth
     verdicts = [intervals.verdict(study.learned, name, difference, worth) for name, difference in differences.items()]
     verdict, *others = verdicts or [messages.NO_BASELINE]
     difference, paper = next(iter(differences.values()), None), list(study.figures(study.learned).values())
     rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper))
     return StudyResults(rows, verdict, study.learned, stability(learned), tuple(others), kept_text(policies))
+
+
+def differences_to(name: str, study: Study, found: Found) -> intervals.Matrix:
+    """(S, E), by the seeds that `name` was trained with, too."""
+    base = results.by_seed(found[name])
+    learned = [results.by_seed(found[study.search_name(s)]) for s in range(study.n_search)]
+    return [[value - base[seed] for seed, value in one.items() if seed in base] for one in learned]
 
 
 def kept_text(policies: Sequence[Policy]) -> str | None:
@@ -96,6 +99,7 @@ def remarks(final: StudyResults) -> list[str]:
         return []
     over, entropy = final.rows[-1].over_evaluations, messages.entropy(found.entropy, found.entropy_share)
     kept = [final.kept] if final.kept else []
+    kept += results.seen(final.rows[-1].difference)
     if found.n_policies < 2:
         return [messages.stability_of_one(entropy), *kept]
     return [
