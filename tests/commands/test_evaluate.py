@@ -35,6 +35,7 @@ from slackaug.data import DataError, load
 from slackaug.data.options import DataConfig
 from slackaug.judge import baselines, candidates, training
 from slackaug.judge.candidates import Candidate
+from slackaug.judge.intervals import USUAL_NOISE, Accuracy, expected_half_width
 from slackaug.judge.training import Training
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
@@ -87,22 +88,22 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
     monkeypatch.chdir(tmp_path)
     out = Path("run")
     done = succeeded(
-        command(*words(tiny_npz, out, "-p", policy_file.name, "--baselines", "none,uniform", "--seeds", 3))
+        command(*words(tiny_npz, out, "-p", policy_file.name, "--baselines", "none,uniform", "--seeds", 4))
     )
     lines, names, document = done.stdout.splitlines(), ["none", "uniform", "rotating.json"], results(out)
     said = [line.split(":")[0] for line in lines if ", seed " in line]
-    assert sorted(said) == sorted(f"{name}, seed {seed}" for name in names for seed in range(3))
+    assert sorted(said) == sorted(f"{name}, seed {seed}" for name in names for seed in range(4))
     assert "24 training and 6 test images of 8 x 8 pixels, 3 classes; network small, 1 epoch, mirror" in lines[0]
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
     assert [policy["name"] for policy in document["policies"]] == names
-    for (name, accuracy, n, difference, _, _), policy in zip(rows, document["policies"], strict=True):
-        mean, half_width = policy["accuracy"]["mean"], policy["accuracy"]["half_width"]
-        assert (name, accuracy, n) == (policy["name"], f"{100 * mean:.2f} ± {100 * half_width:.2f} %", "3")
+    for (name, shown, n, difference, _), policy in zip(rows, document["policies"], strict=True):
+        assert (name, shown, n) == (policy["name"], str(Accuracy(**policy["accuracy"])), "4")
         assert bool(difference) == (name != "none")
     assert document["verdict"] in lines
     assert document["verdict"].startswith("rotating.json ")
     assert " no transformations " in document["verdict"]
-    assert lines[-1] == messages.results(*(str(out / "eval" / name) for name in ("results.json", "results.csv")))
+    where = messages.results(*(str(out / "eval" / name) for name in ("results.json", "results.csv")))
+    assert lines[-2:] == [where, document["verdict"]]
 
 
 def test_the_files_hold_what_was_measured(done):
@@ -203,6 +204,14 @@ def test_until_needs_two_to_compare(command, tiny_npz, tmp_path):
     refused(command(*words(tiny_npz, tmp_path, "--baselines", "none", "--until", 1)), "a policy and a baseline")
 
 
+def test_it_says_what_the_seeds_will_show_and_what_they_could_have(command, tiny_npz, tmp_path):
+    for more, n in ((["--seeds", 4], 4), (["--seeds", 4, "--until", 100], 8)):
+        said = succeeded(command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", *more))).stdout.splitlines()
+        assert messages.expected(n, expected_half_width(n), USUAL_NOISE) in said
+    alone = succeeded(command(*words(tiny_npz, tmp_path, "--baselines", "none")))
+    assert "points from seed to seed" not in alone.stdout
+
+
 def test_until_adds_seeds_of_what_the_verdict_compares(command, tiny_npz, tmp_path):
     asked = words(tiny_npz, tmp_path, "--baselines", "none,uniform,uniform-1", "--seeds", 1, "--until", 100)
     succeeded(command(*asked))
@@ -229,7 +238,7 @@ def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
     assert measured == ["uniform"]
     document = results(tmp_path)
     assert document["duplicates"] == 2
-    assert [policy["accuracy"]["half_width"] for policy in document["policies"]] == [None, None]
+    assert [policy["accuracy"]["low"] for policy in document["policies"]] == [None, None]
 
 
 @pytest.mark.parametrize(

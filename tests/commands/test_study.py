@@ -44,6 +44,7 @@ from slackaug.engine.fit import FitConfig
 from slackaug.exits import Stopped
 from slackaug.judge import queue, training
 from slackaug.judge.backends.local import InTurn
+from slackaug.judge.intervals import USUAL_NOISE, Accuracy, Interval, accuracy, expected_half_width
 from slackaug.judge.studies import paper_tables, search_jobs
 from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.plan import Study
@@ -130,8 +131,11 @@ def test_intervals_and_differences_by_hand(done):
         interval, n = rows[name][key], len(values)
         assert (interval["n"], interval["unit"]) == (n, unit)
         assert interval["mean"] == pytest.approx(statistics.mean(values))
-        width = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5
-        assert interval["half_width"] == pytest.approx(width, abs=1e-12)
+        if key == "difference":
+            width = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5
+            assert interval["half_width"] == pytest.approx(width, abs=1e-12)
+        else:
+            assert [interval["low"], interval["high"]] == [*accuracy(values)[1:3]]
     assert rows["uniform"]["difference"] is None
 
 
@@ -274,16 +278,17 @@ def test_the_table_has_the_papers_numbers_and_the_gaps(command, tiny_npz, tmp_pa
 
 def test_the_table_fits_80_columns():
     study = Study(paper=("cifar10", "wrn-40-2"), row="slack", learned="slack (paper)")
-    interval = study_results.Interval(0.9612, 0.0008, 16, "search")
+    share, difference = Accuracy(0.9612, 0.9604, 0.9620, 16, "search"), Interval(0.9612, 0.0008, 16, "search")
     rows = [
-        study_results.StudyRow(name, interval, interval, interval, [*study.figures(name).values()])
+        study_results.StudyRow(name, share, share, difference, [*study.figures(name).values()])
         for name in ("uniform", "trivialaugment-wide-imagenet", "slack (paper)")
     ]
     console = Console(width=80, file=io.StringIO())
     console.print(study_results.table(study, study_results.StudyResults(rows, "")))
     text = console.file.getvalue()
     assert "…" not in text
-    assert text.count("96.12 ± 0.08 %") == 4  # of each row, and the paper's
+    assert text.count("(96.04 to 96.20)") == text.count("+96.12 ± 0.08") == 3  # of each row
+    assert text.count(" 96.12 ± 0.08 %") == 1  # the paper's
 
 
 def test_nothing_searched(command, tmp_path):
@@ -300,7 +305,7 @@ def test_nothing_searched(command, tmp_path):
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", searches=1, evaluations=1, baselines=["uniform"])
     assert found.verdict == messages.too_few("auto", "uniform", found.rows[-1].difference.mean, 1, "search", 4)
-    assert found.rows[-1].accuracy.half_width is None
+    assert found.rows[-1].accuracy.low is None
     assert study_results.remarks(found)[0].startswith("One search says nothing about stability; entropy 2.")
 
 
@@ -395,7 +400,12 @@ BAD_INPUT = {
     "a model": (["study", "digits", "-o", "OUT", "--model", "smal"], "did you mean 'small'"),
     "no study": (["study", "-o", "OUT", "--resume"], "holds no study to resume"),
     "resume": (["study", "digits", "-o", "OUT", "--resume"], "--resume takes all settings from the study"),
-    "resume with a count": (["study", "-o", "OUT", "--resume", "--searches", "0"], "--resume takes all settings"),
+    "resume with a count": (["study", "-o", "OUT", "--resume", "--evaluations", "9"], "--resume takes all settings"),
+    "until nothing": (
+        ["study", "digits", "-o", "OUT", "--until", "0"],
+        "--until 0: expected points of accuracy above 0",
+    ),
+    "until, of two": (["study", "digits", "-o", "OUT", "--until", "0.5"], "--until needs --searches 4 or more"),
 }
 
 
@@ -430,6 +440,29 @@ def test_a_finished_study_resumed_does_nothing_new(command, done, again):
     assert "12 of 12 trainings are done already" in found.stdout
     assert tiny.contents(again / "eval" / "trials") == before
     assert outcome(again) == outcome(done)
+
+
+def test_a_study_may_get_more_searches_and_keeps_what_it_has(command, done, again):
+    before = tiny.contents(again / "eval" / "trials")
+    refused(command(*resume(again, "--searches", 1)), "--searches 1: the study has 2 already")
+    refused(command(*resume(again, "--until", 0.5)), "--until needs --searches 4 or more")
+    found = succeeded(command(*resume(again, "--searches", 3)))
+    assert "12 of 18 trainings are done already" in found.stdout
+    assert before.items() <= tiny.contents(again / "eval" / "trials").items()
+    assert {name: len(seeds) for name, seeds in accuracies(again).items()} == {
+        "uniform": 6, "none": 6, "auto, search 0": 2, "auto, search 1": 2, "auto, search 2": 2,
+    }  # fmt: skip
+    assert parse.read_yaml(again / "study.yaml")["n_search"] == 3
+
+
+def test_until_goes_on_with_evaluations_and_is_kept_with_the_study(command, tiny_npz, tmp_path):
+    out, more = tmp_path / "study", ["--searches", 4, "--evaluations", 1, "--baselines", "uniform"]
+    found = succeeded(command(*words(tiny_npz, out, *more, "--until", 99)))
+    assert messages.expected_of_study(4, 1, expected_half_width(4), USUAL_NOISE) in found.stdout.splitlines()
+    assert messages.narrow_by_chance(4, 8) in found.stdout
+    stored = document(out)
+    assert (stored["study"]["until"], stored["rows"][-1]["over_evaluations"]["n"]) == (99, 8)  # two of each
+    assert "16 of 16 trainings are done already" in succeeded(command(*resume(out))).stdout
 
 
 def test_other_data_and_a_users_own_network_are_refused(command, tmp_path, again):

@@ -88,4 +88,8 @@ def test_accuracies_have_intervals_within_0_and_100():
     config = RaceConfig(candidates=("none", "uniform-2"), n_first=4)
     raced = {"none": [np.arange(50) < n for n in (50, 50, 50, 44)], "uniform-2": trained(0.5, 4)}
     entrant = answer(race(raced, config), raced, {}, config, 0.25, 0.0).candidates[0]
-    assert entrant.interval[0] < entrant.accuracy < entrant.interval[1] == 100
+    low, high = entrant.interval
+    assert 0 < low < entrant.accuracy < high < 100
+    assert entrant.accuracy - low > high - entrant.accuracy  # there is more room below
+    always = raced | {"none": [np.ones(50, bool)] * 4}
+    assert answer(race(always, config), always, {}, config, 0.25, 0.0).candidates[0].interval is None

@@ -5,15 +5,32 @@ import statistics
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from slackaug import messages
-from slackaug.judge.intervals import Interval, interval, n_for, nested, nested_difference, paired, t_factor, verdict
+from slackaug.judge.intervals import (
+    USUAL_NOISE,
+    Accuracy,
+    Interval,
+    accuracy,
+    expected_half_width,
+    interval,
+    n_evaluations_for,
+    n_for,
+    nested,
+    nested_difference,
+    paired,
+    search_means,
+    t_factor,
+    verdict,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "research"))
+import accuracy_coverage
 import interval_coverage as coverage
 
 NEITHER = f"A {messages.ALIKE} B"
@@ -30,10 +47,41 @@ def test_is_scipys_t_interval(values):
     assert half_width == pytest.approx((high - low) / 2, abs=1e-12)
 
 
-def test_prints_per_cent():
-    assert str(Interval(0.9612, 0.0508, 4)) == "96.12 ± 5.08 %"
-    assert str(interval([0.9612])) == "96.12 % (1 seed: no interval)"
-    assert str(interval([0.9612], "search")) == "96.12 % (1 search: no interval)"
+@given(values=accuracies)
+def test_an_accuracy_never_leaves_0_to_100_per_cent(values):
+    found, t = accuracy(values), interval(values)
+    assert (found.mean, found.n) == (t.mean, t.n)
+    if found.low is None:
+        assert found.high is None
+        assert found.n < 4 or not t.has_spread
+        assert found.ends == (found.mean, found.mean)
+    else:
+        assert 0 <= found.low <= found.mean <= found.high <= 1
+        logits = [math.log(end / (1 - end)) for end in (found.low, found.mean, found.high) if 0 < end < 1]
+        assert len(logits) < 3 or logits[2] - logits[1] == pytest.approx(logits[1] - logits[0], rel=1e-3)
+
+
+def test_far_from_the_ends_an_accuracy_has_scipys_t_interval():
+    values = [0.60, 0.61, 0.62, 0.61]
+    low, high = stats.t.interval(0.95, 3, statistics.fmean(values), float(stats.sem(values)))
+    assert accuracy(values).ends == pytest.approx((low, high), abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([0.9612], "96.12 %"),
+        ([0.95, 0.99, 1.0], "98.00 %"),  # of fewer than four there is none
+        ([0.95] * 4, "95.00 % (all equal)"),
+        ([1.0] * 5, "100.00 % (all equal)"),
+        ([1.0, 0.99, 1.0, 1.0], "99.75 % (94.26 to 99.99)"),
+    ],
+)
+def test_prints_per_cent(values, shown):
+    assert str(accuracy(values)) == shown
+
+
+def test_counts_in_words():
     assert [Interval(0, 0, n, "search").counted() for n in (1, 4)] == ["1 search", "4 searches"]
 
 
@@ -56,21 +104,17 @@ def test_paired_takes_the_seeds_they_share():
 def test_nested_has_the_papers_interval_and_the_searches():
     rows = [[0.90, 0.92], [0.80, 0.82], [0.70, 0.72]]
     searches, evaluations = nested(rows)
-    assert searches == interval([0.91, 0.81, 0.71], "search")
-    assert evaluations == interval([0.90, 0.92, 0.80, 0.82, 0.70, 0.72], "evaluation")
+    assert searches == accuracy([0.91, 0.81, 0.71], "search")
+    assert evaluations == accuracy([0.90, 0.92, 0.80, 0.82, 0.70, 0.72], "evaluation")
     assert searches.mean == pytest.approx(evaluations.mean)
-    assert nested([[0.9, 0.8]]).searches == Interval(pytest.approx(0.85), None, 1, "search")
+    assert nested([[0.9, 0.8]]).searches == Accuracy(pytest.approx(0.85), None, None, 1, "search")
 
 
 def test_nested_difference_is_of_the_searches():
-    a, b = [[0.90, 0.92], [0.80, 0.84]], [[0.80, 0.80], [0.80, 0.80]]
-    difference = nested_difference(a, b)
+    difference = nested_difference([[0.1, 0.12], [0.0, 0.04]])
     assert difference.mean == pytest.approx(0.065)
     assert difference.half_width == pytest.approx(interval([0.11, 0.02]).half_width)
     assert (difference.n, difference.unit) == (2, "search")
-    for wrong in (b[:1], [[0.8], [0.8]]):  # an evaluation without its baseline
-        with pytest.raises(ValueError, match=r"shorter|longer"):
-            nested_difference(a, wrong)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=20), st.floats(0.001, 1))
@@ -80,6 +124,37 @@ def test_as_many_values_as_are_needed_and_one_less(values, half_width):
     reach = [t_factor(k) * deviation / math.sqrt(k) for k in (n - 1, n) if k > 1]
     assert n == 1000 or reach[-1] <= half_width * (1 + 1e-9)
     assert n == 2 or reach[0] > half_width * (1 - 1e-9)
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=2, max_size=6), st.floats(0.001, 1))
+def test_as_many_evaluations_as_bring_the_interval_to_this_width(differences, half_width):
+    """By the two components of variance: what searches differ by stays, what evaluations differ by becomes less."""
+    n, n_search = n_evaluations_for(differences, half_width, 50), len(differences)
+    within = statistics.fmean(statistics.variance(row) for row in differences)
+    between = max(statistics.variance(search_means(differences)) - within / 3, 0)
+
+    def reach(n_eval: int) -> float:
+        return t_factor(n_search) * math.sqrt((between + within / n_eval) / n_search)
+
+    if n is None:
+        assert reach(50) >= half_width * (1 - 1e-9)
+    else:
+        assert n <= 50
+        assert n == 0 or reach(n) <= half_width * (1 + 1e-9)
+        assert n < 2 or reach(n - 1) > half_width * (1 - 1e-9)
+
+
+def test_no_evaluations_narrow_what_searches_differ_by():
+    rows = [[0.0, 0.001], [0.1, 0.101], [0.2, 0.201]]
+    assert n_evaluations_for(rows, 0.05, 10**6) is None
+    assert n_evaluations_for(rows, 0.5, 10**6) == 1
+
+
+def test_what_time_buys_is_half_the_interval_of_noise_that_is_as_usual():
+    values = np.random.default_rng(0).normal(0, USUAL_NOISE, (2, 4000, 4, 3)).mean(-1)  # 4 searches, 3 evaluations
+    squares = [(interval(row.tolist()).half_width or 0) ** 2 for row in values[0] - values[1]]
+    assert math.sqrt(statistics.fmean(squares)) == pytest.approx(expected_half_width(4, 3), rel=0.02)
+    assert expected_half_width(8) < expected_half_width(4)
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
@@ -158,8 +233,16 @@ def test_the_simulation_is_of_these_intervals(n_search, n_eval):
     def share(intervals: list[Interval], truth: float) -> float:
         return statistics.fmean(abs(i.mean - truth) <= (i.half_width or 0) for i in intervals)
 
-    studies = [nested(accuracies) for accuracies in matrices[0]]
-    differences = [nested_difference(a, b) for a, b in zip(*matrices, strict=True)]
-    assert share([s.searches for s in studies], coverage.STUDY_MEAN) == pytest.approx(found.mean)
-    assert share([s.evaluations for s in studies], coverage.STUDY_MEAN) == pytest.approx(found.mean_of_all)
+    differences = [nested_difference((np.array(a) - np.array(b)).tolist()) for a, b in zip(*matrices, strict=True)]
+    means = [interval(search_means(accuracies)) for accuracies in matrices[0]]
+    everything = [interval([value for row in accuracies for value in row]) for accuracies in matrices[0]]
+    assert share(means, coverage.STUDY_MEAN) == pytest.approx(found.mean)
+    assert share(everything, coverage.STUDY_MEAN) == pytest.approx(found.mean_of_all)
     assert share(differences, 0.0) == pytest.approx(found.difference)
+
+
+def test_near_100_per_cent_the_logit_scale_holds_the_truth_where_t_does_not():
+    """99.5 % of 200 images, 8 seeds: 97.0 and 92.4 % (notebook). Of 1,000 trials the standard error is below 0.9."""
+    found = accuracy_coverage.coverage(0.995, 200, 0.2, 8, 1000, seed=1)
+    assert found.logit > 0.95 > found.clipped + 0.01
+    assert found.leaves > 0.2

@@ -50,13 +50,15 @@ def test_differences_are_of_the_seeds_that_both_have():
 @pytest.mark.parametrize(
     ("none", "mine", "cell"),
     [
-        ([0.6, 0.6], [0.7, 0.72], "+11.00 ± 12.71"),
-        ([0.5, 0.5], [0.6, 0.6], "+10.00"),
-        ([0.5, 0.5], [0.5, 0.5], "+0.00"),
-        ([0.5, 0.5], [0.6], "+10.00"),
+        ([0.6] * 4, [0.7, 0.72] * 2, "+11.00 ± 1.84"),
+        ([0.5] * 4, [0.6] * 4, "+10.00\n(all equal)"),
+        ([0.5] * 4, [0.5] * 4, "+0.00\n(all equal)"),
+        ([0.6] * 3, [0.7, 0.72, 0.7], "+10.67"),
+        ([0.5] * 2, [0.5] * 2, "+0.00"),
+        ([0.5] * 4, [0.6], "+10.00"),
     ],
 )
-def test_a_difference_without_spread_is_shown_without_an_interval(none, mine, cell):
+def test_a_difference_without_spread_or_of_too_few_is_shown_without_an_interval(none, mine, cell):
     assert results.points(make_rows(found(none=none, mine=mine), "none")[1].difference) == cell
 
 
@@ -66,6 +68,13 @@ def test_policies_that_share_no_seed_yet_have_no_verdict():
     rows = make_rows(trials | {"none": trials["none"][1:]}, "none")
     assert rows[1].difference is None
     assert judge(rows, "mine", "none") == messages.no_common_seed("mine", "none")
+
+
+def test_the_smallest_gain_that_could_have_been_seen():
+    assert results.seen(None) == []
+    for mine, n in (([0.7, 0.71, 0.7, 0.71], 1), ([0.7] * 4, 0), ([0.7, 0.71], 0), ([0.3, 0.6, 0.4, 0.7], 0)):
+        one = make_rows(found(none=[0.5] * 4, mine=mine), "none")[1].difference
+        assert results.seen(one) == n * [messages.smallest_gain(one.half_width)]  # the verdict says it in the last case
 
 
 @pytest.mark.parametrize(("subject", "reference"), [("a", None), (None, "a"), ("a", "a"), ("a", "missing")])
@@ -78,7 +87,7 @@ def test_files(tmp_path):
     document = json.loads((tmp_path / "results.json").read_text())
     assert (document["duplicates"], document["class_names"], document["reference"]) == (3, ["a", "b"], "none")
     none, other = document["policies"]
-    assert other["accuracy"] == {"mean": 0.75, "half_width": None, "n": 1, "unit": "seed"}
+    assert other["accuracy"] == {"mean": 0.75, "low": None, "high": None, "n": 1, "unit": "seed"}
     assert (document["imbalance"], none["balanced_accuracy"]["mean"]) == (9.0, 0.1875)
     assert (other["difference"]["n"], none["difference"]) == (1, None)
     rows = csv.DictReader((tmp_path / "results.csv").read_text().splitlines())
@@ -95,30 +104,30 @@ def shown(made_up: Results, width: int) -> str:
 
 
 def test_the_table_fits_80_columns_and_names_are_no_markup():
-    text = shown(made(none=[0.5, 0.6], **{"[red]trivialaugment-wide": [0.715, 0.725]}), 80)
+    text = shown(made(none=[0.5, 0.6, 0.4, 0.5], **{"[red]trivialaugment-wide": [0.985, 0.995, 0.99, 1.0]}), 80)
     assert "…" not in text
-    assert "72.00 ± 6.35 %" in text
-    assert "+17.00 ± 57.18" in text
-    assert "1 min 00 s" in text
+    assert "99.25 % (97.08 to 99.81)" in text
+    assert "+49.25 ± 12.70" in text
+    assert "1 min 02 s" in text
     assert "".join(line.split("│")[1].strip() for line in text.splitlines() if "│" in line).endswith(
         "[red]trivialaugment-wide"
     )
 
 
 def test_a_long_name_to_compare_with_leaves_room_for_the_others():
-    trials = {"trivialaugment-wide": [0.5, 0.6], "mine": [0.715, 0.725]}
+    trials = {"trivialaugment-wide": [0.5, 0.6, 0.4, 0.5], "mine": [0.715, 0.725, 0.715, 0.725]}
     for results_of in (made, partial(made, imbalance=3.0)):
         narrow, wide = (shown(results_of(reference="trivialaugment-wide", **trials), width) for width in (80, 140))
         assert "│ mine " in narrow
-        assert "+17.00 ± 57.18" in narrow
+        assert "+22.00 ± 12.36" in narrow
         assert "to trivialaug…," in narrow
         assert "to trivialaugment-wide," in wide
 
 
 def test_where_classes_are_rare_the_mean_over_classes_is_shown():
-    trials = {"none": [0.5, 0.6], "trivialaugment-wide": [0.715, 0.725]}
+    trials = {"none": [0.5, 0.6, 0.4, 0.5], "trivialaugment-wide": [0.715, 0.725, 0.715, 0.725]}
     text = shown(made(imbalance=3.0, **trials), 80)
-    assert [part for part in ("mean over", "36.00 ± 3.18 %", "72.00 ± 6.35 %") if part not in text] == []
+    assert [part for part in ("mean over", "36.00 %", "72.00 % (71.07 to 72.91)") if part not in text] == []
     assert "…" not in text
     assert "mean over" not in shown(made(imbalance=2.9, **trials), 80)
     assert "35.75 %" in shown(made(imbalance=3.0, none=[0.5], mine=[0.715]), 80)

@@ -6,6 +6,7 @@ import re
 import pytest
 
 import made_up
+from slackaug import schema
 from slackaug.judge import baselines, intervals
 from slackaug.report import outcome, page
 
@@ -48,8 +49,8 @@ def test_the_chart_of_intervals_holds_them_all(tmp_path):
     """Of names that bite."""
     found = outcome.read(made_up.evaluation(tmp_path))
     axis = outcome.axis(found)
-    for mean, half_width, *_ in (row.accuracy for row in found.rows):
-        assert 0 < axis.at(mean - half_width) <= axis.at(mean + half_width) < 100
+    for low, high in (row.accuracy.ends for row in found.rows):
+        assert 0 < axis.at(low) <= axis.at(high) < 100
     assert len(axis.ticks) > 1
     for place in re.findall(r'class="(?:dot|whisker)" style="left:([^%]*)%', page.render(tmp_path)):
         assert 0 < float(place) < 100
@@ -57,7 +58,8 @@ def test_the_chart_of_intervals_holds_them_all(tmp_path):
 
 
 def test_one_policy_without_an_interval(tmp_path):
-    row = {"name": "a", "accuracy": {"mean": 1.0, "half_width": None, "n": 1, "unit": "seed"}, "difference": None}
+    accuracy = {"mean": 1.0, "low": None, "high": None, "n": 1, "unit": "seed"}
+    row = {"name": "a", "accuracy": accuracy, "difference": None}
     document = {"verdict": "b is worse than a: no", "reference": None}
     document["policies"] = [row | {"seconds": 1, "images_per_second": 2}]
     (tmp_path / "eval").mkdir()
@@ -65,3 +67,18 @@ def test_one_policy_without_an_interval(tmp_path):
     found = outcome.read(tmp_path)
     assert found.tone == "open"  # the sentence is not about a policy of the table
     assert 'class="whisker" style="left:50.0%;width:0.0%"' in page.render(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"high": 1.01}, "high: expected a finite number from 0.9 to 1"),
+        ({"low": 0.95}, "low: expected a finite number from 0 to 0.9"),
+        ({"low": None}, "both ends of an interval, or neither"),
+    ],
+)
+def test_an_interval_that_leaves_the_scale_or_its_mean_is_refused(changed, says):
+    one = {"mean": 0.9, "low": 0.8, "high": 0.99, "n": 4, "unit": "seed"}
+    assert outcome.read_accuracy(one, "x").ends == (0.8, 0.99)
+    with pytest.raises(schema.PolicyError, match=says):
+        outcome.read_accuracy(one | changed, "x")

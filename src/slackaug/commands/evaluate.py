@@ -1,7 +1,6 @@
 """`slackaug.evaluate`: several policies under one protocol, with intervals, differences and one plain sentence."""
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from ..judge import intervals, results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
 from ..judge.queue import (
+    LEAST_SEEDS,
     MAX_SEEDS,
     Comparison,
     Found,
@@ -78,8 +78,7 @@ def evaluate(
     console = console or Console(stderr=True)
     if not 1 <= seeds <= MAX_SEEDS:
         raise ValueError(f"--seeds {seeds}: expected at {'least 1' if seeds < 1 else f'most {MAX_SEEDS}'}")
-    if until is not None and not 0 < until < math.inf:
-        raise ValueError(f"--until {until:g}: expected points of accuracy above 0, such as 0.5")
+    intervals.check_until(until)
     device, threads = where.ready()
     candidates = with_magnitudes(find_candidates(policies, baselines), magnitudes)
     if until is not None and (len(candidates) < 2 or not any(c.is_baseline for c in candidates)):
@@ -109,8 +108,11 @@ def evaluate(
         begin(folder, protocol, overwrite=overwrite)
         n_duplicates = announce(work, dataset)
         remarks: dict[str, Any] = {"duplicates": n_duplicates}
-        if seeds < intervals.LEAST and until is None:
+        n_first = seeds if until is None else max(seeds, LEAST_SEEDS)
+        if n_first < intervals.LEAST:
             work.say(messages.few_seeds(seeds))
+        elif len(candidates) > 1:
+            work.say(messages.expected(n_first, intervals.expected_half_width(n_first), intervals.USUAL_NOISE))
         for candidate in candidates:
             if isinstance(candidate.augmentation, Policy):
                 warn_of_length(work, dataset, candidate.name, candidate.augmentation.learned.get("preset"))
@@ -138,6 +140,8 @@ def evaluate(
         final = summary(found)
         results.write(final, folder)
     console.print(results.table(final, console.width))
+    for line in results.seen(next((row.difference for row in final.rows if row.name == subject), None)):
+        work.say(line)
     work.say(messages.results(*(str(folder / name) for name in ("results.json", "results.csv"))))
     if stored is not None and home == run:
         is_its_own = stored.data.fingerprint == dataset.fingerprint

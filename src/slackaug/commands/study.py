@@ -3,7 +3,8 @@
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -18,21 +19,32 @@ from ..config.run_config import Choices
 from ..data import Dataset
 from ..data.sources import refuse_inside
 from ..files import write_atomically
-from ..judge import queue, results, training
+from ..judge import intervals, queue, results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import Candidate, from_name
 from ..judge.queue import Comparison
 from ..judge.results import Results
 from ..judge.studies import recipes as study_recipes
 from ..judge.studies import results as study_results
-from ..judge.studies.plan import Study, configure, fixed_candidates, found_again, read_study, unlike_the_paper
+from ..judge.studies.evaluations import evaluate_all
+from ..judge.studies.plan import (
+    Study,
+    check_verdict,
+    configure,
+    fixed_candidates,
+    found_again,
+    read_study,
+    unlike_the_paper,
+)
 from ..judge.studies.results import StudyResults
-from ..judge.studies.search_jobs import SearchJob, result_of, search_all, searches
+from ..judge.studies.search_jobs import search_all, searches
 from ..report import live
 from ..runs import folders
 from ..runs.folders import RunError
 from ..runs.progress import Reading
 from . import search as api
+
+GROWING = {"n_search", "until"}  # what a study that is resumed may have more of
 
 
 @command
@@ -41,7 +53,7 @@ def study(
     out: Annotated[Path | None, "folder of the study, such as runs/study"] = None,
     *,
     data: Annotated[Path | None, "the images, instead of the recipe's own; with --resume, where they are now"] = None,
-    plan: Annotated[dict[str, Any], Given(Study, only=("n_search", "n_eval", "baselines", "policies"))],
+    plan: Annotated[dict[str, Any], Given(Study, only=("n_search", "n_eval", "until", "baselines", "policies"))],
     chosen: Annotated[dict[str, Any], Given(Choices, without=("preset", "space", "seed"))],
     set: Settings = (),
     resume: Annotated[bool, "go on with the study in this folder"] = False,
@@ -53,7 +65,7 @@ def study(
 ) -> StudyResults | None:
     """Several searches and several evaluations of each: the paper's tables, or the same on your own data.
 
-    With --resume, all settings are those of the study.
+    With --resume, all settings are those of the study; but it may get more --searches, or another --until.
     """
     if list:
         print("\n".join(study_recipes.STUDIES))
@@ -63,11 +75,12 @@ def study(
     console, folder, place = console or Console(stderr=True), FilePath(out), None if data is None else os.fspath(data)
     device, threads = where.ready()
     if resume:
-        if recipe or plan or chosen.keys() - {"model"} or set or overwrite or reading:
+        if recipe or plan.keys() - GROWING or chosen.keys() - {"model"} or set or overwrite or reading:
             raise RunError(
-                "--resume takes all settings from the study; give only -o, where to run and, if it has moved, --data"
+                "--resume takes all settings from the study; give only -o, where to run, --data if it has moved, and "
+                "--searches or --until for a larger study"
             )
-        found = read_study(folder)
+        found = grown(read_study(folder), plan)
         check_model(found, chosen.get("model"))
     else:
         folders.refuse(folder, overwrite=overwrite, what="study", config=folders.STUDY)
@@ -88,7 +101,8 @@ def study(
     queue.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
     with work.writing(), folders.held(folder):
         if not resume:
-            begin(folder, found)
+            begin(folder)
+        write_atomically(folder / folders.STUDY, parse.dump(found).encode())
         work.folder.mkdir(exist_ok=True)
         write_atomically(folder / folders.SEARCHES, parse.dump(found.search).encode())
         n_duplicates = announce(work, dataset, found, is_new=not resume)
@@ -102,13 +116,21 @@ def check_model(chosen: Study, model: str | None) -> None:
         raise RunError(f"the network of this study is {chosen.search.model}; {expected} with --resume")
 
 
-def begin(folder: FilePath, chosen: Study) -> None:
+def grown(stored: Study, plan: dict[str, Any]) -> Study:
+    """With more searches, or with evaluations until another certainty; what is there is kept."""
+    if plan.get("n_search", stored.n_search) < stored.n_search:
+        raise RunError(f"--searches {plan['n_search']}: the study has {stored.n_search} already; expected more")
+    larger = replace(stored, **plan)
+    check_verdict(larger)
+    return larger
+
+
+def begin(folder: FilePath) -> None:
     """What an earlier study has left goes first: nothing of it may be taken for this one's."""
     for own in ("searches", "eval"):
         shutil.rmtree(folder / own, ignore_errors=True)
     for name in ("study.json", "report.html", folders.POLICY):
         (folder / name).unlink(missing_ok=True)
-    write_atomically(folder / folders.STUDY, parse.dump(chosen).encode())
 
 
 def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool) -> int:
@@ -127,6 +149,13 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
         search = learn.search_seconds(chosen.search, dataset, work.device)
         each = training.seconds_of(work.training(from_name("uniform"), 0))
         work.say(messages.study_cost(chosen.n_search, search, n, each))
+    if 0 < chosen.n_search < intervals.LEAST:
+        work.say(messages.few_searches(chosen.n_search, intervals.LEAST))
+    elif chosen.n_search and fixed_candidates(chosen):
+        width = intervals.expected_half_width(chosen.n_search, chosen.n_eval)
+        if chosen.until is not None and chosen.n_search < queue.LEAST_SEEDS:
+            work.say(messages.narrow_by_chance(chosen.n_search, queue.LEAST_SEEDS))
+        work.say(messages.expected_of_study(chosen.n_search, chosen.n_eval, width, intervals.USUAL_NOISE))
     return n_duplicates
 
 
@@ -176,22 +205,3 @@ def conduct(
     work.say(messages.results(str(folder / "study.json")))
     work.say(final.verdict)
     return final
-
-
-def evaluate_all(
-    work: Comparison,
-    study: Study,
-    fixed: Sequence[Candidate],
-    searched: Sequence[SearchJob],
-    write_results: Callable[[queue.Found, str], None],
-) -> queue.Found:
-    """Baselines and files with all seeds, each learned policy with its own."""
-    wanted = [work.training(candidate, seed) for candidate in fixed for seed in range(study.n_seeds)]
-    for s, one in enumerate(searched):
-        candidate = result_of(one.folder)._replace(name=study.search_name(s))
-        wanted += [work.training(candidate, seed) for seed in study.seeds(s)]
-
-    def on_result(found: queue.Found) -> None:
-        write_results(found, messages.no_verdict_yet(sum(map(len, found.values())), len(wanted)))
-
-    return queue.conduct(work, wanted, on_result)

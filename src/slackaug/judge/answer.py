@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from ..config.run_config import RaceConfig
 from ..messages import answer as messages
-from .intervals import LEAST, interval
+from .intervals import LEAST
+from .intervals import accuracy as accuracy_of
 from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, verdict
 
 FILE = "answer.json"  # of a run
@@ -112,9 +113,7 @@ def behind(raced: Mapping[str, Answers], runners: Runners) -> str:
 
 
 def entrant(name: str, answers: Answers, dropped_after: int | None) -> Entrant:
-    found = interval([float(one.mean()) for one in answers])
-    half = found.half_width
-    around = None if half is None or found.n < LEAST else (
-        100 * max(found.mean - half, 0.0), 100 * min(found.mean + half, 1.0)
-    )  # fmt: skip
+    found = accuracy_of([float(one.mean()) for one in answers])
+    low, high = found.ends
+    around = None if found.low is None else (100 * low, 100 * high)
     return Entrant(name, found.n, 100 * found.mean, around, dropped_after)

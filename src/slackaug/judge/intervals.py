@@ -1,5 +1,9 @@
 """Honest intervals: means with Student's t, differences paired by seed, and studies of several searches.
 
+An accuracy cannot leave 0 to 100 %, so its interval is t on the logit scale: with 99.5 % of 200 images right and 8
+seeds it holds the truth in 97 % of cases, where t, clipped or not, holds it in 92 %, and ends above 100 % in 27 %
+(`research/accuracy_coverage.py`, research/notebook.md).
+
 A study evaluates each of its S searches E times. Evaluations of one search share its policy, so they are not
 independent, and t over all S x E of them claims too much: with equal deviations between and within searches, the
 paper's interval over 4 x 4 holds the truth 77 % of the time, not 95 % (`research/interval_coverage.py`,
@@ -8,6 +12,7 @@ research/notebook.md). The S means of the searches are independent, and verdicts
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean, variance
 from typing import NamedTuple
 
 from .. import messages
@@ -20,17 +25,12 @@ Matrix = Sequence[Sequence[float]]  # (S, E): one row per search
 
 
 class Interval(NamedTuple):
-    """A mean with its 95 % confidence interval; accuracies are shares, and printed in per cent."""
+    """A mean with its 95 % confidence interval, such as of a difference of accuracies, which are shares."""
 
     mean: float
     half_width: float | None  # None: fewer than two values
     n: int
     unit: str = "seed"  # of what n counts
-
-    def __str__(self) -> str:
-        if self.half_width is None:
-            return f"{100 * self.mean:.2f} % ({self.counted()}: no interval)"
-        return f"{100 * self.mean:.2f} ± {100 * self.half_width:.2f} %"
 
     @property
     def has_spread(self) -> bool:
@@ -39,6 +39,30 @@ class Interval(NamedTuple):
 
     def counted(self) -> str:
         """Such as `1 seed` or `4 searches`."""
+        return messages.counted(self.n, self.unit)
+
+
+class Accuracy(NamedTuple):
+    """A mean accuracy, a share, with its 95 % confidence interval, which need not be symmetric."""
+
+    mean: float
+    low: float | None  # None, and high: too few values, or all equal, of which t would claim certainty
+    high: float | None
+    n: int
+    unit: str = "seed"  # of what n counts
+
+    def __str__(self) -> str:
+        around = " (all equal)" if self.n >= LEAST else ""
+        if self.low is not None and self.high is not None:
+            around = f" ({100 * self.low:.2f} to {100 * self.high:.2f})"
+        return f"{100 * self.mean:.2f} %{around}"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the interval; where there is none, both are the mean."""
+        return self.mean if self.low is None else self.low, self.mean if self.high is None else self.high
+
+    def counted(self) -> str:
         return messages.counted(self.n, self.unit)
 
 
@@ -61,6 +85,17 @@ def interval(values: Sequence[float], unit: str = "seed") -> Interval:
     return Interval(mean, t_factor(n) * deviation / math.sqrt(n), n, unit)
 
 
+def accuracy(values: Sequence[float], unit: str = "seed") -> Accuracy:
+    """Of independent shares: t on the logit scale, at whose slope the deviation is taken there."""
+    found = interval(values, unit)
+    if found.n < LEAST or not found.has_spread:
+        return Accuracy(found.mean, None, None, found.n, unit)
+    assert found.half_width is not None
+    odds = found.mean / (1 - found.mean)
+    reach = math.exp(found.half_width / (found.mean * (1 - found.mean)))
+    return Accuracy(found.mean, odds / (odds + reach), odds * reach / (1 + odds * reach), found.n, unit)
+
+
 def n_for(found: Interval, half_width: float, most: int) -> int:
     """How many values would have an interval so narrow, if they differ from one another as those found do."""
     assert found.half_width is not None
@@ -80,28 +115,54 @@ def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Interval | None:
 class Nested(NamedTuple):
     """A study's accuracy with both of its intervals."""
 
-    searches: Interval  # t over the means of the searches: the one that verdicts use
-    evaluations: Interval  # the paper's: t over all evaluations, as if they were independent
+    searches: Accuracy  # over the means of the searches, as verdicts count
+    evaluations: Accuracy  # over all evaluations, as if they were independent: as the paper counts
 
 
 def nested(accuracies: Matrix) -> Nested:
     """(S, E) accuracies. Their means are equal; with rows of unequal length, `searches` weighs each search alike."""
-    everything = [accuracy for row in accuracies for accuracy in row]
-    return Nested(interval(search_means(accuracies), "search"), interval(everything, "evaluation"))
+    everything = [value for row in accuracies for value in row]
+    return Nested(accuracy(search_means(accuracies), "search"), accuracy(everything, "evaluation"))
 
 
-def nested_difference(accuracies: Matrix, baseline: Matrix) -> Interval:
-    """Of D_s = mean_e(accuracy[s, e] - baseline[s, e]): t over the searches, with S - 1 degrees of freedom.
+def nested_difference(differences: Matrix) -> Interval:
+    """Of D_s = mean_e(accuracy[s, e] - baseline[s, e]), given these: t over the searches, S - 1 degrees of freedom.
 
     Every (s, e) has a seed of its own, and the baseline was evaluated with the same seeds, so the D_s are independent:
     each has its own search, its own evaluations and its own evaluations of the baseline.
     """
-    rows = zip(accuracies, baseline, strict=True)
-    return interval(search_means([[a - b for a, b in zip(*pair, strict=True)] for pair in rows]), "search")
+    return interval(search_means(differences), "search")
 
 
 def search_means(matrix: Matrix) -> list[float]:
     return [interval(row, "evaluation").mean for row in matrix]
+
+
+def n_evaluations_for(differences: Matrix, half_width: float, most: int) -> int | None:
+    """How many evaluations of each of these searches, (S, E) with E > 1, would have so narrow an interval.
+
+    None: searches differ so much from one another that `most` would not.
+    """
+    n_search, n_eval, reach = len(differences), len(differences[0]), t_factor(len(differences))
+    within = fmean(variance(row) for row in differences)
+    between = max(variance(search_means(differences)) - within / n_eval, 0.0)
+    left = n_search * (half_width / reach) ** 2 - between  # for the noise of the evaluations
+    return math.ceil(within / left) if within < left * most else None
+
+
+# --- how sure an answer will be ---------------------------------------------------------------------------------------
+
+USUAL_NOISE = 0.005  # deviation of accuracies from seed to seed; 0.2 to 1 point on the sets of research/notebook.md
+
+
+def expected_half_width(n: int, n_eval: int = 1) -> float:
+    """Of a difference over n seeds, or over n searches with n_eval evaluations each, which do not differ themselves."""
+    return t_factor(n) * math.sqrt(2 / (n * n_eval)) * USUAL_NOISE
+
+
+def check_until(points: float | None) -> None:
+    if points is not None and not 0 < points < math.inf:
+        raise ValueError(f"--until {points:g}: expected points of accuracy above 0, such as 0.5")
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ..config import parse
 from ..files import write_atomically
 from ..runs import provenance
 from . import intervals
-from .intervals import Interval, interval, paired
+from .intervals import LEAST, Accuracy, Interval, accuracy, paired
 from .training import Protocol
 
 # of results.csv
@@ -30,8 +30,8 @@ class PolicyRow(NamedTuple):
     """One policy, as results.json has it; a trial is what the file of a training has, one for each seed."""
 
     name: str
-    accuracy: Interval
-    balanced_accuracy: Interval  # the mean over classes
+    accuracy: Accuracy
+    balanced_accuracy: Accuracy  # the mean over classes
     difference: Interval | None  # to the first baseline, by seed; None for itself, and where they share no seed (yet)
     seconds: float  # of a training
     images_per_second: float
@@ -67,10 +67,10 @@ def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> 
     for name, trials in found.items():
         if trials:
             names = "accuracy", "balanced_accuracy", "seconds", "images_per_second"
-            accuracy, balanced, seconds, speed = ([one[key] for one in trials] for key in names)
+            shares, balanced, seconds, speed = ([one[key] for one in trials] for key in names)
             difference = paired(by_seed(trials), base) if name != reference else None
             means = fmean(seconds), fmean(speed)
-            rows.append(PolicyRow(name, interval(accuracy), interval(balanced), difference, *means, trials))
+            rows.append(PolicyRow(name, accuracy(shares), accuracy(balanced), difference, *means, trials))
     return rows
 
 
@@ -80,6 +80,16 @@ def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None,
     if subject is None or reference is None or subject == reference or not {subject, reference} <= found.keys():
         return messages.NOTHING_TO_COMPARE
     return intervals.verdict(subject, reference, found[subject].difference, worth)
+
+
+def seen(difference: Interval | None) -> list[str]:
+    """The smallest gain that could have been; nothing where there is no interval, or where the verdict says it."""
+    if difference is None or difference.n < LEAST or not difference.has_spread:
+        return []
+    assert difference.half_width is not None
+    if abs(difference.mean) <= difference.half_width:
+        return []
+    return [messages.smallest_gain(difference.half_width)]
 
 
 def reservations(rows: Sequence[PolicyRow], n_test: int, n_duplicates: int) -> str:
@@ -134,28 +144,21 @@ def points(difference: Interval | None) -> str:
     """A difference in percentage points, with its interval where one can be given."""
     if difference is None:
         return ""
-    around = f" ± {100 * (difference.half_width or 0.0):.2f}" if difference.has_spread else ""
-    return f"{100 * difference.mean:+z.2f}{around}"
-
-
-def percent(share: Interval) -> str:
-    """A share with its interval, shorter than str() of it."""
-    around = "" if share.half_width is None else f" ± {100 * share.half_width:.2f}"
-    return f"{100 * share.mean:.2f}{around} %"
+    around = f" ± {100 * (difference.half_width or 0.0):.2f}" if difference.has_spread else "\n(all equal)"
+    return f"{100 * difference.mean:+z.2f}{around if difference.n >= LEAST else ''}"
 
 
 def table(results: Results, width: int = NARROW) -> Table:
-    """Fits 80 columns; so the mean over classes takes the place of speed and time, which the files have."""
+    """Fits 80 columns; so the mean over classes takes the place of the time, and the files have the speed."""
     reference, is_uneven = results.reference or "", (results.imbalance or 0.0) >= IMBALANCED
     if width < WIDE and len(reference) > NAME_WIDTH:
         reference = f"{reference[: NAME_WIDTH - 1]}…"
-    headers = ["accuracy,\n95 % interval", "n", f"to {reference},\nby seed" if reference else ""]
-    headers += ["mean over\nclasses"] if is_uneven else ["images/s", "time of\na training"]
+    headers = ["accuracy\n(95 % interval)", "n", f"to {reference},\nby seed" if reference else ""]
+    headers += ["mean over\nclasses" if is_uneven else "time of\na training"]
     rows = []
     for row in results.rows:
-        speed = [f"{row.images_per_second:,.0f}", messages.duration(row.seconds)]
-        rest = [percent(row.balanced_accuracy)] if is_uneven else speed
-        rows.append([row.name, str(row.accuracy), str(row.accuracy.n), points(row.difference), *rest])
+        rest = f"{100 * row.balanced_accuracy.mean:.2f} %" if is_uneven else messages.duration(row.seconds)
+        rows.append([row.name, str(row.accuracy), str(row.accuracy.n), points(row.difference), rest])
     return make_table(headers, rows)
 
 

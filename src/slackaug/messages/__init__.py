@@ -253,6 +253,37 @@ def side_by_side(n: int) -> str:
     return f"{n} trainings side by side"
 
 
+def few_searches(n: int, least: int) -> str:
+    verb = "is" if n == 1 else "are"
+    return f"{counted(n, 'search')} {verb} too few for a verdict. Take --searches {least} or more."
+
+
+def narrow_by_chance(n: int, enough: int) -> str:
+    return (
+        f"An interval over {counted(n, 'search')} may be narrow by chance. --until is safer with --searches {enough}."
+    )
+
+
+def expected(n: int, half_width: float, noise: float) -> str:
+    return (
+        f"If accuracies vary by {100 * noise:g} points from seed to seed, as is usual, {counted(n, 'seed')} will show "
+        f"gains of about {100 * half_width:.1f} points or more."
+    )
+
+
+def expected_of_study(n_searches: int, n_evaluations: int, half_width: float, noise: float) -> str:
+    return (
+        f"If accuracies vary by {100 * noise:g} points from seed to seed, as is usual, {counted(n_searches, 'search')} "
+        f"with {counted(n_evaluations, 'evaluation')} each will show gains of about {100 * half_width:.1f} points or "
+        "more; larger ones only, where searches differ from one another."
+    )
+
+
+def smallest_gain(half_width: float) -> str:
+    """That could have been seen."""
+    return f"A gain under {100 * half_width:.{n_digits(half_width)}f} points could not have been seen here."
+
+
 def few_seeds(n: int) -> str:
     verb = "is" if n == 1 else "are"
     return f"{counted(n, 'seed')} {verb} too few for a verdict. Take --seeds 8, or --until 0.5 for a narrow interval."
@@ -262,6 +293,25 @@ def more_seeds(half_width: float, until: float, n: int, seconds: float) -> str:
     return (
         f"The interval reaches {100 * half_width:.2f} points to each side. For {100 * until:g} points, about "
         f"{counted(n, 'more seed')} of both are needed: {duration(seconds)} one after the other."
+    )
+
+
+def more_evaluations(half_width: float, until: float, n: int, seconds: float) -> str:
+    """`n`, of each search."""
+    return (
+        f"The interval reaches {100 * half_width:.2f} points to each side. For {100 * until:g} points, about "
+        f"{counted(n, 'more evaluation')} of each search and of the baseline are needed: {duration(seconds)} one after "
+        "the other."
+    )
+
+
+def needs_searches(half_width: float, until: float, n_searches: int, *, is_most: bool) -> str:
+    """Where more evaluations would not do."""
+    about = f"more than {n_searches:,}" if is_most else f"about {n_searches}"
+    advice = "" if is_most else f" To add them: --resume --searches {n_searches}"
+    return (
+        f"The interval reaches {100 * half_width:.2f} points to each side. The searches seem to differ so much that "
+        f"more evaluations alone cannot reach {100 * until:g} points: {about} searches are needed.{advice}"
     )
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from .. import messages, schema
-from ..judge.intervals import Interval, paired, verdict
-from ..judge.results import IMBALANCED, percent, points
+from ..judge.intervals import Accuracy, Interval, paired, verdict
+from ..judge.results import IMBALANCED, points
 from ..judge.studies.paper_tables import Figure
 from ..messages import duration
 from ..schema import PolicyError, expect
@@ -40,7 +40,7 @@ MEANINGS = {  # for those who have not read the paper
 
 class ResultRow(NamedTuple):
     name: str
-    accuracy: Interval
+    accuracy: Accuracy
     difference: Interval | None
     cells: list[str]  # what else the table says of it, under Outcome.headers
 
@@ -88,7 +88,7 @@ def of_results(document: Entry) -> Outcome:
     rows, entries = [], document.read("policies", schema.sequence, Entry)
     by_class = (document.read_or_null("imbalance", schema.number) or 0) >= IMBALANCED
     for entry in entries:
-        cells = [percent(entry.read("balanced_accuracy", read_interval))] if by_class else []
+        cells = [str(entry.read("balanced_accuracy", read_accuracy))] if by_class else []
         cells.append(f"{entry.read('images_per_second', schema.number, 0):,.0f}")
         rows.append(read_row(entry, [*cells, duration(entry.read("seconds", schema.number, 0))]))
     headers = [*(["mean over classes"] if by_class else []), "images/s", "time of a training"]
@@ -112,7 +112,7 @@ def of_study(document: Entry) -> Outcome:
     rows, entries = [], document.read("rows", schema.sequence, Entry)
     has_paper = any(entry.value["paper"] for entry in entries)
     for entry in entries:
-        over = entry.read("over_evaluations", read_interval)
+        over = entry.read("over_evaluations", read_accuracy)
         figures = "; ".join(map(str, entry.read("paper", schema.sequence, read_figure, 0))) if has_paper else ""
         rows.append(read_row(entry, [f"{over} ({over.counted()})", *([figures] if has_paper else [])]))
     headers = ["over all evaluations, as the paper counts", *(["the paper"] if has_paper else [])]
@@ -134,13 +134,21 @@ def outcome(document: Entry, reference: str | None, headers: list[str], rows: li
 
 def read_row(entry: Entry, cells: list[str]) -> ResultRow:
     difference = entry.read_or_null("difference", read_interval)
-    return ResultRow(entry.read("name", schema.string), entry.read("accuracy", read_interval), difference, cells)
+    return ResultRow(entry.read("name", schema.string), entry.read("accuracy", read_accuracy), difference, cells)
 
 
 def read_interval(value: Any, where: str) -> Interval:
     entry = Entry(value, where)
     mean, half_width = entry.read("mean", schema.number), entry.read_or_null("half_width", schema.number, 0)
     return Interval(mean, half_width, entry.read("n", schema.integer, 1, 10**9), entry.read("unit", schema.string))
+
+
+def read_accuracy(value: Any, where: str) -> Accuracy:
+    entry = Entry(value, where)
+    mean = entry.read("mean", schema.number, 0, 1)
+    low, high = entry.read_or_null("low", schema.number, 0, mean), entry.read_or_null("high", schema.number, mean, 1)
+    expect((low is None) == (high is None), where, "both ends of an interval, or neither", value)
+    return Accuracy(mean, low, high, entry.read("n", schema.integer, 1, 10**9), entry.read("unit", schema.string))
 
 
 def read_figure(value: Any, where: str) -> Figure:
@@ -204,6 +212,6 @@ class Axis(NamedTuple):
 
 def axis(found: Outcome) -> Axis:
     """From the lowest end of an interval to the highest, with a little room."""
-    ends = [row.accuracy.mean + sign * (row.accuracy.half_width or 0) for row in found.rows for sign in (-1, 1)]
+    ends = [end for row in found.rows for end in row.accuracy.ends]
     room = max(0.06 * (max(ends) - min(ends)), 0.001)
     return Axis(min(ends) - room, max(ends) + room)

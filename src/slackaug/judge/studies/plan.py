@@ -1,7 +1,8 @@
 """All that decides a study: what is searched, what is trained, and what the paper says about it.
 
 Axes: S searches, E evaluations of each. Every (search, evaluation) has a seed of its own, and each baseline is trained
-with all of these seeds, so the differences of different searches are independent (intervals.py).
+with all of these seeds, so the differences of different searches are independent (intervals.py). Evaluations that are
+added for a narrower interval have seeds far above, so that neither these nor those of more searches change.
 """
 
 import os
@@ -18,6 +19,7 @@ from ...runs.folders import STUDY, RunError
 from ...runs.progress import Reading
 from .. import candidates, training
 from ..candidates import Candidate
+from ..intervals import LEAST, check_until
 from ..training import Protocol
 from . import recipes as study_recipes
 from .paper_tables import FIGURES, N_IMAGES, UNIFORM_AGAIN, Figure
@@ -27,6 +29,9 @@ DECIDED = {
     "seed": "the searches' seeds are 0, 1, ...",
     "preset": "the preset is that of the recipe; give another recipe",
 }
+
+
+FIRST_ADDED, MAX_EVALUATIONS = 1_000_000, 64  # a seed; of a search, evaluations that `until` may come to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +45,11 @@ class Study:
     model: str = ""  # of the evaluations
     n_search: Annotated[int, "searches, each on another split"] = 4
     n_eval: Annotated[int, "evaluations of each learned policy"] = 4
+    until: Annotated[
+        float | None,
+        "add evaluations until the verdict's interval reaches no further than this many points, such as 0.5, or more "
+        "evaluations would not help",
+    ] = None
     baselines: Annotated[tuple[str, ...], "instead of the recipe's: uniform, trivialaugment-wide"] = ()
     policies: Annotated[tuple[str, ...], "NAME=FILE, a published policy to evaluate beside the baselines"] = ()
     magnitudes: str = "own"  # of these
@@ -50,6 +60,7 @@ class Study:
     def __post_init__(self) -> None:
         if self.n_search < 0 or self.n_eval < 1:
             raise ValueError("--searches must be at least 0 and --evaluations at least 1")
+        check_until(self.until)
 
     @property
     def n_seeds(self) -> int:
@@ -57,8 +68,13 @@ class Study:
         return max(self.n_search, 1) * self.n_eval
 
     def seeds(self, s: int) -> range:
-        """The seeds with which search s is evaluated."""
+        """The seeds with which search s is evaluated, at first."""
         return range(s * self.n_eval, (s + 1) * self.n_eval)
+
+    def more_seeds(self, s: int, n: int) -> range:
+        """The seeds of its evaluations after these, if there are to be n in all."""
+        first = FIRST_ADDED + s * MAX_EVALUATIONS
+        return range(first, first + n - self.n_eval)
 
     def search_name(self, s: int) -> str:
         """What the policy of search s is called."""
@@ -144,7 +160,13 @@ def configure(
     chosen = parse.update(chosen, given | {"policies": [f"{name}={os.path.abspath(path)}" for name, path in files]})
     if not (chosen.n_search or chosen.baselines or chosen.policies):
         raise ValueError("nothing to do: no searches, no baselines and no policies")
+    check_verdict(chosen)
     return chosen
+
+
+def check_verdict(chosen: Study) -> None:
+    if chosen.until is not None and (chosen.n_search < LEAST or not (chosen.baselines or chosen.policies)):
+        raise ValueError(f"--until needs --searches {LEAST} or more, and a baseline to compare with")
 
 
 def named(policy: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from ...augment.stability import Stability, stability
 from ...config import parse
 from ...messages.answer import LEARNED
 from .. import intervals, results
-from ..intervals import Interval
+from ..intervals import Accuracy, Interval
 from ..queue import Found
 from ..results import points
 from .paper_tables import Figure
@@ -25,8 +25,8 @@ from .plan import Study
 
 class StudyRow(NamedTuple):
     name: str
-    accuracy: Interval  # over the searches, for the learned policy: the one that the verdict uses
-    over_evaluations: Interval  # the paper's
+    accuracy: Accuracy  # over the searches, for the learned policy, as the verdict counts
+    over_evaluations: Accuracy  # the paper's
     difference: Interval | None  # to the first baseline
     paper: list[Figure]
 
@@ -51,18 +51,21 @@ def summarise(
     ]
     if not policies:
         return StudyResults(rows, messages.NOTHING_SEARCHED)
-    accuracies = [[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)]  # (S, E)
-    both, differences = intervals.nested(accuracies), {}
-    for name, trials in fixed.items():
-        accuracy = results.by_seed(trials)
-        base = [[accuracy[seed] for seed in study.seeds(s)] for s in range(study.n_search)]  # (S, E)
-        differences[name] = intervals.nested_difference(accuracies, base)
+    both = intervals.nested([[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)])
+    differences = {name: intervals.nested_difference(differences_to(name, study, found)) for name in fixed}
     worth = study.search.worth
     verdicts = [intervals.verdict(study.learned, name, difference, worth) for name, difference in differences.items()]
     verdict, *others = verdicts or [messages.NO_BASELINE]
     difference, paper = next(iter(differences.values()), None), list(study.figures(study.learned).values())
     rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper))
     return StudyResults(rows, verdict, study.learned, stability(learned), tuple(others), kept_text(policies))
+
+
+def differences_to(name: str, study: Study, found: Found) -> intervals.Matrix:
+    """(S, E), by the seeds that `name` was trained with, too."""
+    base = results.by_seed(found[name])
+    learned = [results.by_seed(found[study.search_name(s)]) for s in range(study.n_search)]
+    return [[value - base[seed] for seed, value in one.items() if seed in base] for one in learned]
 
 
 def kept_text(policies: Sequence[Policy]) -> str | None:
@@ -75,11 +78,14 @@ def kept_text(policies: Sequence[Policy]) -> str | None:
 
 def table(study: Study, final: StudyResults) -> Table:
     """Fits a terminal of 80 columns."""
-    headers = ["accuracy,\n95 % interval", "n", f"to {final.rows[0].name}"]
+    headers = ["accuracy\n(95 % interval)", "n", f"to {final.rows[0].name}"]
     headers += ["the paper", "gap"] if study.paper else []
     rows = []
     for row in final.rows:
-        cells = [row.name, str(row.accuracy), row.accuracy.counted(), points(row.difference)]
+        accuracy, n = str(row.accuracy), row.accuracy.counted()
+        if study.paper:
+            accuracy, n = accuracy.replace(" (", "\n("), n.replace(" ", "\n")
+        cells = [row.name, accuracy, n, points(row.difference)]
         if study.paper:
             gaps = [f"{100 * row.accuracy.mean - figure.accuracy:+.2f}" for figure in row.paper]  # points
             cells += ["\n".join(map(str, row.paper)) or "-", "\n".join(gaps) or "-"]
@@ -93,6 +99,7 @@ def remarks(final: StudyResults) -> list[str]:
         return []
     over, entropy = final.rows[-1].over_evaluations, messages.entropy(found.entropy, found.entropy_share)
     kept = [final.kept] if final.kept else []
+    kept += results.seen(final.rows[-1].difference)
     if found.n_policies < 2:
         return [messages.stability_of_one(entropy), *kept]
     return [
