@@ -4,6 +4,7 @@ import json
 import math
 import signal
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,11 +13,14 @@ import slackaug
 import tiny
 from searching import config_of, finish, let_losses_be, search_of
 from slackaug.augment.policy import Policy
+from slackaug.auto import pretrain
 from slackaug.auto.pretrain import LADDER, Composing
 from slackaug.auto.problem import Problem
 from slackaug.auto.stages import Search
 from slackaug.data import load
+from slackaug.engine import ways
 from slackaug.engine.fit import Diverged
+from slackaug.engine.gpu.captured import StackedFits
 from slackaug.messages import search as messages
 from slackaug.report import history
 
@@ -67,6 +71,15 @@ def test_there_may_be_less_to_choose_from():
         assert [*outcome({number: math.nan}, (number,)).losses] == [number]
 
 
+@pytest.mark.parametrize(
+    ("losses", "asked"),
+    [({}, [3, 2, 5, 1]), ({3: 1.0, 2: 1.1}, [5, 8, 1, 0]), (AS_THEY_ARE | {5: 2.0}, []), ({3: 3, 2: 2}, [1, 0, 5, 8])],
+)
+def test_the_likeliest_are_tried_at_once(losses, asked):
+    assert Composing(losses).next_numbers(4) == asked
+    assert Composing(losses).next_numbers(1) == asked[:1]
+
+
 # --- in a search ------------------------------------------------------------------------------------------------------
 
 
@@ -89,17 +102,57 @@ def test_a_training_that_diverges_is_no_error_unless_all_do(numbers, fewest, tin
 
     monkeypatch.setattr(Problem, "tempered_loss", broken)
     search = search_of(load(str(tiny_npz)), n_composed="null", fewest_composed=fewest)
-    pretrain = search.stage
+    stage = search.stage
     if len(numbers) > 1:
         with pytest.raises(Diverged, match="however many transformations are composed"):
             finish(search)
         return
     finish(search)
-    found, (number,) = pretrain.composing, numbers
+    found, (number,) = stage.composing, numbers
     assert math.isnan(found.losses[number])
     assert found.n_positions == max(found.best, 1) != number
     assert len(search.stage.found.phi.pi) == found.n_positions
     assert torch.isfinite(search.theta).all()
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Four trainings as one step, as on a GPU, but neither compiled nor captured."""
+    monkeypatch.setattr(pretrain, "n_at_once", lambda problem: 4)
+    monkeypatch.setattr(ways, "is_eligible", lambda *_: True)
+    monkeypatch.setattr(ways, "is_faster", lambda part, found: True)
+    monkeypatch.setattr(ways, "precision", lambda: torch.float32)
+    monkeypatch.setattr(ways, "StackedFits", partial(StackedFits, compiled=False))
+
+
+def pretrained(saved=None, *, tiny_npz):
+    """A search in pre-training."""
+    return search_of(load(str(tiny_npz)), saved, n_composed="null")
+
+
+def test_at_once_the_same_is_found_as_one_after_the_other(tiny_npz, monkeypatch, request):
+    one_by_one = pretrained(tiny_npz=tiny_npz).stage
+    [*one_by_one.run()]
+    request.getfixturevalue("at_once")
+    together = pretrained(tiny_npz=tiny_npz).stage
+    seen = [standing.phi.n_composed for standing in together.run()]
+    assert seen[:8] == [3, 2, 5, 1] * 2
+    assert together.composing.losses == pytest.approx(one_by_one.composing.losses, rel=1e-3)
+    for name, value in one_by_one.theta_0.items():
+        torch.testing.assert_close(together.theta_0[name], value, rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 9, 24])
+def test_stopped_while_several_are_trained(n, at_once, tiny_npz):
+    whole = pretrained(tiny_npz=tiny_npz)
+    [*whole.stage.run()]
+    first = pretrained(tiny_npz=tiny_npz)
+    for _ in zip(range(n), first.stage.run(), strict=False):
+        pass
+    again = pretrained(first.state(), tiny_npz=tiny_npz)
+    [*again.stage.run()]
+    assert again.stage.composing == whole.stage.composing
+    assert all(torch.equal(again.stage.theta_0[name], value) for name, value in whole.stage.theta_0.items())
 
 
 def test_it_is_said_stored_and_shown(tiny_npz, tmp_path, command, monkeypatch):

@@ -49,7 +49,7 @@ def test_the_loss_of_a_network_that_is_always_right_is_near_zero():
 
 
 def test_the_loss_of_a_training_is_that_of_validation_images_as_they_are(search, monkeypatch):
-    problem, fit, seen = search.problem, search.stage.fit, []
+    problem, fit, seen = search.problem, search.stage.fits[0], []
     fit.step()
     before = problem.weights()
     found = problem.tempered_loss(fit)

@@ -115,7 +115,7 @@ def test_dropout_does_not_spoil_the_seed_or_the_resumption(data, monkeypatch):
     torch.rand(7)  # whatever others draw
     first = search_of(data)
     going = steps(first)
-    for _ in range(first.stage.fit.n_steps + 3):
+    for _ in range(first.stage.fits[0].n_steps + 3):
         next(going)
     second = search_of(data, copy.deepcopy(first.state()))
     assert torch.equal(finish(second).stage.found.phi.pi, whole.stage.found.phi.pi)

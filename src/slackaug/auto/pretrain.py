@@ -10,17 +10,19 @@ have less of, and with one or two there is little to take from (research/noteboo
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..config.run_config import N_COMPOSED
-from ..engine.fit import Diverged
+from ..engine import ways
+from ..engine.fit import Diverged, Fit, Fits
 from ..files import finite_or_null
 from ..messages import search as messages
 from ..runs.progress import Standing
 from .problem import Found, Notice, Problem, Weights, train
 
 FILE = "composing.json"  # of a run
+N_AT_ONCE = 4  # trainings on a GPU: those that are asked for most often
 LADDER = (0, 1, 2, 3, 5, 8)  # numbers that are tried: the paper's first, then downwards, and upwards if that is worse
 
 
@@ -38,6 +40,14 @@ class Composing(NamedTuple):
         at = self.ladder.index(self.best)
         sides = [self.ladder[i] for i in (at - 1, at + 1) if 0 <= i < len(self.ladder)]
         return next((number for number in sides if number not in self.losses), None)
+
+    def next_numbers(self, n: int) -> list[int]:
+        """The next, and the likeliest after it, nearest first: n in all."""
+        if (first := self.next_number()) is None:
+            return []
+        at = self.ladder.index(first)
+        left = [number for number in self.ladder if number not in self.losses]
+        return sorted(left, key=lambda number: abs(self.ladder.index(number) - at))[:n]
 
     @property
     def best(self) -> int:
@@ -58,6 +68,12 @@ class Composing(NamedTuple):
         return {"n_composed": self.best, "n_positions": self.n_positions, "trials": trials}
 
 
+def n_at_once(problem: Problem) -> int:
+    """Trainings: side by side they take less time on a GPU, and none elsewhere."""
+    is_alone = not problem.train.labels.is_cuda or problem.config.n_ranks > 1
+    return 1 if is_alone else N_AT_ONCE
+
+
 class Pretrain:
     """Lines 1 and 2: phi is uniform, and theta_0 is trained with it, once for each number of transformations tried."""
 
@@ -70,29 +86,40 @@ class Pretrain:
             ladder = LADDER if given.phi.can_compose_none else LADDER[1:]
             self.composing = Composing({}, ladder, problem.config.fewest_composed)
         self.theta_0: Weights = {}  # after the training that rounds would start from so far
-        self.begin(self.composing.next_number() or 0)
+        self.n_at_once = n_at_once(problem)
+        self.begin(self.composing.next_numbers(self.n_at_once))
 
-    def begin(self, number: int) -> None:
-        """A training with so many: from the same start as all others, and with the same draws."""
-        self.phi = self.given.phi.with_composed(number)  # 1
-        self.fit = self.problem.make_fit(self.phi, self.given.first)
+    def begin(self, numbers: Sequence[int]) -> None:
+        """Trainings with so many: from the same start as all others, and with the same draws."""
+        phis = [self.given.phi.with_composed(number) for number in numbers]  # 1
+        self.numbers, self.fits = numbers, self.problem.make_fits(phis, self.given.first)
+        self.team = Fits(self.fits)
 
     def run(self) -> Iterator[Standing]:
-        number: int | None = self.phi.n_composed
-        while number is not None:
-            yield from train(self.name, self.fit, self.phi)  # 2
-            loss = self.problem.tempered_loss(self.fit) if self.problem.compares_trainings else math.nan
-            self.composing = self.composing._replace(losses=self.composing.losses | {number: loss})
-            if self.composing.n_positions == number:
-                self.theta_0 = self.problem.weights()
-            number = self.composing.next_number()
-            if number is not None:
-                self.begin(number)
+        numbers = self.numbers
+        while numbers:
+            for members, team in ways.side_by_side("pretrain", self.fits):
+                self.team = team
+                for i, fit in zip(members, team.fits, strict=True):
+                    self.fits[i] = fit
+                yield from train(self.name, team)  # 2
+            self.compare(dict(zip(numbers, self.fits, strict=True)))
+            if numbers := self.composing.next_numbers(self.n_at_once):
+                self.begin(numbers)
         if len(self.composing.ladder) > 1 and not math.isfinite(self.composing.losses[self.composing.n_positions]):
             raise Diverged(
                 "the model is no longer a number after pre-training, however many transformations are composed; try a "
                 f"lower rate, from the start: --overwrite --set pretrain.lr={self.problem.config.pretrain.lr / 4:g}"
             )
+
+    def compare(self, trained: dict[int, Fit]) -> None:
+        """Number after number, as if each had been trained only when it was asked for."""
+        while (number := self.composing.next_number()) in trained:
+            fit = trained[number]
+            loss = self.problem.tempered_loss(fit) if self.problem.compares_trainings else math.nan
+            self.composing = self.composing._replace(losses=self.composing.losses | {number: loss})
+            if self.composing.n_positions == number:
+                self.theta_0 = {name: value.clone() for name, value in fit.model.state_dict().items()}
 
     @property
     def found(self) -> Found:
@@ -107,13 +134,16 @@ class Pretrain:
         return Notice(FILE, found.to_json(), said)
 
     def state(self) -> dict[str, Any]:
+        self.team.settle()
         losses = [list(item) for item in self.composing.losses.items()]
-        state = {"n_composed": self.phi.n_composed, "losses": losses, "fit": self.fit.get_state()}
-        return state | ({"theta_0": self.theta_0} if self.theta_0 else {})
+        fits = [fit.get_state() for fit in self.fits]
+        return {"losses": losses, "numbers": self.numbers, "fits": fits} | (
+            {"theta_0": self.theta_0} if self.theta_0 else {}
+        )
 
     def set_state(self, saved: dict[str, Any]) -> None:
         self.composing = self.composing._replace(losses=dict(saved["losses"]))
         self.theta_0 = saved.get("theta_0", {})
-        if saved["n_composed"] != self.phi.n_composed:
-            self.begin(saved["n_composed"])
-        self.fit.set_state(saved["fit"])
+        self.begin(saved["numbers"])
+        for fit, state in zip(self.fits, saved["fits"], strict=True):
+            fit.set_state(state)

@@ -1,7 +1,8 @@
 """What the stages of a search share, and what each hands on to the next."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from ..data import Dataset, Split, dividing
 from ..data.rows import repeated
 from ..engine import ways, weights
 from ..engine.chance import Chance
-from ..engine.fit import Fit, predict, to_device
+from ..engine.fit import Fit, Fits, predict, to_device
 from ..engine.passes import Passes, alone, drawing_from, unchanged_buffers
 from ..methods import slack
 from ..runs.ensemble import ALONE, Ensemble
@@ -97,13 +98,22 @@ class Problem:
     def weights(self) -> Weights:
         return {name: value.clone() for name, value in self.model.state_dict().items()}
 
-    def make_fit(self, phi: Policy, first: Weights) -> Fit:
-        """A training with a policy, as pre-training is; without weights, from the network as it is."""
+    def make_fits(self, phis: Sequence[Policy], first: Weights) -> list[Fit]:
+        """Trainings with these policies, as pre-training is: all from the same start, the network as it is where there
+        are no weights, and with the same draws."""
         self.made = None  # the network is another's from now on
         if first:
             self.model.load_state_dict(first)
-        data = self.train, self.config.pretrain, self.streams("pre-training"), self.preparation
-        return ways.make_fit("pretrain", self.model, phi, *data)
+        networks = [self.model, *(deepcopy(self.model) for _ in phis[1:])]
+        data = self.train, self.config.pretrain
+        return [
+            Fit(network, phi, *data, self.streams("pre-training"), self.preparation)
+            for network, phi in zip(networks, phis, strict=True)
+        ]
+
+    def make_fit(self, phi: Policy, first: Weights) -> Fit:
+        (fit,) = self.make_fits([phi], first)
+        return ways.captured("pretrain", fit)
 
     def make_search(self, found: Found) -> tuple[Chance, Passes]:
         """The chance and the passes of rounds from theta_0; made once."""
@@ -136,7 +146,7 @@ class Problem:
         val = self.val
         if len(val.labels) > N_IMAGES:
             val = val.subset(mixed(len(val.labels), self.config.seed))
-        logits = predict(self.model, fit.normalise, val, self.config.search.n_val)  # known to fit
+        logits = predict(fit.model, fit.normalise, val, self.config.search.n_val)  # known to fit
         return self.ensemble.average(tempered_loss(logits, val.labels)).item()
 
     @torch.no_grad()
@@ -153,10 +163,14 @@ class Problem:
         return self.ensemble.average(total / n).item()
 
 
-def train(name: str, fit: Fit, phi: Policy) -> Iterator[Standing]:
-    while fit.done < fit.n_steps:
-        loss = fit.step()
-        yield Standing(name, 0, fit.done, fit.n_steps, loss, None, phi)
+def train(name: str, fits: Fits) -> Iterator[Standing]:
+    """To the end, step by step of each in turn."""
+    while fits.fits[0].done < fits.fits[0].n_steps:
+        for fit, loss in zip(fits.fits, fits.step(), strict=True):
+            phi = fit.policy
+            assert isinstance(phi, Policy)
+            yield Standing(name, 0, fit.done, fit.n_steps, loss, None, phi)
+    fits.settle()
 
 
 def tempered_loss(logits: Tensor, labels: Tensor) -> Tensor:
