@@ -178,7 +178,7 @@ def policy_of(use: str, known: Mapping[str, Candidate], learned: Policy) -> Poli
 
 
 def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Path, deadline: float) -> Comparison:
-    """Trainings of one thread each, side by side on a processor, in turn on a GPU."""
+    """Trainings side by side: in processes of one thread each on a CPU, as one step on a GPU."""
     where = replace(config.data, source=session.data)
     protocol = Protocol.of(config, where, training.data_digest(dataset), config.model)
     is_gpu = session.device.startswith("cuda")
