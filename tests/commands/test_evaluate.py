@@ -222,7 +222,7 @@ def test_until_adds_seeds_of_what_the_verdict_compares(command, tiny_npz, tmp_pa
 
 def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
     measured = []
-    monkeypatch.setattr(training, "seconds_of", lambda one: measured.append(one.name) or 30.0)
+    monkeypatch.setattr(training, "seconds_of", lambda some: measured.extend(one.name for one in some) or 30.0)
     data = tiny.with_duplicates(tmp_path / "x.npz")
     done = succeeded(command(*words(data, tmp_path, "--baselines", "none,uniform", "--seeds", 1)))
     facts = [

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from slackaug import messages
 from slackaug.judge import queue
 from slackaug.judge.candidates import from_name
 from slackaug.judge.intervals import paired
@@ -123,3 +124,11 @@ def test_trainings_go_side_by_side_on_a_gpu(device, is_elsewhere, sizes, monkeyp
     assert [one for some in ran for one in some] == wanted
     assert names[0] == ("8 trainings side by side" if sizes[0] == 8 else "uniform-2, seed 0")
     assert console.file.getvalue().splitlines() == [f"done: {n}" for n in sizes]
+
+
+def test_the_cost_is_said_as_it_comes():
+    assert messages.cost(10, 30, 1) == (
+        "10 trainings of about 30 s each, measured over a few steps: 5 min 00 s one after the other."
+    )
+    assert messages.cost(10, 6, 8) == "10 trainings, 8 at once: about 1 min 00 s, measured over a few steps."
+    assert messages.cost(3, 6, 8).startswith("3 trainings, 3 at once: ")

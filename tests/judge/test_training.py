@@ -154,10 +154,10 @@ def test_it_tests_on_the_other_half_where_it_chooses_by_validation(tiny_npz, tmp
 
 
 def test_the_cost_is_that_of_all_steps(monkeypatch, tiny_npz, tmp_path):
-    monkeypatch.setattr(training, "timed", lambda step: 0.5)
-    assert training.seconds_of(make(tiny_npz, tmp_path)) == N_STEPS * 0.5
+    monkeypatch.setattr(ways, "timed", lambda step: 0.5)
+    assert training.seconds_of([make(tiny_npz, tmp_path)]) == N_STEPS * 0.5
     assert (
-        training.seconds_of(make(tiny_npz, tmp_path, held_out=HeldOut(half=1))) == N_STEPS / 2 * 0.5
+        training.seconds_of([make(tiny_npz, tmp_path, held_out=HeldOut(half=1))]) == N_STEPS / 2 * 0.5
     )  # on half the images
     assert not list(tmp_path.iterdir())
 
@@ -380,6 +380,12 @@ def test_stopped_side_by_side_and_taken_up_again(step, every_step, as_on_a_gpu, 
     assert [newest(one)["fit"]["done"] for one in several] == [step, step]
     run_all(several, nothing)
     assert all(same(*pair) for pair in zip(several, whole, strict=True))
+
+
+def test_the_cost_of_one_of_several(as_on_a_gpu, monkeypatch, tiny_npz, tmp_path):
+    monkeypatch.setattr(ways, "timed", lambda step: 0.5)
+    several = [make(tiny_npz, tmp_path, seed=seed) for seed in range(4)]
+    assert training.seconds_of(several) == N_STEPS * 0.5 / 4
 
 
 def test_one_that_diverges_does_not_keep_the_other_from_its_result(monkeypatch, as_on_a_gpu, tiny_npz, tmp_path):

@@ -14,12 +14,14 @@ from torch import Tensor
 from ..augment.policy import Policy
 from ..config.run_config import RunConfig
 from ..data import Dataset
+from ..engine import ways
 from ..engine.fit import Diverged
 from ..engine.ways import timed
 from ..judge.race import N_FOLDS
 from ..methods import slack
 from ..runs.folders import POLICY, Run
 from ..runs.progress import Standing
+from . import pretrain
 from .problem import Problem
 from .stages import Search, cost, of_each, plan
 
@@ -236,8 +238,8 @@ def whole_seconds(each: StepSeconds, config: RunConfig) -> float:
 def step_seconds(config: RunConfig, data: Dataset, device: str, engine: str = "compiled") -> StepSeconds:
     problem, search = Problem(config, data, device, engine=engine), config.search
     found = problem.start()._replace(theta_0=problem.weights())
-    fit = problem.make_fit(found.phi, found.first)
-    fit_seconds = timed(fit.step)
+    fits = problem.make_fits([found.phi] * pretrain.n_at_once(problem), found.first)
+    fit_seconds = ways.step_seconds("pretrain", fits)
     chance, passes = problem.make_search(found)
     state = slack.start(found.phi, passes.theta)
 
@@ -245,5 +247,5 @@ def step_seconds(config: RunConfig, data: Dataset, device: str, engine: str = "c
         return timed(lambda: next(slack.rounds(state._replace(step=step), chance, passes, search)))
 
     return StepSeconds(
-        len(data.train.labels), fit.n_steps, fit_seconds, seconds_from(1), seconds_from(search.n_retrain)
+        len(data.train.labels), fits[0].n_steps, fit_seconds, seconds_from(1), seconds_from(search.n_retrain)
     )  # 0: a round begins

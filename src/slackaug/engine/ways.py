@@ -74,6 +74,12 @@ def side_by_side(part: str, fits: Sequence[Fit]) -> Iterator[tuple[Sequence[int]
         yield from together(part, fits, members)
 
 
+def step_seconds(part: str, fits: Sequence[Fit]) -> float:
+    """What a step of one of these trainings takes, where they may go on together."""
+    members, some = next(side_by_side(part, fits))
+    return timed(some.step) / len(members)
+
+
 def kind(fit: Fit) -> tuple[Any, ...]:
     """What trainings have in common that can be one pass, and end together."""
     network, policy = (type(fit.model), fit.theta.shape), (fit.policy.mean, fit.policy.std, fit.policy.fill)

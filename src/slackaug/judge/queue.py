@@ -145,7 +145,8 @@ def conduct(
     if len(left) < len(trainings) and not is_announced:
         work.say(messages.there_already(len(trainings) - len(left), len(trainings)))
     if left and not (is_announced or work.backend.is_elsewhere):
-        work.say(messages.cost(len(left), training.seconds_of(left[-1])))  # of a policy, where there is one
+        n = n_side_by_side(work)  # the last are of a policy, where there is one
+        work.say(messages.cost(len(left), training.seconds_of(left[-n:]), n))
 
     def done(those: Sequence[Training]) -> str:
         results[:] = training.read_results(trainings)
@@ -166,9 +167,14 @@ def spoken(one: Training) -> str:
     return f"{one.name}, seed {one.seed}"
 
 
+def n_side_by_side(work: Comparison) -> int:
+    """Trainings of a job."""
+    return N_SIDE_BY_SIDE if work.device.startswith("cuda") and not work.backend.is_elsewhere else 1
+
+
 def train(work: Comparison, wanted: Sequence[Training], describe: Callable[[Sequence[Training]], str]) -> None:
     """As many at a time as the device is fastest with; `describe` says what came out, of those that are done."""
-    n = N_SIDE_BY_SIDE if work.device.startswith("cuda") and not work.backend.is_elsewhere else 1
+    n = n_side_by_side(work)
     teams = [wanted[i : i + n] for i in range(0, len(wanted), n)]
     jobs = [partial(training.run_all, team) if n > 1 else partial(training.run, team[0]) for team in teams]
     names = [spoken(team[0]) if len(team) == 1 else messages.side_by_side(len(team)) for team in teams]

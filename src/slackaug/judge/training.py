@@ -33,7 +33,6 @@ from ..data.options import DataConfig
 from ..engine import ways
 from ..engine import weights as start
 from ..engine.fit import Diverged, Fit, FitConfig, Fits, predict, to_device
-from ..engine.ways import timed
 from ..exits import Stopped, signals
 from ..files import read_note, write_atomically
 from ..machine import use_gpu, use_threads
@@ -278,10 +277,11 @@ def go_on(some: Sequence[Begun], fits: Fits, tell: Callable[[], None]) -> float:
     return (time.monotonic() - started) / len(some)
 
 
-def seconds_of(training: Training) -> float:
-    """The cost of a training, measured over a few steps on a copy of everything."""
-    fit = ways.captured("evaluate", begin(training, {})[0])
-    return fit.n_steps * timed(fit.step)
+def seconds_of(trainings: Sequence[Training]) -> float:
+    """The cost of one of them, measured over a few steps on a copy of everything."""
+    parts: Parts = {}
+    fits = [begin(training, parts)[0] for training in trainings]
+    return fits[0].n_steps * ways.step_seconds("evaluate", fits)
 
 
 Parts = dict[tuple[int, HeldOut | None], tuple[Split, Split]]  # what to train on and test on, by the data's identity

@@ -231,7 +231,10 @@ def there_already(n: int, n_all: int) -> str:
     return f"{n} of {counted(n_all, 'training')} are done already."
 
 
-def cost(n: int, seconds: float) -> str:
+def cost(n: int, seconds: float, at_once: int) -> str:
+    """`seconds` of one training, as a share of what goes on at once."""
+    if at_once > 1 and n > 1:
+        return f"{n} trainings, {min(n, at_once)} at once: about {duration(n * seconds)}, measured over a few steps."
     return (
         f"{counted(n, 'training')} of about {duration(seconds)} each, measured over a few steps: "
         f"{duration(n * seconds)} one after the other."
