@@ -99,11 +99,10 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
     for (name, shown, n, difference, _), policy in zip(rows, document["policies"], strict=True):
         assert (name, shown, n) == (policy["name"], str(Accuracy(**policy["accuracy"])), "4")
         assert bool(difference) == (name != "none")
-    assert document["verdict"] in lines
-    assert document["verdict"].startswith("rotating.json ")
-    assert " no transformations " in document["verdict"]
+    assert "rotating.json" in document["answer"]
+    assert document["use"] in (None, *names)
     where = messages.results(*(str(out / "eval" / name) for name in ("results.json", "results.csv")))
-    assert lines[-2:] == [where, document["verdict"]]
+    assert lines[-2:] == [where, document["answer"]]
 
 
 def test_the_files_hold_what_was_measured(done):
@@ -165,7 +164,7 @@ def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
     found = evaluate(tiny_npz, tmp_path, [Policy.uniform("cifar")], baselines=["none"], console=None)
     assert [row.name for row in found.rows] == ["none", "policy 0"]
     assert found.rows[1].accuracies.keys() == {0, 1}
-    assert found.verdict.startswith("policy 0 ")
+    assert messages.too_few("policy 0", "none", 2, "seed", 4) == found.answer
     assert capsys.readouterr().out == ""  # a function keeps stdout for its caller
 
 
@@ -181,16 +180,15 @@ def test_texts_in_place_of_lists_are_refused(options, tiny_npz):
 def test_the_verdict_is_on_the_first_policy_and_the_first_baseline(tiny_npz, policy_file, tmp_path, done):
     found = evaluate(tiny_npz, tmp_path, [policy_file, Policy.uniform("imagenet")], baselines=["uniform", "none"])
     assert found.reference == "uniform"
-    assert found.verdict.startswith(f"{policy_file} ")
-    assert " 3 random transformations " in found.verdict
-    assert results(done)["verdict"].startswith("uniform ")  # without a policy, on the last baseline
+    assert found.answer == messages.too_few(str(policy_file), "uniform", 2, "seed", 4)
+    assert results(done)["subject"] == "uniform"  # without a policy, on the last baseline
 
 
 @pytest.mark.parametrize(("n_policies", "baselines"), [(1, []), (0, ["none"]), (2, [])])
 def test_one_alone_and_policies_alone_are_compared_with_nothing(n_policies, baselines, tiny_npz, tmp_path, policy_file):
     policies = [policy_file, Policy.uniform("cifar")][:n_policies]
     found = evaluate(tiny_npz, tmp_path / "run", policies, baselines=baselines)
-    assert found.verdict.startswith("Nothing to compare")
+    assert found.answer.startswith("Nothing to compare")
     assert found.reference == next(iter(baselines), None)
     assert {row.difference for row in found.rows} == {None}
 
@@ -230,7 +228,7 @@ def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
         messages.few_seeds(1),
         "2 trainings of about 30 s each, measured over a few steps: 1 min 00 s one after the other.",
         "none, seed 0:",
-        "too few to tell",
+        "too few seeds to tell",
     ]
     places = [done.stdout.find(fact) for fact in facts]
     assert places == sorted(places)
