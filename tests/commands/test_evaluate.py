@@ -198,6 +198,58 @@ def test_until_needs_points_above_zero(points, command, tiny_npz, tmp_path):
     refused(command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--until", points)), f"--until {points}")
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--baselines", "none,trivialaugment"],
+            "unknown baseline 'trivialaugment'; did you mean 'trivialaugment-wide'?",
+        ),
+        (["--baselines", "none,what"], "unknown baseline 'what'; known: none, default, uniform"),
+        (["--baselines", "none", "--worth", "-1"], "--worth -1: expected points of accuracy, 0 or more, such as 0.25"),
+        (["--baselines", "none", "-p", "gone.json"], "gone.json: cannot be read (No such file"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(options, says, command, tiny_npz, tmp_path):
+    refused(command(*words(tiny_npz, tmp_path / "run", *options)), says)
+    assert not (tmp_path / "run").exists()
+
+
+def rare(path, n, **changes):
+    """Two usual classes and one of n training images."""
+    labels = np.repeat([0, 1, 2], [12, 12, n])
+    images = np.random.default_rng(0).integers(0, 256, (len(labels), 8, 8, 3), dtype=np.uint8)
+    arrays = {"train_images": images, "train_labels": labels, "test_images": images[::5], "test_labels": labels[::5]}
+    np.savez(path, **{name: array for name, array in (arrays | changes).items() if array is not None})
+    return path
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "search"])
+def test_a_class_of_one_image_is_refused_and_of_two_is_remarked_upon(verb, command, tmp_path):
+    def given(n):
+        data = rare(tmp_path / f"{n}.npz", n)
+        if verb == "search":
+            return command(*tiny.arguments(data, tmp_path / f"run {n}"))
+        return command(*words(data, tmp_path / f"run {n}", "--baselines", "none", "--seeds", 1))
+
+    refused(given(1), "1.npz: every class needs at least 2 training images", "too few in '2' (1). Add images, or take")
+    assert not (tmp_path / "run 1").exists()
+    says = "classes with fewer than 4 training images, too few to learn from and to test with; add images, or take the "
+    assert f"{says}class out: '2' (2)" in succeeded(given(2)).stdout
+    assert says not in succeeded(given(4)).stdout
+
+
+def test_without_test_images_some_are_held_out_and_it_says_which(command, tmp_path):
+    data = rare(tmp_path / "x.npz", 12, test_images=None, test_labels=None)
+    done = succeeded(command(*words(data, tmp_path / "run", "--baselines", "none", "--seeds", 1)))
+    assert "no test set: held out a stratified 20 % (6 of 36 images" in done.stdout
+    few = rare(tmp_path / "few.npz", 2, test_images=None, test_labels=None)
+    found = np.load(few)
+    np.savez(few, train_images=found["train_images"][10:14], train_labels=found["train_labels"][10:14])
+    says = "few.npz: no test set, and too few images to hold one out; add images or a test set"
+    refused(command(*words(few, tmp_path / "few", "--baselines", "none")), says)
+
+
 def test_until_needs_two_to_compare(command, tiny_npz, tmp_path):
     refused(command(*words(tiny_npz, tmp_path, "--baselines", "none", "--until", 1)), "a policy and a baseline")
 
