@@ -16,7 +16,6 @@ from slackaug.config import parse
 from slackaug.config.run_config import RunConfig
 from slackaug.data.options import DataConfig
 from slackaug.judge import results
-from slackaug.judge.intervals import verdict
 from slackaug.judge.studies.plan import Study
 from slackaug.methods.budget import SearchConfig
 from slackaug.runs import provenance
@@ -98,8 +97,11 @@ def evaluation(folder: Path, names: tuple[str, ...] = ("uniform", *HOSTILE, LONG
         for i, name in enumerate(names)
     }
     rows = results.make_rows(found, names[0])
+    answer, use = results.judge(rows, names[-1], names[0])
     document = {
-        "verdict": verdict(names[-1], names[0], rows[-1].difference),
+        "answer": answer,
+        "use": use,
+        "subject": names[-1],
         "reference": names[0],
         "duplicates": 3,
         "policies": results.plain(rows),
@@ -130,7 +132,12 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
         | {"over_evaluations": row["accuracy"], "paper": [{"accuracy": 96.2, "half_width": 0.1}]}
         for row in document["policies"]
     ]
-    summary = {"verdict": document["verdict"], "learned": LEARNED, "kept": f"kept in {n_search} of {n_search}"}
+    summary = {
+        "answer": document["answer"],
+        "use": document["use"],
+        "learned": LEARNED,
+        "kept": f"kept in {n_search} of {n_search}",
+    }
     summary |= {"rows": rows, "stability": stability(policies)._asdict(), "duplicates": 0}
     (folder / "study.json").write_text(json.dumps(summary | {"environment": provenance.environment()}))
     return folder

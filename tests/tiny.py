@@ -117,13 +117,15 @@ def evaluate_outcome(out: Path) -> list[dict[str, Any]]:
     for found in [one for row in document["policies"] for one in (row, *row["trials"])]:
         for key in TIMES:
             del found[key]
-    return [document[key] for key in ("protocol", "class_names", "reference", "verdict", "duplicates", "policies")]
+    return [
+        document[key] for key in ("protocol", "class_names", "reference", "answer", "use", "duplicates", "policies")
+    ]
 
 
 def study_outcome(out: Path) -> dict[str, Any]:
     """Likewise: accuracies and policies."""
     document = json.loads((out / "study.json").read_text())
-    found = {key: document[key] for key in ("rows", "verdict", "others", "stability", "duplicates")}
+    found = {key: document[key] for key in ("rows", "answer", "use", "others", "stability", "duplicates")}
     found |= {path.parent.name: policy(path) for path in sorted(out.glob("searches/*/policy.json"))}
     for path in sorted(out.glob("eval/trials/*.json")):
         result = json.loads(path.read_text())

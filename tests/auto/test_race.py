@@ -223,9 +223,15 @@ def test_few_images_are_not_raced(tiny_npz, tmp_path, capsys):
         ({"race__candidates": "[uniform-2]"}, "two or more different ones"),
         ({"race__candidates": "[uniform-2,uniform-2]"}, "two or more different ones"),
         ({"race__n_first": 0}, "n_first must be at least 1"),
-        ({"race__candidates": "[uniform-2,learned-twice]"}, "unknown candidate 'learned-twice'"),
-        ({"race__candidates": "[uniform-2,unheard-of]"}, "unknown baseline 'unheard-of'"),
-        ({"worth": -1}, "worth must not be negative"),
+        ({"race__candidates": "[uniform-2,learned-twice]"}, "unknown candidate 'learned-twice'; did you mean 'learned"),
+        ({"race__candidates": "[uniform-2,learnt]"}, "unknown candidate 'learnt'; did you mean 'learned'"),
+        (
+            {"race__candidates": "[uniform-2,what]"},
+            "unknown candidate 'what'; known: learned, learned-x2.*trivialaugment-wide",
+        ),
+        ({"race__candidates": "[uniform-2,trivialaugment]"}, "did you mean 'trivialaugment-wide'"),
+        ({"race__candidates": "[uniform-2,uniform-99]"}, "uniform-99: expected uniform-K with K from 1 to"),
+        ({"worth": -1}, "--worth -1: expected points of accuracy, 0 or more, such as 0.25"),
     ],
 )
 def test_a_race_that_cannot_be_is_refused_at_once(changes, says, images, tmp_path):

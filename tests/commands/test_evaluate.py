@@ -99,11 +99,10 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
     for (name, shown, n, difference, _), policy in zip(rows, document["policies"], strict=True):
         assert (name, shown, n) == (policy["name"], str(Accuracy(**policy["accuracy"])), "4")
         assert bool(difference) == (name != "none")
-    assert document["verdict"] in lines
-    assert document["verdict"].startswith("rotating.json ")
-    assert " no transformations " in document["verdict"]
+    assert "rotating.json" in document["answer"]
+    assert document["use"] in (None, *names)
     where = messages.results(*(str(out / "eval" / name) for name in ("results.json", "results.csv")))
-    assert lines[-2:] == [where, document["verdict"]]
+    assert lines[-2:] == [where, document["answer"]]
 
 
 def test_the_files_hold_what_was_measured(done):
@@ -165,7 +164,7 @@ def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
     found = evaluate(tiny_npz, tmp_path, [Policy.uniform("cifar")], baselines=["none"], console=None)
     assert [row.name for row in found.rows] == ["none", "policy 0"]
     assert found.rows[1].accuracies.keys() == {0, 1}
-    assert found.verdict.startswith("policy 0 ")
+    assert messages.too_few("policy 0", "none", 2, "seed", 4) == found.answer
     assert capsys.readouterr().out == ""  # a function keeps stdout for its caller
 
 
@@ -181,16 +180,15 @@ def test_texts_in_place_of_lists_are_refused(options, tiny_npz):
 def test_the_verdict_is_on_the_first_policy_and_the_first_baseline(tiny_npz, policy_file, tmp_path, done):
     found = evaluate(tiny_npz, tmp_path, [policy_file, Policy.uniform("imagenet")], baselines=["uniform", "none"])
     assert found.reference == "uniform"
-    assert found.verdict.startswith(f"{policy_file} ")
-    assert " 3 random transformations " in found.verdict
-    assert results(done)["verdict"].startswith("uniform ")  # without a policy, on the last baseline
+    assert found.answer == messages.too_few(str(policy_file), "uniform", 2, "seed", 4)
+    assert results(done)["subject"] == "uniform"  # without a policy, on the last baseline
 
 
 @pytest.mark.parametrize(("n_policies", "baselines"), [(1, []), (0, ["none"]), (2, [])])
 def test_one_alone_and_policies_alone_are_compared_with_nothing(n_policies, baselines, tiny_npz, tmp_path, policy_file):
     policies = [policy_file, Policy.uniform("cifar")][:n_policies]
     found = evaluate(tiny_npz, tmp_path / "run", policies, baselines=baselines)
-    assert found.verdict.startswith("Nothing to compare")
+    assert found.answer.startswith("Nothing to compare")
     assert found.reference == next(iter(baselines), None)
     assert {row.difference for row in found.rows} == {None}
 
@@ -198,6 +196,58 @@ def test_one_alone_and_policies_alone_are_compared_with_nothing(n_policies, base
 @pytest.mark.parametrize("points", [0, -1, math.inf, math.nan])
 def test_until_needs_points_above_zero(points, command, tiny_npz, tmp_path):
     refused(command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--until", points)), f"--until {points}")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--baselines", "none,trivialaugment"],
+            "unknown baseline 'trivialaugment'; did you mean 'trivialaugment-wide'?",
+        ),
+        (["--baselines", "none,what"], "unknown baseline 'what'; known: none, default, uniform"),
+        (["--baselines", "none", "--worth", "-1"], "--worth -1: expected points of accuracy, 0 or more, such as 0.25"),
+        (["--baselines", "none", "-p", "gone.json"], "gone.json: cannot be read (No such file"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(options, says, command, tiny_npz, tmp_path):
+    refused(command(*words(tiny_npz, tmp_path / "run", *options)), says)
+    assert not (tmp_path / "run").exists()
+
+
+def rare(path, n, **changes):
+    """Two usual classes and one of n training images."""
+    labels = np.repeat([0, 1, 2], [12, 12, n])
+    images = np.random.default_rng(0).integers(0, 256, (len(labels), 8, 8, 3), dtype=np.uint8)
+    arrays = {"train_images": images, "train_labels": labels, "test_images": images[::5], "test_labels": labels[::5]}
+    np.savez(path, **{name: array for name, array in (arrays | changes).items() if array is not None})
+    return path
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "search"])
+def test_a_class_of_one_image_is_refused_and_of_two_is_remarked_upon(verb, command, tmp_path):
+    def given(n):
+        data = rare(tmp_path / f"{n}.npz", n)
+        if verb == "search":
+            return command(*tiny.arguments(data, tmp_path / f"run {n}"))
+        return command(*words(data, tmp_path / f"run {n}", "--baselines", "none", "--seeds", 1))
+
+    refused(given(1), "1.npz: every class needs at least 2 training images", "too few in '2' (1). Add images, or take")
+    assert not (tmp_path / "run 1").exists()
+    says = "classes with fewer than 4 training images, too few to learn from and to test with; add images, or take the "
+    assert f"{says}class out: '2' (2)" in succeeded(given(2)).stdout
+    assert says not in succeeded(given(4)).stdout
+
+
+def test_without_test_images_some_are_held_out_and_it_says_which(command, tmp_path):
+    data = rare(tmp_path / "x.npz", 12, test_images=None, test_labels=None)
+    done = succeeded(command(*words(data, tmp_path / "run", "--baselines", "none", "--seeds", 1)))
+    assert "no test set: held out a stratified 20 % (6 of 36 images" in done.stdout
+    few = rare(tmp_path / "few.npz", 2, test_images=None, test_labels=None)
+    found = np.load(few)
+    np.savez(few, train_images=found["train_images"][10:14], train_labels=found["train_labels"][10:14])
+    says = "few.npz: no test set, and too few images to hold one out; add images or a test set"
+    refused(command(*words(few, tmp_path / "few", "--baselines", "none")), says)
 
 
 def test_until_needs_two_to_compare(command, tiny_npz, tmp_path):
@@ -230,7 +280,7 @@ def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
         messages.few_seeds(1),
         "2 trainings of about 30 s each, measured over a few steps: 1 min 00 s one after the other.",
         "none, seed 0:",
-        "too few to tell",
+        "too few seeds to tell",
     ]
     places = [done.stdout.find(fact) for fact in facts]
     assert places == sorted(places)

@@ -220,8 +220,8 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     assert f"pi {stored['stability']['pi']:.2f}" in found.stdout
     assert next(line for line in lines if "over all evaluations" in line).endswith("(4 evaluations).")
     where = [messages.one_policy(2, str(out / "policy.json")), messages.results(str(out / "study.json"))]
-    assert lines[-4:] == [*stored["others"], *where, stored["verdict"]]
-    for sentence, name in zip((stored["verdict"], *stored["others"]), ("uniform", "none"), strict=True):
+    assert lines[-4:] == [*stored["others"], *where, stored["answer"]]
+    for sentence, name in zip((stored["answer"], *stored["others"]), ("uniform", "none"), strict=True):
         assert messages.augmentation(name) in sentence
     assert stored["study"]["n_search"] == 2
     assert outcome(out) == outcome(done)
@@ -294,7 +294,7 @@ def test_the_table_fits_80_columns():
 def test_nothing_searched(command, tmp_path):
     data = tiny.with_duplicates(tmp_path / "x.npz")
     found = succeeded(command(*words(data, tmp_path / "study", "--searches", 0, "--baselines", "uniform,none")))
-    assert "Nothing was searched, so there is no verdict." in found.stdout
+    assert "Nothing was searched, so there is no answer." in found.stdout
     assert "stability" not in found.stdout
     assert "2 of 6 test images are exact copies of training images" in found.stdout
     stored = document(tmp_path / "study")
@@ -304,7 +304,7 @@ def test_nothing_searched(command, tmp_path):
 
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", searches=1, evaluations=1, baselines=["uniform"])
-    assert found.verdict == messages.too_few("auto", "uniform", found.rows[-1].difference.mean, 1, "search", 4)
+    assert found.answer == messages.too_few("auto", "uniform", 1, "search", 4)
     assert found.rows[-1].accuracy.low is None
     assert study_results.remarks(found)[0].startswith("One search says nothing about stability; entropy 2.")
 
@@ -312,7 +312,7 @@ def test_one_search_has_no_interval(tiny_npz, tmp_path):
 def test_no_baseline(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", baselines=[])
     assert [row.name for row in found.rows] == ["auto"]
-    assert found.verdict == messages.NO_BASELINE
+    assert found.answer == messages.NO_BASELINE
 
 
 def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_path):

@@ -53,7 +53,7 @@ def test_every_key_is_named(run):
     files = [path for name in KEYED for path in run.rglob(name)]
     found = {key for path in files for key in keys(json.loads(path.read_text()))}
     found |= {key for line in tiny.metrics(run) for key in line}
-    assert {"schema_version", "verdict", "train_loss", "val_loss", "balanced_accuracy"} <= found
+    assert {"schema_version", "answer", "train_loss", "val_loss", "balanced_accuracy"} <= found
     assert found <= WRITTEN, f"not on the page: {found - WRITTEN}"
 
 

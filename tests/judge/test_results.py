@@ -36,7 +36,9 @@ def found(imbalance: float = 1.0, **accuracies: list[float]) -> dict[str, list[d
 
 def made(reference: str | None = "none", imbalance: float = 1.0, **accuracies: list[float]) -> Results:
     rows = make_rows(found(imbalance, **accuracies), reference)
-    return Results(PROTOCOL, ("a", "b"), reference, rows, judge(rows, rows[-1].name, reference), {"duplicates": 3})
+    subject = rows[-1].name
+    answer, use = judge(rows, subject, reference)
+    return Results(PROTOCOL, ("a", "b"), subject, reference, rows, answer, use, {"duplicates": 3})
 
 
 def test_differences_are_of_the_seeds_that_both_have():
@@ -67,7 +69,7 @@ def test_policies_that_share_no_seed_yet_have_no_verdict():
     trials = found(none=[0.5, 0.6], mine=[0.7])
     rows = make_rows(trials | {"none": trials["none"][1:]}, "none")
     assert rows[1].difference is None
-    assert judge(rows, "mine", "none") == messages.no_common_seed("mine", "none")
+    assert judge(rows, "mine", "none").sentence == messages.no_common_seed("mine", "none")
 
 
 def test_the_smallest_gain_that_could_have_been_seen():
@@ -79,13 +81,28 @@ def test_the_smallest_gain_that_could_have_been_seen():
 
 @pytest.mark.parametrize(("subject", "reference"), [("a", None), (None, "a"), ("a", "a"), ("a", "missing")])
 def test_nothing_to_compare(subject, reference):
-    assert judge(make_rows(found(a=[0.5, 0.6]), None), subject, reference) == messages.NOTHING_TO_COMPARE
+    assert judge(make_rows(found(a=[0.5, 0.6]), None), subject, reference) == (messages.NOTHING_TO_COMPARE, None)
+
+
+def test_the_answer_names_another_that_is_better_still():
+    equal, good, best = [0.5, 0.51, 0.49, 0.5], [0.61, 0.6, 0.59, 0.6], [0.7, 0.71, 0.7, 0.69]
+    rows = make_rows(found(none=equal, best=best, same=[0.6, 0.6, 0.6, 0.61], mine=good), "none")
+    sentence, use = judge(rows, "mine", "none")
+    assert use == "mine"
+    assert sentence.startswith("Use mine: 10.0 points better than no augmentation (95 % interval ")
+    assert "But best did better still (+10.0 points, 95 % interval " in sentence
+    assert sentence.endswith("over mine).")
+    assert "But" not in judge(rows, "best", "none").sentence
+    assert "over no augmentation" in judge(make_rows(found(none=equal, mine=equal[::-1], best=best), "none"),
+                                           "mine", "none").sentence  # fmt: skip
 
 
 def test_files(tmp_path):
     results.write(made(imbalance=9.0, none=[0.5, 0.25], **{"a, b": [0.75]}), tmp_path)
     document = json.loads((tmp_path / "results.json").read_text())
     assert (document["duplicates"], document["class_names"], document["reference"]) == (3, ["a", "b"], "none")
+    assert (document["subject"], document["use"]) == ("a, b", None)
+    assert document["answer"] == messages.too_few("a, b", "none", 1, "seed", 4)
     none, other = document["policies"]
     assert other["accuracy"] == {"mean": 0.75, "low": None, "high": None, "n": 1, "unit": "seed"}
     assert (document["imbalance"], none["balanced_accuracy"]["mean"]) == (9.0, 0.1875)
@@ -131,8 +148,8 @@ def test_where_classes_are_rare_the_mean_over_classes_is_shown():
     assert "…" not in text
     assert "mean over" not in shown(made(imbalance=2.9, **trials), 80)
     assert "35.75 %" in shown(made(imbalance=3.0, none=[0.5], mine=[0.715]), 80)
-    alike = [made(imbalance=n, none=[0.5, 0.5, 0.51, 0.5], mine=[0.7, 0.71, 0.72, 0.7]).verdict for n in (1.0, 9.0)]
-    assert all(text.startswith("mine is better than no transformations (+20.5") for text in alike)
+    alike = [made(imbalance=n, none=[0.5, 0.5, 0.51, 0.5], mine=[0.7, 0.71, 0.72, 0.7]).answer for n in (1.0, 9.0)]
+    assert all(text.startswith("Use mine: 20.5 points better than no augmentation (95 % interval ") for text in alike)
 
 
 def test_an_evaluation_shows_it(tmp_path):

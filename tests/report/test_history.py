@@ -10,7 +10,7 @@ import torch
 import made_up
 from drawings import check, shapes
 from slackaug.augment.policy import Policy
-from slackaug.report import history, run_figures, run_page, scene
+from slackaug.report import history, page, run_figures, run_page, scene
 from slackaug.runs.folders import RunError
 
 SCENES = (run_figures.evolution, run_figures.entropy, run_figures.kl, run_figures.losses)
@@ -57,10 +57,10 @@ def test_whether_the_policy_is_kept_is_what_the_race_says(is_kept, run):
     (run / "config.yaml").write_text(config.replace("candidates: []", "candidates: [uniform-2, learned]"))
     if is_kept is not None:
         use = "learned" if is_kept else "uniform-2"
-        (run / "answer.json").write_text(json.dumps({"use": use, "is_final": True, "sentence": "it was tried"}))
+        (run / "answer.json").write_text(json.dumps({"use": use, "is_final": True, "sentence": "It was tried"}))
     found = history.read(run)
     assert (found.is_kept, found.is_finished) == (is_kept, is_kept is not None)
-    assert ("It was tried" in run_page.cautions(found)) == (is_kept is False)
+    assert ("It was tried" in page.render(run).partition("Does it help?</h2>")[0]) == (is_kept is not None)
     assert (run_page.frames(found, (8, 8))[-1].name == "the result") == (is_kept is False)
 
 

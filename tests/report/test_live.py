@@ -99,7 +99,7 @@ def test_a_study_has_a_page_that_follows_it(start_study, written, jobs):
         assert "0 of 2 searches are done; search 0 has done round 1 of 2" in said[1]
         assert "How often, search 0, round 1 of 2" in during[1][1]
         assert any("2 of 2 searches are done; 3 trainings are done" in one for one in said)
-    assert "There is no verdict yet: " in during[-1][1]
+    assert "There is no answer yet: " in during[-1][1]
 
 
 def test_a_study_that_was_stopped_has_a_page_that_says_how_to_go_on(start_study, written, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What the page takes from the files of results: verdicts, a table, a chart of intervals."""
+"""What the page takes from the files of results: the answer, a table, a chart of intervals."""
 
 import json
 import re
@@ -38,7 +38,9 @@ def test_a_study_names_the_row_of_what_was_learned(tmp_path):
     assert "<td><bdi>96.20 ± 0.10 %</bdi>" in page.render(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"policies": 3}', '{"verdict": "x", "policies": [], "reference": 1}'])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"policies": 3}', '{"answer": "x", "policies": [], "subject": "a", "reference": 1}']
+)
 def test_foreign_results_are_said_in_one_line(tmp_path, content):
     folder = made_up.evaluation(made_up.run(tmp_path, n_rounds=1))
     (folder / "eval" / "results.json").write_text(content)
@@ -60,12 +62,12 @@ def test_the_chart_of_intervals_holds_them_all(tmp_path):
 def test_one_policy_without_an_interval(tmp_path):
     accuracy = {"mean": 1.0, "low": None, "high": None, "n": 1, "unit": "seed"}
     row = {"name": "a", "accuracy": accuracy, "difference": None}
-    document = {"verdict": "b is worse than a: no", "reference": None}
-    document["policies"] = [row | {"seconds": 1, "images_per_second": 2}]
+    document = {"answer": "Use a.", "use": "b", "subject": "a", "reference": None}
+    document["policies"] = [row | {"trials": [], "seconds": 1, "images_per_second": 2}]
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval" / "results.json").write_text(json.dumps(document))
     found = outcome.read(tmp_path)
-    assert found.tone == "open"  # the sentence is not about a policy of the table
+    assert found.tone == "open"
     assert 'class="whisker" style="left:50.0%;width:0.0%"' in page.render(tmp_path)
 
 

@@ -137,7 +137,7 @@ def test_settings_folders_and_verdicts_are_escaped_too(tmp_path, name):
     (folder / "env.json").write_text(json.dumps({name: name, "more": [name]}))
     made_up.evaluation(folder, (name, "other"))
     document = json.loads((folder / "eval" / "results.json").read_text())
-    (folder / "eval" / "results.json").write_text(json.dumps(document | {"verdict": name, "reference": name}))
+    (folder / "eval" / "results.json").write_text(json.dumps(document | {"answer": name, "reference": name}))
     text = page.render(folder)
     assert name not in text
     assert name.replace("/", "-") not in text
@@ -167,7 +167,7 @@ def test_no_heading_has_nothing_under_it(tmp_path):
     text = page.render(made_up.evaluation(tmp_path, ("none", "uniform")))
     assert headings(text) == ["Does it help?"]
     assert re.findall('<li><a href="#([a-z]+)">', text) == ["results"]
-    assert outcome.read(tmp_path).verdict in text
+    assert outcome.read(tmp_path).answer in text
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from ..data import Dataset
 from ..judge import candidates, training
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
+from ..judge.baselines import FILE as FROM_FILE
+from ..judge.baselines import define
 from ..judge.candidates import Candidate
 from ..judge.intervals import LEAST
 from ..judge.queue import Comparison, train
@@ -28,11 +30,11 @@ from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
 from ..judge.training import HeldOut, Protocol, Training
 from ..messages import answer as messages
 from ..runs import folders
-from ..schema import unknown
 from .conduct import Opened, Session
 
 FOLDER = "race"  # of a run
 FORM = re.compile(r"learned(?:-x(?P<strength>\d+(?:\.\d+)?))?(?:-(?P<number>[1-9]))?", re.ASCII)
+FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-1")  # for example
 FIRST_OF_LAST = 1000  # seed: no training before had it
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
 LEAST_IMAGES = 40  # of all training images: with fewer, a fold is a handful
@@ -114,8 +116,8 @@ class Race:
 def candidate(name: str, learned: Policy) -> Candidate:
     """A baseline, or `learned`, perhaps at another strength or with fewer transformations."""
     if not (form := FORM.fullmatch(name)):
-        if name.startswith(messages.LEARNED):
-            raise ValueError(unknown("candidate", name, ["learned", "learned-x2", "learned-x0.5", "learned-1"]))
+        if not name.startswith(FROM_FILE):
+            define(name, FORMS_OF_LEARNED)
         return candidates.from_name(name)
     policy = learned if form["strength"] is None else at_strength(learned, float(form["strength"]))
     if form["number"] is not None:

@@ -125,9 +125,9 @@ def evaluate(
 
         def summary(found: Found) -> Results:
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
-            verdict = results.judge(rows, subject, reference, settings.worth)
-            verdict += results.reservations(rows, len(dataset.test.labels), n_duplicates)
-            return Results(protocol, dataset.class_names, reference, rows, verdict, remarks)
+            answer, use = results.judge(rows, subject, reference, settings.worth)
+            answer += results.reservations(rows, len(dataset.test.labels), n_duplicates)
+            return Results(protocol, dataset.class_names, subject, reference, rows, answer, use, remarks)
 
         def on_result(found: Found) -> None:
             results.write(summary(found), folder)
@@ -147,7 +147,7 @@ def evaluate(
         is_its_own = stored.data.fingerprint == dataset.fingerprint
         if live.attempt(home, dataset if is_its_own else None, work.say):
             work.say(messages.report(str(home / "report.html")))
-    work.say(final.verdict)
+    work.say(final.answer)
     return final
 
 

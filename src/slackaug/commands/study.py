@@ -176,9 +176,10 @@ def conduct(
     names = [candidate.name for candidate in fixed]
     reference = next(iter(names), None)
 
-    def write_results(found: queue.Found, verdict: str) -> None:
+    def write_results(found: queue.Found, answer: str, use: str | None = None) -> None:
         rows, remarks = results.make_rows(found, reference), {"duplicates": n_duplicates}
-        results.write(Results(work.protocol, dataset.class_names, reference, rows, verdict, remarks), work.folder)
+        about = dataset.class_names, chosen.learned, reference
+        results.write(Results(work.protocol, *about, rows, answer, use, remarks), work.folder)
 
     page = live.Live(folder, None, work.say)
     page.update()
@@ -191,7 +192,7 @@ def conduct(
         found = evaluate_all(followed, chosen, fixed, wanted, write_results)
         learned = [folders.learned(one.folder) for one in wanted]
         final = study_results.summarise(chosen, found, names, policies, learned)
-        write_results(found, final.verdict)
+        write_results(found, final.answer, final.use)
         write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
     finally:
         page.update(is_running=False)
@@ -203,5 +204,5 @@ def conduct(
     if len(policies) > 1:
         work.say(messages.one_policy(len(policies), str(folder / folders.POLICY)))
     work.say(messages.results(str(folder / "study.json")))
-    work.say(final.verdict)
+    work.say(final.answer)
     return final

@@ -101,7 +101,9 @@ class RunConfig(Choices):
             raise ValueError(unknown("space", self.space, list(SPACES)))
         if not self.model:
             raise ValueError(f"model: expected a name, such as {', '.join(MODELS)}")
-        check_bounds(self, at_least_1=("n_ranks",), not_negative=("seed", "worth"))
+        check_bounds(self, at_least_1=("n_ranks",), not_negative=("seed",))
+        if self.worth < 0:
+            raise ValueError(f"--worth {self.worth:g}: expected points of accuracy, 0 or more, such as 0.25")
         if self.n_composed is not None and not 1 <= self.n_composed <= MAX_COMPOSED:
             raise ValueError(f"n_composed must be from 1 to {MAX_COMPOSED}, or null, got {self.n_composed}")
         if self.fewest_composed not in FEWEST:

@@ -20,6 +20,7 @@ from .split import Split
 
 RGB = tuple[float, float, float]
 MIN_STD = 1 / 255  # for a channel that never changes: it is 0 after the normalisation, whatever it is divided by
+RARE = 4  # images of a class: a race trains on half of them and tests on a fold of the other, at the least
 MAX_NAMED = 8  # classes in a note
 DIM = 64  # a level that some pixel should reach, of 256: pictures do, and what uses few of its bits does not
 
@@ -101,6 +102,8 @@ def build(
         notes += held_out_notes(name, train.labels, held_out, class_names, "images" if groups is None else "groups")
         test, train = train.subset(held_out), train.subset(rest)
         groups = None if groups is None else groups[rest]
+    if (rare := rare_note(train.labels, class_names)) not in ("", *notes):
+        notes.append(rare)
     if train.images.shape[1:] != test.images.shape[1:]:
         sizes = [f"{s.images.shape[3]} x {s.images.shape[2]}" for s in (train, test)]
         raise DataError(
@@ -189,6 +192,12 @@ def check_classes(name: str, labels: Tensor, class_names: Sequence[str]) -> None
             f"{name}: every class needs at least 2 training images, for a search learns on one half and validates on "
             f"the other; too few in {listing(scarce)}. Add images, or take the class out"
         )
+
+
+def rare_note(labels: Tensor, class_names: Sequence[str]) -> str:
+    rare = [f"{label!r} ({n})" for label, n in count(labels, class_names) if n < RARE]
+    advice = "too few to learn from and to test with; add images, or take the class out"
+    return f"classes with fewer than {RARE} training images, {advice}: {listing(rare)}" if rare else ""
 
 
 def count(labels: Tensor, class_names: Sequence[str]) -> list[tuple[str, int]]:

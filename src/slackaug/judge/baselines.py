@@ -6,7 +6,7 @@ docs/science/fidelity.md.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -151,7 +151,7 @@ BASELINES: dict[str, Baseline] = {
     "uniform-no-invert-solarize": Baseline(partial(uniform, exclude=("Invert", "Solarize")), nothing),
     **{
         f"trivialaugment-{ranges}{suffix}": Baseline(partial(trivialaugment, wide=ranges == "wide"), defaults)
-        for ranges in ("ra", "wide")
+        for ranges in ("wide", "ra")
         for suffix, defaults in (("", usual), ("-cifar", cifar), ("-imagenet", imagenet))
     },
     "randaugment": Baseline(partial(randaugment, n_ops=RANDAUGMENT[0], level=RANDAUGMENT[1]), usual),
@@ -162,7 +162,8 @@ BASELINES: dict[str, Baseline] = {
 FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
 
 
-def define(name: str) -> Baseline:
+def define(name: str, others: Sequence[str] = ()) -> Baseline:
+    """`others`, what a candidate may be besides."""
     if name in BASELINES:
         return BASELINES[name]
     if numbers := re.fullmatch(r"uniform-(\d{1,3})", name, re.ASCII):
@@ -176,4 +177,4 @@ def define(name: str) -> Baseline:
             expected = f"N from 1 to {MAX_COMPOSED} transformations at level M from 0 to {TOP_LEVEL}"
             raise ValueError(f"{name}: expected randaugment-N-M with {expected}")
         return BASELINES["randaugment"]._replace(parts=partial(randaugment, n_ops=n_ops, level=level))
-    raise ValueError(unknown("baseline", name, [*BASELINES, *FORMS]))
+    raise ValueError(unknown("candidate" if others else "baseline", name, [*others, *BASELINES, *FORMS]))

@@ -16,6 +16,7 @@ from statistics import fmean, variance
 from typing import NamedTuple
 
 from .. import messages
+from ..messages import answer as said
 
 CONFIDENCE = 0.95
 LEAST = 4  # values that say better or worse; of two or three, t makes "+1.39 ± 35.30 points"
@@ -66,11 +67,11 @@ class Accuracy(NamedTuple):
         return messages.counted(self.n, self.unit)
 
 
-def t_factor(n: int) -> float:
-    """Half the width of the interval of n values, in standard errors of their mean."""
+def t_factor(n: int, n_intervals: int = 1) -> float:
+    """Half the width of the interval of n values, in standard errors of their mean; so many are to hold together."""
     from scipy.special import stdtrit  # scipy.stats would take most of a second
 
-    return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
+    return float(stdtrit(n - 1, 1 - (1 - CONFIDENCE) / (2 * n_intervals)))
 
 
 def interval(values: Sequence[float], unit: str = "seed") -> Interval:
@@ -168,16 +169,52 @@ def check_until(points: float | None) -> None:
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
-def verdict(name: str, baseline: str, difference: Interval | None, worth: float = 0.0) -> str:
-    """One plain sentence about `name` minus `baseline`; `worth`, in points, is what makes a difference in practice."""
+class Judgement(NamedTuple):
+    sentence: str
+    use: str | None  # None: no measurable difference
+
+
+def answer(subject: str, reference: str, difference: Interval | None, worth: float = 0.0) -> Judgement:
+    """What to use of the two: `difference` is that of the subject; `worth`, in points, is what matters in practice."""
+    if difference is None or (half_width := width_to_judge_by(difference)) is None:
+        return Judgement(without_interval(subject, reference, difference), None)
+    gain, low, high = (100 * (difference.mean + sign * half_width) for sign in (0, -1, 1))
+    if max(-low, high) <= worth:
+        return Judgement(said.equal(reference, subject, gain, low, high, worth), reference)
+    if low <= 0 <= high:
+        return Judgement(said.no_difference(subject, reference, gain, low, high), None)
+    if gain > 0:
+        return Judgement(said.better(subject, reference, gain, low, high), subject)
+    return Judgement(said.better(reference, subject, -gain, -high, -low), reference)
+
+
+def verdict(name: str, baseline: str, difference: Interval) -> str:
+    """One plain sentence about `name` minus `baseline`, beside an answer about others."""
+    if (half_width := width_to_judge_by(difference)) is None:
+        return without_interval(name, baseline, difference)
+    says = messages.no_difference if abs(difference.mean) <= half_width else messages.differs
+    return says(name, baseline, difference.mean, half_width, difference.counted())
+
+
+def width_to_judge_by(difference: Interval) -> float | None:
+    """Half of it; None where there are too few values, or all are equal."""
+    return difference.half_width if difference.n >= LEAST and difference.has_spread else None
+
+
+def without_interval(name: str, baseline: str, difference: Interval | None) -> str:
     if difference is None:
         return messages.no_common_seed(name, baseline)
-    mean, half_width, over = difference.mean, difference.half_width, difference.counted()
-    if half_width is None or difference.n < LEAST:
-        return messages.too_few(name, baseline, mean, difference.n, difference.unit, LEAST)
-    if not difference.has_spread:
-        return messages.no_spread(name, baseline, mean, over)
-    if abs(mean) + half_width <= worth / 100:
-        return messages.equal(name, baseline, mean, half_width, over, worth)
-    says = messages.no_difference if abs(mean) <= half_width else messages.differs
-    return says(name, baseline, mean, half_width, over)
+    if difference.n < LEAST:
+        return messages.too_few(name, baseline, difference.n, difference.unit, LEAST)
+    return messages.no_spread(name, baseline, difference.mean, difference.counted())
+
+
+def better_still(used: str, differences: Mapping[str, Interval | None]) -> str:
+    """A warning where one of the others, given less what is used, is better; corrected for how many there are."""
+    found = []
+    for name, difference in differences.items():
+        if difference is not None and (half_width := width_to_judge_by(difference)) is not None:
+            reach = half_width * t_factor(difference.n, len(differences)) / t_factor(difference.n)
+            found.append((difference.mean - reach, difference.mean + reach, difference.mean, name))
+    low, high, gain, name = max(found, default=(0.0, 0.0, 0.0, ""))
+    return f" {said.better_still(name, used, 100 * gain, 100 * low, 100 * high)}" if low > 0 else ""

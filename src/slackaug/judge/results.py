@@ -16,7 +16,7 @@ from ..config import parse
 from ..files import write_atomically
 from ..runs import provenance
 from . import intervals
-from .intervals import LEAST, Accuracy, Interval, accuracy, paired
+from .intervals import LEAST, Accuracy, Interval, Judgement, accuracy, paired
 from .training import Protocol
 
 # of results.csv
@@ -45,9 +45,11 @@ class PolicyRow(NamedTuple):
 class Results(NamedTuple):
     protocol: Protocol
     class_names: tuple[str, ...]
-    reference: str | None  # the first baseline
+    subject: str | None  # that the answer is about: the first policy
+    reference: str | None  # that it is compared with: the first baseline
     rows: list[PolicyRow]
-    verdict: str
+    answer: str
+    use: str | None  # of these two; None: no measurable difference
     remarks: dict[str, Any]  # what else was found: duplicates, a grid
 
     @property
@@ -74,16 +76,20 @@ def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> 
     return rows
 
 
-def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None, worth: float = 0.0) -> str:
-    """The sentence about `subject`."""
+def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None, worth: float = 0.0) -> Judgement:
+    """What to use of the two, and whether another row is better than that."""
     found = {row.name: row for row in rows}
     if subject is None or reference is None or subject == reference or not {subject, reference} <= found.keys():
-        return messages.NOTHING_TO_COMPARE
-    return intervals.verdict(subject, reference, found[subject].difference, worth)
+        return Judgement(messages.NOTHING_TO_COMPARE, None)
+    answer = intervals.answer(subject, reference, found[subject].difference, worth)
+    used = found[answer.use or reference]
+    others = [row for row in rows if row.name not in (subject, reference)]
+    better = intervals.better_still(used.name, {row.name: paired(row.accuracies, used.accuracies) for row in others})
+    return answer._replace(sentence=answer.sentence + better)
 
 
 def seen(difference: Interval | None) -> list[str]:
-    """The smallest gain that could have been; nothing where there is no interval, or where the verdict says it."""
+    """The smallest gain that could have been; nothing where there is no interval, or where the answer says it."""
     if difference is None or difference.n < LEAST or not difference.has_spread:
         return []
     assert difference.half_width is not None
@@ -132,8 +138,10 @@ def to_csv(results: Results) -> str:
 def write(results: Results, folder: Path) -> None:
     write_atomically(folder / "results.csv", to_csv(results).encode())
     protocol, rows = parse.to_dict(results.protocol), results.rows
-    found = {name: getattr(results, name) for name in ("class_names", "reference", "verdict", "imbalance")}
-    text = to_json(protocol=protocol, policies=rows, **found, **results.remarks)
+    found = {
+        name: getattr(results, name) for name in ("answer", "use", "subject", "reference", "class_names", "imbalance")
+    }
+    text = to_json(**found, protocol=protocol, policies=rows, **results.remarks)
     write_atomically(folder / "results.json", text.encode())
 
 

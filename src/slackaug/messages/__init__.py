@@ -53,8 +53,8 @@ def results(*paths: str) -> str:
 # --- judge: verdicts --------------------------------------------------------------------------------------------------
 
 NOTHING_TO_COMPARE = "Nothing to compare: give a policy and a baseline, or two baselines."
-NOTHING_SEARCHED = "Nothing was searched, so there is no verdict."
-NO_BASELINE = "There is no baseline, so there is no verdict."
+NOTHING_SEARCHED = "Nothing was searched, so there is no answer."
+NO_BASELINE = "There is no baseline, so there is no answer."
 ALIKE = "shows no measurable difference from"
 
 
@@ -81,13 +81,6 @@ def no_difference(name: str, baseline: str, difference: float, half_width: float
     )
 
 
-def equal(name: str, baseline: str, difference: float, half_width: float, over: str, worth: float) -> str:
-    return (
-        f"{name} and {augmentation(baseline)} are equal in practice: they differ by less than {worth:g} points "
-        f"({evidence(difference, half_width)}, over {over})."
-    )
-
-
 def no_spread(name: str, baseline: str, difference: float, over: str) -> str:
     """Of values that are all the same, as a few on a small test set may be."""
     return (
@@ -96,11 +89,11 @@ def no_spread(name: str, baseline: str, difference: float, over: str) -> str:
     )
 
 
-def too_few(name: str, baseline: str, difference: float, n: int, unit: str, least: int) -> str:
-    advice = "--seeds 8" if unit == "seed" else f"at least {least}"
+def too_few(name: str, baseline: str, n: int, unit: str, least: int) -> str:
+    advice = "--seeds 8" if unit == "seed" else f"--resume --searches {least}"
     return (
-        f"{name} cannot be compared with {augmentation(baseline)} yet: {100 * difference:+z.1f} points over "
-        f"{counted(n, unit)}, which are too few to tell; take {advice}."
+        f"With {counted(n, unit)}, {name} cannot be compared with {augmentation(baseline)} yet: too few "
+        f"{unit}{'es' if unit == 'search' else 's'} to tell; add {advice}."
     )
 
 
@@ -127,8 +120,8 @@ def different_ways(ways: Sequence[str]) -> str:
     return f"But the trainings were executed in different ways, which differ by rounding: {'; '.join(ways)}."
 
 
-def no_verdict_yet(n_done: int, n: int) -> str:
-    return f"There is no verdict yet: {n_done} of {n} trainings are done."
+def no_answer_yet(n_done: int, n: int) -> str:
+    return f"There is no answer yet: {n_done} of {n} trainings are done."
 
 
 # --- judge: studies ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 Gains and their ends are in points of accuracy.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from . import augmentation, counted, listed
@@ -16,10 +17,11 @@ def spoken(name: str) -> str:
         "none": "no augmentation",
         "default": "the usual crops with Cutout or colour jitter",
         "trivialaugment-wide": "TrivialAugment (Wide)",
+        "auto": "the learned policy",
     }
-    if name.startswith("uniform-"):
+    if augmentation(name) != name and name != "none":
         return f"{augmentation(name)} per image"
-    if not name.startswith(LEARNED):
+    if not re.fullmatch(rf"{LEARNED}(-x?[\d.]+)*", name):
         return known.get(name, name)
     parts = name.removeprefix(LEARNED).split("-")[1:]
     strength = "".join(f" at {part.removeprefix('x')} times its strength" for part in parts if part.startswith("x"))
@@ -42,6 +44,17 @@ def interval(gain: float | None, low: float, high: float) -> str:
 def better(use: str, other: str, gain: float, low: float, high: float) -> str:
     digits = n_digits(low, high)
     return f"Use {spoken(use)}: {gain:.{digits}f} points better than {spoken(other)} ({interval(None, low, high)})."
+
+
+def better_still(name: str, used: str, gain: float, low: float, high: float) -> str:
+    return f"But {spoken(name)} did better still ({interval(gain, low, high)}, over {spoken(used)})."
+
+
+def no_difference(subject: str, reference: str, gain: float, low: float, high: float) -> str:
+    return (
+        f"No measurable difference between {spoken(subject)} and {spoken(reference)} ({interval(gain, low, high)}); "
+        f"a gain under {high - gain:.{n_digits(low, high)}f} points could not have been seen."
+    )
 
 
 def ahead(use: str, other: str, gain: float, low: float, high: float, worth: float) -> str:

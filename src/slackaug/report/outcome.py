@@ -1,4 +1,4 @@
-"""What the evaluations found, out of eval/results.json or study.json: the verdict and the rows of a table."""
+"""What the evaluations found, out of eval/results.json or study.json: the answer and the rows of a table."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,9 +14,8 @@ from ..schema import PolicyError, expect
 from .geometry import ticks
 
 T = TypeVar("T")
-TONES = ("better", "worse")
 LONGEST = 1000  # characters of a sentence
-MAY_BE_MISSING = {"duplicates": 0, "others": [], "kept": None, "imbalance": None}
+MAY_BE_MISSING = {"duplicates": 0, "others": [], "kept": None, "imbalance": None, "use": None}
 STABILITY = {
     "pi": "probabilities",
     "pi_rest": "probabilities, without Invert and Solarize",
@@ -46,8 +45,9 @@ class ResultRow(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    verdict: str
+    answer: str
     tone: str  # better, worse or open
+    subject: str | None  # that the answer is about
     reference: str | None
     headers: list[str]
     rows: list[ResultRow]
@@ -92,17 +92,17 @@ def of_results(document: Entry) -> Outcome:
         cells.append(f"{entry.read('images_per_second', schema.number, 0):,.0f}")
         rows.append(read_row(entry, [*cells, duration(entry.read("seconds", schema.number, 0))]))
     headers = [*(["mean over classes"] if by_class else []), "images/s", "time of a training"]
-    found = outcome(document, document.read_or_null("reference", schema.string), headers, rows)
+    subject, reference = (document.read_or_null(key, schema.string) for key in ("subject", "reference"))
+    found = outcome(document, subject, reference, headers, rows)
     return found._replace(others=other_verdicts(found, entries))
 
 
 def other_verdicts(found: Outcome, entries: list[Entry]) -> list[str]:
-    """What the verdict's policy is against the others: who is worse than none may still be better than uniform."""
-    subjects = [row.name for row in found.rows if found.verdict.startswith(f"{row.name} ")]
-    if not subjects:
-        return []
+    """What the policy is against the others: who is worse than none may still be better than uniform."""
     accuracies = {entry.value["name"]: dict(entry.read("trials", schema.sequence, read_trial, 0)) for entry in entries}
-    subject = max(subjects, key=len)  # of which another name may be the beginning
+    subject = found.subject
+    if subject is None or subject not in accuracies or found.reference is None:
+        return []
     others = [name for name in accuracies if name not in (subject, found.reference)]
     pairs = [(name, paired(accuracies[subject], accuracies[name])) for name in others]
     return [verdict(subject, name, difference) for name, difference in pairs if difference is not None]
@@ -116,7 +116,8 @@ def of_study(document: Entry) -> Outcome:
         figures = "; ".join(map(str, entry.read("paper", schema.sequence, read_figure, 0))) if has_paper else ""
         rows.append(read_row(entry, [f"{over} ({over.counted()})", *([figures] if has_paper else [])]))
     headers = ["over all evaluations, as the paper counts", *(["the paper"] if has_paper else [])]
-    found, kept = outcome(document, rows[0].name, headers, rows), document.read_or_null("kept", schema.string, LONGEST)
+    found = outcome(document, document.read_or_null("learned", schema.string), rows[0].name, headers, rows)
+    kept = document.read_or_null("kept", schema.string, LONGEST)
     return found._replace(
         kept=None if kept is None else (rows[-1].name, kept),
         stability=document.read_or_null("stability", read_stability) or [],
@@ -124,12 +125,16 @@ def of_study(document: Entry) -> Outcome:
     )
 
 
-def outcome(document: Entry, reference: str | None, headers: list[str], rows: list[ResultRow]) -> Outcome:
-    sentence = document.read("verdict", schema.string, LONGEST)
-    # For the colour. Names in the sentence are a user's, so the words of the verdict are looked for behind them.
-    tones = [word for row in rows for word in TONES if sentence.startswith(f"{row.name} is {word} than ")]
+def outcome(
+    document: Entry, subject: str | None, reference: str | None, headers: list[str], rows: list[ResultRow]
+) -> Outcome:
+    sentence, use = document.read("answer", schema.string, LONGEST), document.read_or_null("use", schema.string)
+    is_worse = use is not None and any(
+        one.difference and one.difference.mean < 0 for one in rows if one.name == subject
+    )
+    tone = "better" if subject is not None and use == subject else "worse" if is_worse else "open"
     n_duplicates = document.read("duplicates", schema.integer, 0, 10**12)
-    return Outcome(sentence, tones[0] if tones else "open", reference, headers, rows, n_duplicates)
+    return Outcome(sentence, tone, subject, reference, headers, rows, n_duplicates)
 
 
 def read_row(entry: Entry, cells: list[str]) -> ResultRow:

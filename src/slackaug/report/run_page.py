@@ -106,8 +106,7 @@ def cautions(past: History) -> list[str]:
     """Why the policy may be worth nothing, as the search has said of itself."""
     agreement = agreement_of_rounds(past.policies)
     found = [] if agreement is None or agreement >= CHANCE else [agreement_text(agreement, is_chance=True)]
-    dropped = "" if past.is_kept else past.answer
-    return [f"{text[:1].upper()}{text[1:]}" for text in [dropped, past.remark, *found] if text]
+    return [f"{text[:1].upper()}{text[1:]}" for text in [past.remark, *found] if text]
 
 
 def has_own_positions(policy: Policy) -> bool:

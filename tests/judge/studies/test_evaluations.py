@@ -50,7 +50,7 @@ def studied(monkeypatch):
         searched = [SimpleNamespace(folder=Path(str(s))) for s in range(N_SEARCH)]
         verdicts = []
         found = evaluations.evaluate_all(work, study, FIXED, searched, lambda found, text: verdicts.append(text))
-        assert verdicts[-1] == f"There is no verdict yet: {len(turns[-1])} of {len(turns[-1])} trainings are done."
+        assert verdicts[-1] == f"There is no answer yet: {len(turns[-1])} of {len(turns[-1])} trainings are done."
         return study, found, turns, work.console.file.getvalue()
 
     return run

@@ -34,7 +34,7 @@ def evaluate_all(
         wanted = [work.training(*entry) for entry in entries(study, fixed, policies, n)]
 
         def on_result(found: Found, n_wanted: int = len(wanted)) -> None:
-            write_results(found, messages.no_verdict_yet(sum(map(len, found.values())), n_wanted))
+            write_results(found, messages.no_answer_yet(sum(map(len, found.values())), n_wanted))
 
         found = queue.conduct(work, wanted, on_result, is_announced=is_announced)
         needed = None if study.until is None else n_needed(work, study, fixed[0].name, found, n)

@@ -16,7 +16,7 @@ from ...augment.stability import Stability, stability
 from ...config import parse
 from ...messages.answer import LEARNED
 from .. import intervals, results
-from ..intervals import Accuracy, Interval
+from ..intervals import Accuracy, Interval, Judgement
 from ..queue import Found
 from ..results import points
 from .paper_tables import Figure
@@ -25,7 +25,7 @@ from .plan import Study
 
 class StudyRow(NamedTuple):
     name: str
-    accuracy: Accuracy  # over the searches, for the learned policy, as the verdict counts
+    accuracy: Accuracy  # over the searches, for the learned policy, as the answer counts
     over_evaluations: Accuracy  # the paper's
     difference: Interval | None  # to the first baseline
     paper: list[Figure]
@@ -33,7 +33,8 @@ class StudyRow(NamedTuple):
 
 class StudyResults(NamedTuple):
     rows: list[StudyRow]
-    verdict: str
+    answer: str
+    use: str | None = None  # the row to use, of the learned policy's and the first baseline's; None: neither is better
     learned: str | None = None  # the row of the learned policies, named after what was run; None: nothing was searched
     stability: Stability | None = None  # of the learned policies, whether they were kept or not; None likewise
     others: tuple[str, ...] = ()  # verdicts against all baselines but the first
@@ -53,12 +54,13 @@ def summarise(
         return StudyResults(rows, messages.NOTHING_SEARCHED)
     both = intervals.nested([[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)])
     differences = {name: intervals.nested_difference(differences_to(name, study, found)) for name in fixed}
-    worth = study.search.worth
-    verdicts = [intervals.verdict(study.learned, name, difference, worth) for name, difference in differences.items()]
-    verdict, *others = verdicts or [messages.NO_BASELINE]
     difference, paper = next(iter(differences.values()), None), list(study.figures(study.learned).values())
     rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper))
-    return StudyResults(rows, verdict, study.learned, stability(learned), tuple(others), kept_text(policies))
+    others = tuple(intervals.verdict(study.learned, *pair) for pair in list(differences.items())[1:])
+    answer = Judgement(messages.NO_BASELINE, None)
+    if difference is not None:
+        answer = intervals.answer(study.learned, fixed_names[0], difference, study.search.worth)
+    return StudyResults(rows, *answer, study.learned, stability(learned), others, kept_text(policies))
 
 
 def differences_to(name: str, study: Study, found: Found) -> intervals.Matrix:
