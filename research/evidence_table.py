@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from evidence_cells import FIXED, LEARNED, Book, Cell, learned_row, row_of
-from slackaug.judge.intervals import Interval, interval, paired
+from slackaug.judge.intervals import Interval, accuracy, paired
 
 
 class Demand(Enum):
@@ -107,7 +107,7 @@ def accuracies(books: Sequence[Book]) -> str:
     rows = []
     for book in books:
         found = {row: list(book.accuracies(row).values()) for row in names}
-        shown = [f"{str(interval(one)).removesuffix(' %')}, n {len(one)}" if one else "" for one in found.values()]
+        shown = [f"{accuracy(one)}, n {len(one)}" if one else "" for one in found.values()]
         rows.append([book.set, *shown])
     return lines(["accuracy, %", *names], rows)
 
