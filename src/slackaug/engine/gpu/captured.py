@@ -23,7 +23,7 @@ from ..passes import Normalise, Passes, PlainModel, alone, gradient
 from ..state import Report, State, Step
 from . import groupable
 from .graphs import Graphs, Outputs
-from .grouped import BLOCKS, LAYERS, Grouped, swapped
+from .grouped import ALIGNED, BLOCKS, LAYERS, Grouped, swapped
 from .norms import precise
 from .stacked import Stacked
 
@@ -168,17 +168,20 @@ class StackedFits(Fits):
     def __init__(self, fits: Sequence[Fit], *, precision: torch.dtype, compiled: bool = True):
         super().__init__(fits)
         first = fits[0]
-        self.theta = torch.stack([fit.theta for fit in fits])  # (M, P)
-        self.momentum = torch.stack([fit.momentum for fit in fits])
+        n = len(first.theta)
+        rows = first.theta.new_zeros(2, len(fits), n + -n % ALIGNED)
+        self.theta, self.momentum = rows[..., :n]  # (M, P)
         self.stack = Stacked([fit.model for fit in fits], self.theta, precision)
+        self.gather()
         self.way = CompiledModel(first.way, self.stack, precision, compiled=compiled)
         self.descend = torch.compile(descend, dynamic=True) if compiled else descend  # for any M
         self.graphs = Graphs(self.theta.device)
 
     def gather(self) -> None:
         """Take the values of the fits."""
-        torch.stack([fit.theta for fit in self.fits], out=self.theta)
-        torch.stack([fit.momentum for fit in self.fits], out=self.momentum)
+        for fit, theta, momentum in zip(self.fits, self.theta, self.momentum, strict=True):
+            theta.copy_(fit.theta)
+            momentum.copy_(fit.momentum)
         self.stack.gather()
 
     def settle(self) -> None:

@@ -16,7 +16,7 @@ from torch.nn.functional import conv2d
 
 from .convolutions import MAX_CHANNELS, Options, tile_of
 from .norms import can_run, channels_last
-from .triton_support import constexpr, jit, tl, triton
+from .triton_support import constexpr, jit, launch, tl, triton
 
 TILE_P, MANY_P = 128, 256  # pixels of a program; many where it has few output channels
 FEW_CHANNELS = 32
@@ -82,7 +82,7 @@ class Shape(NamedTuple):
         return Shape(self.kernel, 1, self.kernel - 1 - self.padding, self.stride, turned=True)
 
 
-def launch(x: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | None, out: Tensor, shape: Shape) -> None:
+def write(x: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | None, out: Tensor, shape: Shape) -> None:
     """weight (A, O, C, h, w), in memory (A, O, h, w, C); out is written."""
     n_groups, n_out, n_in = len(weight), out.shape[1], x.shape[1]
     (height, width), (out_height, out_width) = x.shape[2:], out.shape[2:]
@@ -91,7 +91,8 @@ def launch(x: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | None, 
     first, second = weight.stride(1), weight.stride(2)
     to_o, to_c = (second, first) if shape.turned else (first, second)
     tile_p = MANY_P if tile_o <= FEW_CHANNELS else TILE_P
-    convolve_tile[(triton.cdiv(n_pixels, tile_p), triton.cdiv(n_out, tile_o), n_groups)](
+    launch(
+        convolve_tile, (triton.cdiv(n_pixels, tile_p), triton.cdiv(n_out, tile_o), n_groups),
         x, weight, x if bias is None else bias, x if plus is None else channels_last(plus), out,
         n_pixels, weight.stride(0), 0 if bias is None else bias.stride(0), to_o, to_c, n_out, n_in,
         H=height, W=width, OH=out_height, OW=out_width,
@@ -107,7 +108,7 @@ def by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | Non
     """x (A * B, C, H, W), weight (A, O, C, h, w), bias (A, O): the convolution, plus a tensor like it."""
     x = channels_last(x)
     out = blank(x, weight, stride, padding)
-    launch(x, weight, bias, plus, out, Shape(weight.shape[-1], stride, padding))
+    write(x, weight, bias, plus, out, Shape(weight.shape[-1], stride, padding))
     return out
 
 
@@ -127,7 +128,7 @@ def back_by_kernel(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding
     """The gradient of x."""
     out = torch.empty_like(x, memory_format=torch.channels_last)
     shape = Shape(weight.shape[-1], stride, padding).backward()
-    launch(channels_last(grad), weight, None, None, out, shape)
+    write(channels_last(grad), weight, None, None, out, shape)
     return out
 
 
