@@ -37,7 +37,7 @@ from slackaug.config.run_config import N_COMPOSED
 from slackaug.data import Dataset, load
 from slackaug.engine import ways
 from slackaug.engine.chance import scalar
-from slackaug.engine.fit import FitConfig, predict
+from slackaug.engine.fit import Fit, FitConfig, predict
 from slackaug.machine import default_device
 from slackaug.methods import budget
 from slackaug.runs import provenance
@@ -114,7 +114,7 @@ class Retraining:
     def __init__(self, problem: Problem, config: FitConfig):
         """That start is what the model has become: after pre-training theta_0."""
         data = problem.phi, problem.train, config, problem.streams("contrasts"), problem.preparation
-        self.problem, self.fit = problem, ways.make_fit("pretrain", problem.model, *data)
+        self.problem, self.fit = problem, ways.captured("pretrain", Fit(problem.model, *data))
         self.first = self.fit.get_state()
 
     def loss(self, policy: Policy, *draws: str | int) -> float:

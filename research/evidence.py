@@ -38,6 +38,7 @@ from slackaug.auto.resume import read_config
 from slackaug.config.layers import configure, data_config
 from slackaug.config.run_config import RunConfig
 from slackaug.data import Dataset, read
+from slackaug.engine import ways
 from slackaug.engine.fit import Fits
 from slackaug.exits import Stopped, signals
 from slackaug.files import finite_or_null, read_note
@@ -141,7 +142,7 @@ class Bench:
         losses = {one["n_composed"]: one["val_loss_after_pretraining"] for one in composing["trials"]}
         before, learned = losses[composing["n_composed"]], folders.learned(run)
         problem = Problem(read_config(run), self.dataset, self.device)
-        fit = problem.make_fit(learned, problem.start().first)
+        fit = ways.captured("pretrain", *problem.make_fits([learned], problem.start().first))
         for _ in train("the old rule", Fits([fit])):
             pass
         after = problem.tempered_loss(fit)

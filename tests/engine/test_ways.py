@@ -37,7 +37,7 @@ def make(name: str, model: nn.Module, streams, try_out=lambda passes: None) -> P
 
 def test_on_the_cpu_all_is_plain(caplog):
     assert {type(make(name, net(), rng.streams(0, "search"))) for name in ways.ENGINES} == {Passes}
-    assert type(ways.make_fit("evaluate", net(), PHI, DATA, FitConfig(), rng.streams(0, "fit"))) is Fit
+    assert type(ways.captured("evaluate", Fit(net(), PHI, DATA, FitConfig(), rng.streams(0, "fit")))) is Fit
     assert not caplog.records
 
 

@@ -380,6 +380,7 @@ def test_stopped_side_by_side_and_taken_up_again(step, every_step, as_on_a_gpu, 
     assert [newest(one)["fit"]["done"] for one in several] == [step, step]
     run_all(several, nothing)
     assert all(same(*pair) for pair in zip(several, whole, strict=True))
+    assert {result(one)["way"] for one in several} == {"cpu, captured, float32"}
 
 
 def test_the_cost_of_one_of_several(as_on_a_gpu, monkeypatch, tiny_npz, tmp_path):

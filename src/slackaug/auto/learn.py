@@ -73,7 +73,7 @@ class Keeper:
         self.search, self.run, self.clock = search, run, clock
         self.seconds = seconds  # of work, at the last save
         self.saved_at = time.monotonic()
-        self.arriving: Arriving | None = None
+        self.arriving: list[Arriving] = []  # of one step
 
     @property
     def is_due(self) -> bool:
@@ -81,15 +81,16 @@ class Keeper:
 
     def see(self, standing: Standing) -> None:
         if standing.step % METRICS_EVERY == 0 or standing.step == standing.n_steps:
-            self.look()
-            self.arriving = Arriving(standing)
-            if self.arriving.event is None:  # it is here
+            if self.arriving and self.arriving[0].standing.step != standing.step:
+                self.look()
+            self.arriving.append(Arriving(standing))
+            if self.arriving[-1].event is None:  # it is here
                 self.look()
 
     def look(self) -> None:
         """At the numbers that were seen last, which have arrived by now."""
-        if self.arriving is not None:
-            seen, self.arriving = self.arriving.get(), None
+        arrived, self.arriving = self.arriving, []
+        for seen in (one.get() for one in arrived):
             is_finite = self.check_finite(seen, [seen.train_loss, seen.val_loss, seen.phi.pi, seen.phi.mu])
             if self.run is not None and is_finite and seen.stage != TRIAL:  # of which parts would be there twice
                 self.run.add_metrics(metrics(seen))
@@ -164,6 +165,8 @@ def learn(
     for stage in search.stages():
         for standing in map(search.counted, stage.run()):
             keeper.see(standing)
+            if not standing.is_last:
+                continue
             watch.on_step(standing, clock())
             stage_ended = standing.step == standing.n_steps
             # asked once: what is acted upon is saved

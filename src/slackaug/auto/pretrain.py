@@ -69,7 +69,7 @@ class Composing(NamedTuple):
 
 
 def n_at_once(problem: Problem) -> int:
-    """Trainings: side by side they take less time on a GPU, and none elsewhere."""
+    """Trainings: side by side they take less time on a GPU, and as much elsewhere."""
     is_alone = not problem.train.labels.is_cuda or problem.config.n_ranks > 1
     return 1 if is_alone else N_AT_ONCE
 

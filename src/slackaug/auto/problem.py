@@ -111,10 +111,6 @@ class Problem:
             for network, phi in zip(networks, phis, strict=True)
         ]
 
-    def make_fit(self, phi: Policy, first: Weights) -> Fit:
-        (fit,) = self.make_fits([phi], first)
-        return ways.captured("pretrain", fit)
-
     def make_search(self, found: Found) -> tuple[Chance, Passes]:
         """The chance and the passes of rounds from theta_0; made once."""
         if self.made is None:
@@ -169,7 +165,8 @@ def train(name: str, fits: Fits) -> Iterator[Standing]:
         for fit, loss in zip(fits.fits, fits.step(), strict=True):
             phi = fit.policy
             assert isinstance(phi, Policy)
-            yield Standing(name, 0, fit.done, fit.n_steps, loss, None, phi)
+            is_last = fit is fits.fits[-1]
+            yield Standing(name, 0, fit.done, fit.n_steps, loss, None, phi, is_last=is_last)
     fits.settle()
 
 

@@ -139,7 +139,7 @@ class Fits:
     """Trainings that go on together, each as if it were alone: here by turns."""
 
     def __init__(self, fits: Sequence[Fit]):
-        self.fits = fits
+        self.fits, self.way = fits, fits[0].way
 
     def step(self) -> Tensor:
         """One step of each; the losses before it."""

@@ -1,5 +1,14 @@
-"""Which way steps are executed: captured on a CUDA device if that works, as they are written everywhere else; and how
-long they take."""
+"""Which way steps are executed, and how long they take.
+
+As they are written, on a CPU. On a GPU a step is captured, if that works: a training's (`captured`), or a search's
+(`make_passes`). Trainings that are wanted at the same time go together there (`side_by_side`): those alike, all in one
+captured step where that is faster. So a job of judge/training.py runs like this:
+
+    side_by_side    who goes together; as many as memory takes
+    StackedFits     their steps as one (gpu/captured.py): each draws, and is augmented, by itself
+    Stacked         their networks in one pass (gpu/stacked.py): the layers of gpu/grouped.py, in which each group of
+                    images finds parameters of its own; gpu/convolve_each.py convolves such groups
+"""
 
 import logging
 import statistics
@@ -36,22 +45,17 @@ def is_eligible(model: nn.Module, device: torch.device) -> bool:
     return device.type == "cuda" and not draws
 
 
-def make_fit(part: str, model: nn.Module, *arguments: Any) -> Fit:
-    """A training, captured if it can be. `part` names its settings."""
-    return captured(part, Fit(model, *arguments))
-
-
 def captured(part: str, plain: Fit) -> Fit:
-    """The training, captured if it can be: tried with a step, which is then taken back."""
+    """The training, captured if it can be: tried with a step, which is then taken back. `part` names its settings."""
     if not is_eligible(plain.model, plain.theta.device):
         return plain
     before = plain.get_state()
-    fit: Fit = CapturedFit(*given(plain), precision=precision())
+    fit: Fit = CapturedFit(*parts_of(plain), precision=precision())
     try:
         fit.step()
     except NotCaptured as error:
         fall_back(error)
-        fit = Fit(*given(plain))
+        fit = Fit(*parts_of(plain))
     except torch.OutOfMemoryError:
         images = f"batches of {fit.feed.batches.batch} images"
         raise OutOfMemory(images, f"{part}.batch", fit.feed.batches.batch) from None
@@ -59,7 +63,7 @@ def captured(part: str, plain: Fit) -> Fit:
     return fit
 
 
-def given(fit: Fit) -> tuple[Any, ...]:
+def parts_of(fit: Fit) -> tuple[Any, ...]:
     """What it was made of."""
     return fit.model, fit.policy, fit.train, fit.config, fit.streams, fit.feed.preparation
 
@@ -69,9 +73,9 @@ def side_by_side(part: str, fits: Sequence[Fit]) -> Iterator[tuple[Sequence[int]
     memory is short, and else each alone. The next are captured when these are done."""
     alike: dict[tuple[Any, ...], list[int]] = {}
     for i, fit in enumerate(fits):
-        alike.setdefault(kind(fit), []).append(i)
+        alike.setdefault(likeness(fit), []).append(i)
     for members in alike.values():
-        yield from together(part, fits, members)
+        yield from as_memory_allows(part, fits, members)
 
 
 def step_seconds(part: str, fits: Sequence[Fit]) -> float:
@@ -80,21 +84,21 @@ def step_seconds(part: str, fits: Sequence[Fit]) -> float:
     return timed(some.step) / len(members)
 
 
-def kind(fit: Fit) -> tuple[Any, ...]:
+def likeness(fit: Fit) -> tuple[Any, ...]:
     """What trainings have in common that can be one pass, and end together."""
     network, policy = (type(fit.model), fit.theta.shape), (fit.policy.mean, fit.policy.std, fit.policy.fill)
-    return *network, *policy, fit.feed.preparation.size, fit.config, fit.n_steps - fit.done
+    return *network, *policy, fit.feed.preparation.size, fit.feed.batches.batch, fit.config, fit.n_steps - fit.done
 
 
-def together(part: str, fits: Sequence[Fit], members: Sequence[int]) -> Iterator[tuple[Sequence[int], Fits]]:
+def as_memory_allows(part: str, fits: Sequence[Fit], members: Sequence[int]) -> Iterator[tuple[Sequence[int], Fits]]:
     try:
         all_at_once, is_too_large = stacked(part, [fits[i] for i in members]), False
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, OutOfMemory):
         is_too_large = True  # and this block ends first: the error holds what it has filled the memory with
     if is_too_large:
         half = len(members) // 2
-        yield from together(part, fits, members[:half])
-        yield from together(part, fits, members[half:])
+        yield from as_memory_allows(part, fits, members[:half])
+        yield from as_memory_allows(part, fits, members[half:])
     elif all_at_once is None:
         for i in members:
             yield [i], Fits([captured(part, fits[i])])
@@ -123,27 +127,27 @@ def stacked(part: str, fits: Sequence[Fit]) -> StackedFits | None:
     return found
 
 
-FASTER: dict[tuple[Any, ...], bool] = {}  # what has been measured in this process, by all that steps depend on
+FASTER: dict[tuple[Any, ...], bool] = {}  # what has been measured in this process, by what it depends on most
 
 
 def is_faster(part: str, found: StackedFits) -> bool:
     """Whether a step of all takes less time than one of each."""
     found.step()
     first, n = found.fits[0], len(found.fits)
-    about = type(first.model), first.theta.shape, first.train.images.shape[1:], first.config.batch, n
+    about = type(first.model), first.theta.shape, first.train.images.shape[1:], first.feed.batches.batch, n
     if about not in FASTER:
-        _, policy, train, config, _, preparation = given(first)
+        _, policy, train, config, _, preparation = parts_of(first)
         alone = captured(part, Fit(deepcopy(first.model), policy, train, config, streams(0, "measured"), preparation))
         FASTER[about] = timed(found.step) < n * timed(alone.step)
     return FASTER[about]
 
 
-def way(fit: Fit) -> str:
-    """How a training is executed: results of different ways differ by rounding."""
-    device = fit.theta.device.type
-    if not isinstance(fit.way, CompiledModel):
+def way(fits: Fits) -> str:
+    """How trainings are executed: results of different ways differ by rounding."""
+    device = fits.fits[0].theta.device.type
+    if not isinstance(fits.way, CompiledModel):
         return f"{device}, plain"
-    return f"{device}, captured, {str(fit.way.precision).removeprefix('torch.')}"
+    return f"{device}, captured, {str(fits.way.precision).removeprefix('torch.')}"
 
 
 def make_passes(name: str, try_out: Callable[[Passes], None], model: nn.Module, *arguments: Any) -> Passes:

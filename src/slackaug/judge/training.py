@@ -210,7 +210,7 @@ class Begun:
         state = {"config": self.training.key, "seconds": self.seconds + seconds, "fit": self.fit.get_state()}
         self.checkpoints.save(state)
 
-    def end(self, seconds: float) -> None:
+    def end(self, seconds: float, way: str) -> None:
         """Test the last epoch, and write the result."""
         fit, held_out, device = self.fit, self.training.held_out, self.training.device
         if fit.done < fit.n_steps or not torch.isfinite(fit.theta).all().item():
@@ -222,7 +222,7 @@ class Begun:
         logits = predict(fit.model, fit.normalise, test)
         answers = {} if held_out is None else {"answers": pack(logits.argmax(1) == test.labels)}
         score = scoring.score(logits, test.labels)
-        keep(self.training, fit, self.data, score, self.seconds + seconds, answers)
+        keep(self.training, fit, self.data, score, self.seconds + seconds, {"way": way} | answers)
 
 
 def run(training: Training, tell: Tell) -> None:
@@ -245,7 +245,7 @@ def run_all(trainings: Sequence[Training], tell: Tell) -> None:
         seconds = go_on(some, fits, lambda: tell(sum(one.share for one in all_begun) / len(all_begun)))
         for one in some:
             try:
-                one.end(seconds)
+                one.end(seconds, ways.way(fits))
             except Diverged as error:
                 name = f"{one.training.name}, seed {one.training.seed}: " if len(trainings) > 1 else ""
                 wrong.append(f"{name}{error}")
@@ -336,7 +336,7 @@ def take_up(training: Training, fit: Fit, data: Dataset, test: Split) -> Begun:
 
 
 def keep(
-    training: Training, fit: Fit, data: Dataset, score: scoring.Score, seconds: float, answers: dict[str, Any]
+    training: Training, fit: Fit, data: Dataset, score: scoring.Score, seconds: float, more: dict[str, Any]
 ) -> None:
     """The weights first: a result says that all is there."""
     if training.model_file is not None:
@@ -350,9 +350,8 @@ def keep(
         **score._asdict(),
         "seconds": round(seconds, 3),
         "images_per_second": round(n_images / max(seconds, 1e-9), 1),
-        "way": ways.way(fit),
+        **more,
         "commit": provenance.commit(),
-        **answers,
     }
     write_atomically(training.result_file, json.dumps(result).encode())
     shutil.rmtree(training.checkpoint_folder, ignore_errors=True)

@@ -30,6 +30,7 @@ class Standing(NamedTuple):
     val_loss: Tensor | None
     phi: Policy
     done: float = 0.0  # share of the whole search, by images
+    is_last: bool = True  # of those for this step: several trainings may go on together
 
 
 def line(progress: Standing, elapsed: float) -> str:

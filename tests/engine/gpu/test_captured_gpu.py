@@ -150,7 +150,7 @@ def test_several_trainings_at_once():
 
 def test_what_is_tried_is_taken_back():
     config = FitConfig(epochs=1, batch=64)
-    fit = ways.make_fit("evaluate", net(), PHI, data(), config, rng.streams(3, "fit"))
+    fit = ways.captured("evaluate", Fit(net(), PHI, data(), config, rng.streams(3, "fit")))
     fresh = Fit(net(), PHI, data(), config, rng.streams(3, "fit"))
     assert isinstance(fit, CapturedFit)
     assert torch.equal(fit.theta, fresh.theta)
@@ -172,7 +172,9 @@ class Asking(torch.nn.Module):
 
 
 def test_a_model_that_cannot_be_captured_is_trained_in_the_plain_way(caplog):
-    fit = ways.make_fit("evaluate", Asking().cuda(), FEW, data(), FitConfig(epochs=1, batch=64), rng.streams(3, "fit"))
+    fit = ways.captured(
+        "evaluate", Fit(Asking().cuda(), FEW, data(), FitConfig(epochs=1, batch=64), rng.streams(3, "fit"))
+    )
     assert type(fit) is Fit
     assert "cannot be compiled and captured here" in caplog.text
     assert fit.step().isfinite()
@@ -198,9 +200,9 @@ def test_too_large_a_batch_names_one_to_try():
     huge = Split(images, torch.zeros(n, dtype=torch.int64, device="cuda"))
     config = FitConfig(epochs=1, batch=n)
     with pytest.raises(RuntimeError, match=f"do not fit on the GPU.*--set evaluate.batch={n // 2}"):
-        ways.make_fit("evaluate", net(), FEW, huge, config, rng.streams(3, "fit"))
+        ways.captured("evaluate", Fit(net(), FEW, huge, config, rng.streams(3, "fit")))
     config = replace(config, batch=64)
-    assert ways.make_fit("evaluate", net(), FEW, data(), config, rng.streams(3, "fit")).step().isfinite()
+    assert ways.captured("evaluate", Fit(net(), FEW, data(), config, rng.streams(3, "fit"))).step().isfinite()
 
 
 def test_a_search_goes_through_all_of_its_stages_on_one_model(tiny_npz):

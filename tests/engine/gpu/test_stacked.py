@@ -136,7 +136,7 @@ def test_those_alike_go_together_and_begin_where_they_were(as_on_a_gpu):
 
 
 def as_begun(like: Fit, state) -> Fit:
-    fresh = Fit(*ways.given(like))
+    fresh = Fit(*ways.parts_of(like))
     fresh.set_state(state)
     return fresh
 
@@ -166,3 +166,20 @@ def test_what_cannot_be_captured_together_is_tried_alone(as_on_a_gpu, monkeypatc
     monkeypatch.setattr(ways, "StackedFits", failing)
     assert teams([fit(0), fit(1)]) == [([0], Fits), ([1], Fits)]
     assert "slower (no)" in caplog.text
+
+
+def test_folds_of_unequal_size_whose_batch_is_all_of_them_are_not_alike(as_on_a_gpu):
+    config = FitConfig(epochs=2, batch=100)
+    fits = [fit(0, config=config), fit(1, config=config)]
+    fits[1] = Fit(fits[1].model, fits[1].policy, data(1).subset(torch.arange(23)), config, fits[1].streams)
+    assert [members for members, _ in ways.side_by_side("evaluate", fits)] == [[0], [1]]
+
+
+def test_a_training_that_does_not_fit_beside_them_halves_them_too(as_on_a_gpu, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
+
+    def full(*_):
+        raise ways.OutOfMemory("batches", "evaluate.batch", 8)
+
+    monkeypatch.setattr(ways, "is_faster", full)
+    assert teams([fit(0), fit(1)]) == [([0], Fits), ([1], Fits)]

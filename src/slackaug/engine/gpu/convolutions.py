@@ -6,6 +6,8 @@ channels (O) by pixels (P) times pixels by input channels (C). A program compute
 kernel and for one share of the pixels of a group; a second kernel adds the shares up, always in the same order.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -212,19 +214,22 @@ def channel_sums(grad: Tensor, n_groups: int) -> Tensor:
     return found
 
 
-def is_suited(grad: Tensor, x: Tensor, weight: Tensor, options: Options) -> bool:
-    """Whether our kernel can do it, and is the faster one."""
-    (stride, padding, dilation, n), kernel = options, list(weight.shape[2:])
+def is_plain(dtype: torch.dtype, weight: Sequence[int], options: Options) -> bool:
+    """Whether our kernels know such a convolution, and are faster; `weight`: its shape (O, C / n, h, w)."""
+    (stride, padding, dilation, n), (n_out, n_in, *kernel) = options, weight
     return (
-        can_run(x, grad)
-        and x.dtype is torch.bfloat16
-        and max(x.shape[1], grad.shape[1]) <= MAX_CHANNELS
+        dtype is torch.bfloat16
+        and max(n_out, n_in) <= MAX_CHANNELS
         and kernel in ([1, 1], [3, 3])
         and stride[0] == stride[1]
         and padding[0] == padding[1]
         and dilation == [1, 1]
         and n == 1
     )
+
+
+def is_suited(grad: Tensor, x: Tensor, weight: Tensor, options: Options) -> bool:
+    return can_run(x, grad) and is_plain(x.dtype, weight.shape, options)
 
 
 def weight_gradients(

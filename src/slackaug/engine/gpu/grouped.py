@@ -17,8 +17,8 @@ from torch.nn.functional import conv2d, cross_entropy, pad
 from ... import models
 from ..passes import trainable
 from .convolutions import MAX_CHANNELS, Options, add, weight_gradients
+from .convolve_each import convolve, input_gradient
 from .norms import norm, precise
-from .own_weights import convolve_each, input_gradient
 
 ALIGNED = 16  # parameters: where those of the next group begin, a kernel reads several at once
 Backward = Any  # autograd's context
@@ -41,7 +41,7 @@ class GroupedConvolution(torch.autograd.Function):
         share one."""
         bias = bias if adds_bias else None
         if lowered.ndim == 5:
-            return convolve_each(x, lowered, bias, plus, options)
+            return convolve(x, lowered, bias, plus, options)
         return add(conv2d(x, lowered, None, *options), None if bias is None else bias[0], plus)
 
     @staticmethod

@@ -5,8 +5,8 @@ import torch
 from torch.nn.functional import conv2d
 
 from interpreter import Way, channels_last, with_shapes
-from slackaug.engine.gpu import own_weights
-from slackaug.engine.gpu.own_weights import convolve_each, input_gradient
+from slackaug.engine.gpu import convolve_each
+from slackaug.engine.gpu.convolve_each import convolve, input_gradient
 
 CASES = [  # groups, images of each, channels in, channels out, pixels, kernel, stride
     (2, 3, 3, 16, 8, 3, 1),
@@ -44,10 +44,10 @@ def case(n_groups, n_images, n_in, n_out, size, k, stride, dtype, device):
 
 @with_shapes(WAYS, CASES, LARGE)
 def test_each_group_has_its_own_weight(way, shape, monkeypatch):
-    way.take(own_weights, monkeypatch)
+    way.take(convolve_each, monkeypatch)
     x, weight, grad, options = case(*shape, way.dtype, way.device)
-    assert own_weights.is_suited(x, weight, options) is way.by_kernel
-    out, back = convolve_each(x, weight, None, None, options), input_gradient(grad, x, weight, options)
+    assert convolve_each.is_suited(x, weight, options) is way.by_kernel
+    out, back = convolve(x, weight, None, None, options), input_gradient(grad, x, weight, options)
     for part, g, w, found, found_back in zip(*(v.chunk(len(weight)) for v in (x, grad)), weight,
                                              *(v.chunk(len(weight)) for v in (out, back)), strict=True):  # fmt: skip
         leaf = part.double().requires_grad_()
@@ -61,10 +61,10 @@ def test_each_group_has_its_own_weight(way, shape, monkeypatch):
 @with_shapes(WAYS, CASES[:2])
 @pytest.mark.parametrize("has_plus", [False, True])
 def test_a_bias_and_what_is_added(way, shape, has_plus, monkeypatch):
-    way.take(own_weights, monkeypatch)
+    way.take(convolve_each, monkeypatch)
     x, weight, plus, options = case(*shape, way.dtype, way.device)
     bias = torch.randn(len(weight), 3 * weight.shape[1], device=x.device)[:, : weight.shape[1]]
-    found = convolve_each(x, weight, bias, plus if has_plus else None, options)
+    found = convolve(x, weight, bias, plus if has_plus else None, options)
     pairs = zip(x.double().chunk(len(weight)), weight.double(), strict=True)
     alone = torch.cat([conv2d(part, w, None, *options) for part, w in pairs])
     wanted = alone + bias.double().repeat_interleave(len(x) // len(bias), 0)[..., None, None] + has_plus * plus
@@ -78,8 +78,8 @@ def test_a_bias_and_what_is_added(way, shape, has_plus, monkeypatch):
 def test_what_is_left_to_cudnn(change):
     options = {"n_groups": 2, "n_images": 3, "n_in": 16, "n_out": 16, "size": 8, "k": 3, "stride": 1}
     x, weight, grad, rest = case(**({"dtype": torch.bfloat16, "device": "cuda"} | options | change))
-    assert not own_weights.is_suited(x, weight, rest)
-    found = convolve_each(x, weight, None, None, rest)
+    assert not convolve_each.is_suited(x, weight, rest)
+    found = convolve(x, weight, None, None, rest)
     each = [conv2d(part, w, None, *rest) for part, w in zip(x.chunk(2), weight, strict=True)]
     assert (found - torch.cat(each)).norm() <= 1e-2 * found.norm()
     assert input_gradient(grad, x, weight, rest).shape == x.shape

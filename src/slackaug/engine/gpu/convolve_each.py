@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d
 
-from .convolutions import MAX_CHANNELS, Options, tile_of
+from .convolutions import MAX_CHANNELS, Options, is_plain, tile_of
 from .norms import can_run, channels_last
 from .triton_support import constexpr, jit, launch, tl, triton
 
@@ -142,21 +142,10 @@ def _(grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int) -> Ten
 
 def is_suited(x: Tensor, weight: Tensor, options: Options) -> bool:
     """Whether our kernel can do it, and is the faster one."""
-    (stride, padding, dilation, n), kernel = options, weight.shape[3:]
-    return (
-        can_run(x)
-        and x.dtype is torch.bfloat16
-        and max(weight.shape[1:3]) <= MAX_CHANNELS
-        and kernel in ((1, 1), (3, 3))
-        and stride[0] == stride[1]
-        and padding[0] == padding[1]
-        and dilation == [1, 1]
-        and n == 1
-        and weight.stride(2) == 1
-    )
+    return can_run(x) and is_plain(x.dtype, weight.shape[1:], options) and weight.stride(2) == 1
 
 
-def convolve_each(x: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | None, options: Options) -> Tensor:
+def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | None, options: Options) -> Tensor:
     """conv2d of x (A * B, C, H, W), each group's with its own weight (A, O, C / n, h, w) and bias (A, O), plus a tensor
     like it. Not known to autograd."""
     if is_suited(x, weight, options):
