@@ -11,7 +11,8 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from slackaug.augment.policy import Policy
+from slackaug.augment.policy import MU_MAX, MU_MIN, Policy
+from slackaug.augment.policy_file import MU_START
 from slackaug.auto.race import at_strength
 
 
@@ -24,7 +25,8 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     phi = Policy.load(given.policy)
     for strength in given.strengths:
-        changed, path = at_strength(phi, strength), given.out / f"strength_{strength:g}.json"
+        mu = (MU_START + strength * (phi.mu - MU_START)).clamp(MU_MIN, MU_MAX)
+        changed, path = replace(at_strength(phi, strength), mu=mu), given.out / f"strength_{strength:g}.json"
         replace(changed, learned=phi.learned | {"strength": strength}).save(path)
         print(f"{path}: entropy {changed.entropy().mean().item():.3f} nats")
 

@@ -14,7 +14,7 @@ from rich.console import Console
 import slackaug
 import tiny
 from slackaug import messages
-from slackaug.augment.policy import MU_START, Policy
+from slackaug.augment.policy import Policy
 from slackaug.auto import race
 from slackaug.auto.conduct import Session
 from slackaug.auto.race import at_strength, candidate
@@ -67,14 +67,19 @@ def trials(run):
 def test_strengths_lead_from_uniform_to_the_policy(generator):
     pi = torch.randn(2, 17, generator=generator, dtype=torch.float64)
     phi = replace(Policy.uniform("cifar"), pi=pi, mu=torch.linspace(0.3, 1, 17, dtype=torch.float64))
-    none, half, whole = (at_strength(phi, strength) for strength in (0.0, 0.5, 1.0))
+    none, half, whole, twice = (at_strength(phi, strength) for strength in (0.0, 0.5, 1.0, 2.0))
     torch.testing.assert_close(none.probabilities, torch.full((2, 17), 1 / 17, dtype=torch.float64))
-    assert (none.mu == MU_START).all()
+    squares = phi.probabilities**2
+    torch.testing.assert_close(twice.probabilities, squares / squares.sum(-1, keepdim=True))
     torch.testing.assert_close(whole.probabilities, phi.probabilities)
     torch.testing.assert_close(whole.mu, phi.mu)
-    distances = [policy.kl(none).item() for policy in (none, half, whole)]
+    assert all(torch.equal(policy.mu, phi.mu) for policy in (none, half, twice))
+    distances = [policy.kl(none).item() for policy in (none, half, whole, twice)]
     assert distances == sorted(distances)
-    torch.testing.assert_close(half.mu, (none.mu + whole.mu) / 2)
+    weaker, stronger = at_strength(phi, mu_factor=0.75), at_strength(phi, mu_factor=1.25)
+    torch.testing.assert_close(weaker.mu, 0.75 * phi.mu)
+    assert stronger.mu.max() == 1  # a bound ends there
+    torch.testing.assert_close(weaker.probabilities, phi.probabilities)
 
 
 def test_candidates_are_baselines_or_forms_of_what_was_learned(generator):
@@ -84,10 +89,23 @@ def test_candidates_are_baselines_or_forms_of_what_was_learned(generator):
     twice, single = candidate("learned-x2", phi).augmentation, candidate("learned-1", phi).augmentation
     assert twice.kl(phi.with_composed(3)) > phi.kl(phi.with_composed(3))
     assert torch.equal(single.pi, phi.pi[:1])
-    assert len({candidate(name, phi).digest for name in ("learned", "learned-x2", "learned-x0.5", "learned-1")}) == 4
-    for name in ("learned-twice", "learned-0"):
+    both = candidate("learned-x2-mu0.75-1", phi).augmentation
+    assert torch.equal(both.pi, twice.pi[:1])
+    torch.testing.assert_close(both.mu, 0.75 * phi.mu)
+    names = "learned", "learned-x2", "learned-x0.5", "learned-1", "learned-mu0.75", "learned-mu1.25"
+    assert len({candidate(name, phi).digest for name in names}) == len(names)
+    for name in ("learned-twice", "learned-0", "learned-mu", "learned-1-x2"):
         with pytest.raises(ValueError, match=f"unknown .*{name}"):
             candidate(name, phi)
+
+
+def test_what_is_the_same_is_raced_once(generator):
+    """Learned were two transformations of an image, so that its first two are all of it."""
+    names = ("uniform-2", "learned-1", "learned-2", "learned", "learned-x2")
+    pi = torch.randn(2, 17, generator=generator, dtype=torch.float64)
+    phi = replace(Policy.uniform("cifar", n_composed=2), pi=pi)
+    found = {name: candidate(name, phi) for name in names}
+    assert list(race.different(found)) == ["uniform-2", "learned-1", "learned", "learned-x2"]
 
 
 def test_the_parts_that_a_race_tests_on_are_disjoint_and_no_image_is_trained_on_and_tested(images):

@@ -205,3 +205,12 @@ def test_trials_before_and_after_the_rounds_are_of_the_presets_that_tune_themsel
     assert bool(config.race.candidates) == (name != "paper")
     assert config.fewest_composed == (3 if name in ("fast", "standard") else 1)
     assert paper.rounds_alone(config) == replace(config, n_composed=3, race=RaceConfig())
+
+
+def test_long_trainings_race_variants_of_what_was_learned_for_six_trainings_more():
+    races = {name: presets.preset(name, dataset()).race for name in ("quick", "standard", "fast")}
+    for name, fewer in (("standard", races["quick"]), ("fast", replace(races["quick"], n_last=16))):
+        assert races[name].n_trainings == fewer.n_trainings + 6
+        more = [one for one in races[name].candidates if one not in fewer.candidates]
+        assert len(more) == 6
+        assert all(one.startswith("learned-") for one in more)

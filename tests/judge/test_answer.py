@@ -9,6 +9,7 @@ import pytest
 from slackaug.config.run_config import RaceConfig
 from slackaug.judge.answer import answer
 from slackaug.judge.race import race
+from slackaug.messages import answer as messages
 
 CONFIG = RaceConfig(candidates=("none", "uniform-2", "learned"), n_last=8)
 
@@ -24,6 +25,25 @@ def answered(learned, uniform=0.9, n_last=8, config=CONFIG, race_learned=None):
     challenger = race(raced, config).challengers[0]
     last = {"uniform-2": trained(uniform, n_last, seed=1), challenger: trained(learned, n_last, seed=2)}
     return answer(race(raced, config), raced, last, config, 0.25, 12.34)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("none", "no augmentation"),
+        ("uniform-2", "2 random transformations per image"),
+        ("uniform", "3 random transformations per image"),
+        ("learned", "the learned policy"),
+        ("learned-x0.5", "the learned policy taken 0.5 times as far"),
+        ("learned-mu1.25", "the learned policy at 1.25 times its magnitudes"),
+        ("learned-x2-mu0.75-1", "the learned policy taken 2 times as far at 0.75 times its magnitudes with 1 "
+         "transformation per image"),
+        ("learned.json", "learned.json"),  # a file
+        ("runs/learned-2", "runs/learned-2"),
+    ],
+)  # fmt: skip
+def test_candidates_in_words(name, shown):
+    assert messages.spoken(name) == shown
 
 
 def test_what_is_better_is_used():

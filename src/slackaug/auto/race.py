@@ -15,7 +15,6 @@ from pathlib import Path
 import torch
 
 from ..augment.policy import MU_MAX, MU_MIN, Policy
-from ..augment.policy_file import MU_START
 from ..config.run_config import RunConfig, start_policy
 from ..data import Dataset
 from ..judge import candidates, training
@@ -33,8 +32,9 @@ from ..runs import folders
 from .conduct import Opened, Session
 
 FOLDER = "race"  # of a run
-FORM = re.compile(r"learned(?:-x(?P<strength>\d+(?:\.\d+)?))?(?:-(?P<number>[1-9]))?", re.ASCII)
-FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-1")  # for example
+FACTOR = r"\d+(?:\.\d+)?"
+FORM = re.compile(rf"learned(?:-x(?P<strength>{FACTOR}))?(?:-mu(?P<mu>{FACTOR}))?(?:-(?P<number>[1-9]))?", re.ASCII)
+FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
 FIRST_OF_LAST = 1000  # seed: no training before had it
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
 LEAST_IMAGES = 40  # of all training images: with fewer, a fold is a handful
@@ -49,8 +49,8 @@ class Race:
 
     def __init__(self, work: Comparison, dataset: Dataset, config: RunConfig, learned: Policy, deadline: float):
         self.work, self.dataset, self.config, self.deadline = work, dataset, config, deadline
-        self.candidates = {name: candidate(name, learned) for name in config.race.candidates}
-        self.settings = config.race
+        self.candidates = different({name: candidate(name, learned) for name in config.race.candidates})
+        self.settings = replace(config.race, candidates=tuple(self.candidates))
         self.began = time.monotonic()
         self.n_trained, self.seconds = 0, 0.0  # here, and how long it took
 
@@ -114,20 +114,29 @@ class Race:
 
 
 def candidate(name: str, learned: Policy) -> Candidate:
-    """A baseline, or `learned`, perhaps at another strength or with fewer transformations."""
+    """A baseline, or `learned`, perhaps further, with other bounds of the magnitudes or with fewer transformations."""
     if not (form := FORM.fullmatch(name)):
         if not name.startswith(FROM_FILE):
             define(name, FORMS_OF_LEARNED)
         return candidates.from_name(name)
-    policy = learned if form["strength"] is None else at_strength(learned, float(form["strength"]))
+    policy = learned
+    if form["strength"] or form["mu"]:
+        policy = at_strength(learned, float(form["strength"] or 1), float(form["mu"] or 1))
     if form["number"] is not None:
         policy = replace(policy, pi=policy.pi[: int(form["number"])])
     return Candidate(name, policy, candidates.digest(policy))
 
 
-def at_strength(phi: Policy, strength: float = 1.0) -> Policy:
-    """The policy, taken a share of its way from uniform, or further: the logits times the strength, and mu likewise."""
-    mu = (MU_START + strength * (phi.mu - MU_START)).clamp(MU_MIN, MU_MAX)
+def different(found: Mapping[str, Candidate]) -> dict[str, Candidate]:
+    """Without those that are the same, as what was learned and its first two transformations may be."""
+    shortest = {one.digest: name for name, one in sorted(found.items(), key=lambda entry: -len(entry[0]))}
+    return {name: one for name, one in found.items() if shortest[one.digest] == name}
+
+
+def at_strength(phi: Policy, strength: float = 1.0, mu_factor: float = 1.0) -> Policy:
+    """In the direction that was learned, less far or further: pi is proportional to exp(strength * logits), where 0 is
+    uniform. The bounds of the magnitudes have a factor of their own, for nothing shows that both are wrong alike."""
+    mu = (mu_factor * phi.mu).clamp(MU_MIN, MU_MAX)
     return replace(phi, pi=strength * phi.pi.log_softmax(-1), mu=mu)
 
 

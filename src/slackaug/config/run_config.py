@@ -23,8 +23,8 @@ class RaceConfig:
 
     candidates: Annotated[
         tuple[str, ...],
-        "what races, the simplest first: baselines, and `learned`, at another strength (learned-x2) or with fewer "
-        "transformations (learned-1); none: no race",
+        "what races, the simplest first: baselines, and `learned`, taken further or less far (learned-x2, "
+        "learned-x0.5), with other magnitudes (learned-mu0.75) or fewer transformations (learned-1); none: no race",
     ] = ()
     incumbent: Annotated[str, "the candidate that is taken where no other is shown to be better"] = "uniform-2"
     n_first: Annotated[int, "trainings of each candidate before the worse half drops out"] = 2

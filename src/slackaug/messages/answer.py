@@ -21,12 +21,13 @@ def spoken(name: str) -> str:
     }
     if augmentation(name) != name and name != "none":
         return f"{augmentation(name)} per image"
-    if not re.fullmatch(rf"{LEARNED}(-x?[\d.]+)*", name):
+    if not (parts := re.fullmatch(rf"{LEARNED}(?:-x([\d.]+))?(?:-mu([\d.]+))?(?:-(\d))?", name)):
         return known.get(name, name)
-    parts = name.removeprefix(LEARNED).split("-")[1:]
-    strength = "".join(f" at {part.removeprefix('x')} times its strength" for part in parts if part.startswith("x"))
-    number = "".join(f" with {counted(int(part), 'transformation')} per image" for part in parts if part.isdecimal())
-    return f"the learned policy{strength}{number}"
+    further, mu, number = parts.groups()
+    changes = [f"taken {further} times as far"] if further else []
+    changes += [f"at {mu} times its magnitudes"] if mu else []
+    changes += [f"with {counted(int(number), 'transformation')} per image"] if number else []
+    return " ".join(["the learned policy", *changes])
 
 
 def n_digits(low: float, high: float) -> int:
