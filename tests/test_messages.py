@@ -208,8 +208,8 @@ def test_verbs_follow_the_number_of_files(kind):
 
 
 def test_costs_are_of_all_that_is_done():
-    assert "12 trainings of about 30 s each" in messages.cost(12, 30)
-    assert "6 min 00 s one after the other" in messages.cost(12, 30)
+    assert "12 trainings of about 30 s each" in messages.cost(12, 30, 1)
+    assert "6 min 00 s one after the other" in messages.cost(12, 30, 1)
     assert "14 min 00 s one after the other" in messages.study_cost(4, 120, 12, 30)
 
 

@@ -20,8 +20,10 @@ from slackaug.auto.conduct import Session
 from slackaug.auto.race import at_strength, candidate
 from slackaug.auto.resume import read_config
 from slackaug.data import load
+from slackaug.engine.fit import Diverged
 from slackaug.exits import Stopped
 from slackaug.judge import training
+from slackaug.judge.backends.jobs import BackendError
 from slackaug.judge.training import HeldOut
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -135,16 +137,53 @@ def test_a_search_ends_with_an_answer(raced):
     assert (raced / "finished.json").exists()
 
 
-def test_the_policy_is_that_of_the_answer(raced):
+def test_the_policy_is_that_of_the_answer(raced, images):
     learned = race.folders.learned(raced)
     known = {name: candidate(name, learned) for name in ("none", "learned", "learned-x2")}
-    for name in ("uniform-2", "trivialaugment-wide"):
+    for name in ("uniform", "uniform-2", "uniform-no-invert-solarize", "trivialaugment-wide", "default"):
         known[name] = candidate(name, learned)
-    used = {name: race.policy_of(name, known, learned) for name in known}
+    data = load(str(images))
+    used = {name: race.policy_of(one, data, learned) for name, one in known.items()}
     assert used["none"].n_composed == 0
-    assert torch.equal(used["uniform-2"].probabilities, Policy.uniform("cifar", n_composed=2).probabilities)
-    assert used["learned"] is used["trivialaugment-wide"] is learned
-    assert used["learned-x2"] is known["learned-x2"].augmentation
+    for name, n in (("uniform", 3), ("uniform-2", 2)):
+        assert torch.equal(used[name].probabilities, Policy.uniform("cifar", n_composed=n).probabilities)
+    assert not {"Invert", "Solarize"} & {*used["uniform-no-invert-solarize"].space.names}
+    assert used["uniform-no-invert-solarize"].dataset == learned.dataset
+    assert used["learned"].dumps() == learned.dumps()
+    assert used["learned-x2"].dumps() == known["learned-x2"].augmentation.dumps()
+    assert used["trivialaugment-wide"] is None is used["default"]
+
+
+def test_a_learned_policy_that_is_not_the_answer_says_so(raced):
+    policy = Policy.load(raced / "policy.json")
+    assert policy.learned["is_answer"]
+    other = replace(policy, learned=policy.learned | {"use": "trivialaugment-wide", "is_answer": False})
+    with pytest.warns(UserWarning, match="the search says to use trivialaugment-wide; this policy is what it learned"):
+        slackaug.SlackAugment(other)
+
+
+def test_a_finished_search_says_its_answer_again(raced, images, capsys):
+    result = slackaug.search(images, raced, resume=True)
+    assert result.answer.sentence == read(raced)["sentence"]
+    assert " ".join(capsys.readouterr().err.split()).endswith(result.answer.sentence)
+
+
+def test_trainings_that_fail_keep_what_was_learned(images, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        stopped_after(patch, 0, Diverged("the model is no longer a number"))
+        with pytest.raises(
+            BackendError, match=r"failed:\n(.|\n)*The learned policy is kept, .*run/policy.json"
+        ) as failed:
+            slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
+    assert "the others are saved" not in str(failed.value)
+    assert "slackaug evaluate" in str(failed.value)
+
+
+def test_a_race_of_guesses_says_little(raced, images, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(race, "NOT_GUESSED", 10)
+    slackaug.search(images, tmp_path / "run", set=tiny.assignments(**RACE), estimate=False)
+    assert "But no training was much better than guessing (" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_rounds_do_not_depend_on_it(raced, images, tmp_path):

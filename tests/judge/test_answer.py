@@ -75,7 +75,7 @@ def test_where_nothing_is_shown_the_incumbent_stays_and_the_sentence_says_what_c
 def test_what_was_learned_and_is_not_among_the_last_two_is_not_forgotten():
     found = answered(0.95, race_learned=0.4)
     assert found.use == "none"  # which takes the place of what was learned
-    assert found.sentence.endswith("What was learned was 10.0 points behind after 2 trainings.")
+    assert found.sentence.endswith("The learned policy was 10.0 points behind after 2 trainings.")
     assert {one.name: one.dropped_after for one in found.candidates} == {"none": None, "uniform-2": None, "learned": 2}
 
 

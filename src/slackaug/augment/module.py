@@ -2,6 +2,7 @@
 
 import os
 from typing import Any, TypeVar
+from warnings import warn
 
 import torch
 from PIL import Image
@@ -34,6 +35,8 @@ class SlackAugment(nn.Module):
         found = load(policy) if isinstance(policy, str | os.PathLike) else policy
         if not isinstance(found, Policy):
             raise TypeError(f"expected a slackaug.Policy or its file, got {type(found).__name__}")
+        if found.learned.get("is_answer") is False:
+            warn(f"the search says to use {found.learned['use']}; this policy is what it learned", stacklevel=2)
         self.policy = found
         self.strength = strength
         self.generator = generator

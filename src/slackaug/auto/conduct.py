@@ -187,7 +187,8 @@ def concluded(
         session.say(to_go_on)
     if run is not None:
         describe(session, folders.learned(run.path), config)
-    session.say(messages.result(str(policy_file), shlex.join(["slackaug", "show", str(policy_file)])))
+    show, is_answer = shlex.join(["slackaug", "show", str(policy_file)]), policy.learned.get("is_answer", True)
+    session.say(messages.result(str(policy_file), show, is_answer=is_answer))
     if report.is_file():
         session.say(report_is(str(report)))
     if answer is not None:

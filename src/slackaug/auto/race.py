@@ -20,6 +20,7 @@ from ..data import Dataset
 from ..judge import candidates, training
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
+from ..judge.backends.jobs import BackendError
 from ..judge.baselines import FILE as FROM_FILE
 from ..judge.baselines import define
 from ..judge.candidates import Candidate
@@ -37,6 +38,7 @@ FORM = re.compile(rf"learned(?:-x(?P<strength>{FACTOR}))?(?:-mu(?P<mu>{FACTOR}))
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
 FIRST_OF_LAST = 1000  # seed: no training before had it
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
+NOT_GUESSED = 1.1  # times the largest class: accuracies below say little
 LEAST_IMAGES = 40  # of all training images: with fewer, a fold is a handful
 
 
@@ -106,6 +108,11 @@ class Race:
         train(self.work, left, lambda _: "")
         self.n_trained, self.seconds = self.n_trained + len(left), self.seconds + time.monotonic() - began
 
+    def largest_class(self) -> float:
+        """Its share of the images that the race tests on: what one has right who always names it."""
+        tested = self.dataset.train.labels[self.dataset.half_indices(self.config.seed)[CHOSEN_BY]]
+        return tested.bincount().max().item() / len(tested)
+
     def tell_dropped(self, runners: Runners, raced: Mapping[str, Answers], new: Mapping[str, int]) -> None:
         for n in sorted({*new.values()}):
             first = accuracy(raced[runners.challengers[0]][:n])
@@ -169,23 +176,28 @@ def hold(session: Session, opened: Opened, deadline: float) -> Answer | None:
         one.run()
     except OutOfTime:
         session.say(messages.OUT_OF_TIME)
+    except BackendError as error:
+        raise BackendError(f"{error}\n{messages.race_failed(session.data, str(session.folder))}") from None
     finally:
         found = one.answer()
         run.write(FILE, found.to_json())
-        used = policy_of(found.use, one.candidates, learned)
-        about = {"use": found.use, "is_kept": found.use.startswith(messages.LEARNED)}
-        run.write(folders.POLICY, replace(used, learned=learned.learned | about).dumps())
+        used = policy_of(one.candidates[found.use], dataset, learned)
+        is_kept = found.use.startswith(messages.LEARNED)
+        about = {"use": found.use, "is_kept": is_kept, "is_answer": used is not None}
+        run.write(folders.POLICY, replace(used or learned, learned=learned.learned | about).dumps())
+    if (best := max((one.accuracy / 100 for one in found.candidates), default=1)) < NOT_GUESSED * one.largest_class():
+        session.say(messages.guessing(best, one.largest_class()))
     return found
 
 
-def policy_of(use: str, known: Mapping[str, Candidate], learned: Policy) -> Policy:
-    """What to use, as a policy; what was learned, where the answer is none of ours."""
-    chosen = known[use].augmentation
-    if isinstance(chosen, Policy):
-        return chosen
-    if use == "none" and learned.can_compose_none:
+def policy_of(chosen: Candidate, dataset: Dataset, learned: Policy) -> Policy | None:
+    """What to use, as a policy like the learned one; none where it is something else, such as TrivialAugment."""
+    if chosen.name == "none" and learned.can_compose_none:
         return learned.with_composed(0)
-    return learned.with_composed(int(use.removeprefix("uniform-"))) if use.startswith("uniform-") else learned
+    match chosen.method(dataset, learned.space).parts:
+        case (Policy() as phi,):
+            return replace(learned, space=phi.space, pi=phi.pi, mu=phi.mu)
+    return None
 
 
 def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Path, deadline: float) -> Comparison:

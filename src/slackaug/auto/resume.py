@@ -11,6 +11,7 @@ from ..augment.policy import Policy
 from ..config import layers
 from ..config.layers import is_foreign
 from ..config.run_config import RunConfig
+from ..judge import answer
 from ..messages import search as messages
 from ..runs import folders
 from ..runs.ensemble import n_processes
@@ -38,7 +39,10 @@ def resumed(session: Session, model: str | None, weights: str | None) -> Iterato
         # Neither its data nor its network are needed, nor a checkpoint.
         session.say(messages.finished(str(session.folder), str(session.folder / POLICY)))
         policy = session.ensemble.lead(lambda: Policy.load(session.folder / POLICY))
-        yield SearchResult(policy, session.folder)
+        found = session.ensemble.lead(lambda: answer.load(session.folder))
+        if found is not None:
+            session.say(found.sentence)
+        yield SearchResult(policy, session.folder, found)
         return
     with holding(session, stored, lambda: Run(session.folder)) as run:
         with session.ensemble.together(), writing(session, stored):

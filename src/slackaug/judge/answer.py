@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..config.run_config import RaceConfig
+from ..files import read_note
 from ..messages import answer as messages
 from .intervals import LEAST
 from .intervals import accuracy as accuracy_of
@@ -43,6 +45,16 @@ class Answer(NamedTuple):
         return json.dumps({"schema_version": 1} | found, indent=1, allow_nan=False)
 
 
+def load(folder: Path) -> Answer | None:
+    """Of a run, if it is there and whole."""
+    found = read_note(folder / FILE)
+    found.pop("schema_version", None)
+    try:
+        return Answer(**found | {"candidates": [Entrant(**one) for one in found["candidates"]]})
+    except (TypeError, KeyError):
+        return None
+
+
 def answer(
     runners: Runners,
     raced: Mapping[str, Answers],
@@ -76,7 +88,7 @@ def answer(
     if not any(name.startswith(messages.LEARNED) for name in (challenger, incumbent)):
         says += behind(raced, runners)
     low, high = ends(found.gain)
-    points = 100 * found.gain.mean, (low, high), 100 * found.gain.reach(0.05)
+    points = 100 * found.gain.mean + 0.0, (low, high), 100 * found.gain.reach(0.05)  # + 0.0: no -0.0
     if not rest["is_final"]:
         says = f"So far: {says[:1].lower()}{says[1:]}"
     return Answer(says, found.use, found.other, found.case.value, *points, **rest)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from . import augmentation, counted, listed
 
 LEARNED = "learned"
+TIE = 0.05  # points: what is less reads as 0.0
 
 
 def spoken(name: str) -> str:
@@ -60,8 +61,8 @@ def no_difference(subject: str, reference: str, gain: float, low: float, high: f
 
 def ahead(use: str, other: str, gain: float, low: float, high: float, worth: float) -> str:
     return (
-        f"Use {spoken(use)}. It looks better than {spoken(other)} ({interval(gain, low, high)}), and is hardly more "
-        f"than {worth:g} points worse."
+        f"Use {spoken(use)}. It looks better than {spoken(other)} ({interval(gain, low, high)}), and is at worst "
+        f"{worth:g} points worse."
     )
 
 
@@ -76,7 +77,11 @@ def equal(use: str, other: str, gain: float, low: float, high: float, worth: flo
 def unknown(use: str, other: str, gain: float, low: float, high: float) -> str:
     """`gain`, of the other over what to use."""
     seen = max(high - gain, gain - low)
-    other_is = "Learning which ones" if other == LEARNED and use.startswith("uniform-") else capital(spoken(other))
+    other_is = capital(spoken(other))
+    if other == "none":
+        other_is = "Leaving augmentation out"
+    elif other == LEARNED and use.startswith("uniform-"):
+        other_is = "Learning which ones"
     return (
         f"Use {spoken(use)}. {other_is} did not measurably help here ({interval(gain, low, high)}); a gain under "
         f"{seen:.{n_digits(low, high)}f} points could not have been seen."
@@ -91,7 +96,8 @@ def too_few(use: str, n: int) -> str:
 
 
 def learned_dropped(points: float, n: int) -> str:
-    return f"What was learned was {points:.1f} points behind after {counted(n, 'training')}."
+    how = f"{points:.1f} points behind" if points >= TIE else "no better than simpler choices"
+    return f"The learned policy was {how} after {counted(n, 'training')}."
 
 
 def so_far(use: str, n: int) -> str:
@@ -107,14 +113,14 @@ def capital(text: str) -> str:
 
 def race(names: Sequence[str], n_images: int) -> str:
     return (
-        f"Race: {listed([spoken(name) for name in names])}. Each is trained several times, and tested on {n_images:,} "
-        "images that it was not trained on."
+        f"Race: {listed([spoken(name) for name in names])}. Each is trained several times, and tested in turn on "
+        f"{n_images:,} images that it was not trained on."
     )
 
 
 def dropped(behind: Mapping[str, float], n: int) -> str:
     """Points behind the first, by name."""
-    who = listed([f"{spoken(name)} ({-points:+.1f} points)" for name, points in behind.items()])
+    who = listed([f"{spoken(name)} ({-points:+z.1f} points)" for name, points in behind.items()])
     return f"Out of the race after {counted(n, 'training')} each: {who}."
 
 
@@ -122,6 +128,21 @@ def last_two(first: str, second: str, n: int, n_images: int) -> str:
     return (
         f"The last two, {spoken(first)} and {spoken(second)}, are trained {n} more times each, and tested on "
         f"{n_images:,} other images."
+    )
+
+
+def race_failed(data: str, run: str) -> str:
+    """What was learned is still there."""
+    return (
+        f"The learned policy is kept, {run}/policy.json. To compare it with other settings: slackaug evaluate {data} "
+        f"-p {run} --baselines uniform-2 --seeds 8 --set evaluate.lr=0.01 -o OTHER"
+    )
+
+
+def guessing(accuracy: float, largest: float) -> str:
+    return (
+        f"But no training was much better than guessing ({100 * accuracy:.1f} % at best; the largest class has "
+        f"{100 * largest:.1f} %), so the race says little. Try longer trainings: --set evaluate.epochs=..."
     )
 
 

@@ -168,8 +168,9 @@ def collapsed(share: float, kl_budget: float | None) -> str:
     return f"The policy has collapsed to {share:.0%} of the highest entropy, which rarely helps. Try {advice}."
 
 
-def result(policy: str, show: str) -> str:
-    return f"The policy is {policy}\nLook at it with: {show}"
+def result(policy: str, show: str, *, is_answer: bool) -> str:
+    """`is_answer`: the policy is what the search says to use."""
+    return f"The {'' if is_answer else 'learned '}policy is {policy}\nLook at it with: {show}"
 
 
 def finished(folder: str, policy: str) -> str:

@@ -62,7 +62,8 @@ class Tally:
             raise Stopped(STOPPED, caught[0])
         if self.failures:
             texts = "\n".join(f"  {name}: {reason}" for name, reason in self.failures.items())
-            raise BackendError(f"{len(self.failures)} of {len(self.names)} failed, the others are saved:\n{texts}")
+            others = ", the others are saved" if len(self.failures) < len(self.names) else ""
+            raise BackendError(f"{len(self.failures)} of {len(self.names)} failed{others}:\n{texts}")
 
 
 def attempt(job: Job, tell: Tell) -> Exception | None:
