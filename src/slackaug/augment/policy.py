@@ -141,7 +141,7 @@ class Policy:
         return (self.probabilities * (self.log_probabilities - anchor.log_probabilities)).sum()
 
     def entropy(self) -> Tensor:
-        """Of each position's distribution, in nats: (K,)."""
+        """Return the entropy of each position's distribution, in nats: (K,)."""
         return -(self.probabilities * self.log_probabilities).sum(1)
 
     def strengthened(self, strength: float) -> Self:

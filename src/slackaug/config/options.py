@@ -93,7 +93,7 @@ def options_of(one: inspect.Parameter) -> dict[str, inspect.Parameter]:
 
 
 def plain(value: Any) -> Any:
-    """As in a file: paths are texts, and what holds several is a list."""
+    """Convert to what a file would hold: paths are texts, and what holds several is a list."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(value)
     return os.fspath(value) if isinstance(value, os.PathLike) else value

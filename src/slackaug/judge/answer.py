@@ -46,7 +46,7 @@ class Answer(NamedTuple):
 
 
 def load(folder: Path) -> Answer | None:
-    """Of a run, if it is there and whole."""
+    """Read the answer of a run, if it is there and whole."""
     found = read_note(folder / FILE)
     found.pop("schema_version", None)
     try:
@@ -63,7 +63,7 @@ def answer(
     worth: float,
     seconds: float,
 ) -> Answer:
-    """Of what is known so far; final if the last two have been trained as often as they should.
+    """Answer from what is known so far; final if the last two have been trained as often as they should.
 
     `worth`, in points: where one image of those tested counts more than that, as much as it does.
     """
@@ -95,7 +95,7 @@ def answer(
 
 
 def ends(gain: Difference) -> tuple[float, float]:
-    """Of its interval, in points."""
+    """Return the ends of its interval, in points."""
     reach = gain.reach(0.05)
     return 100 * (gain.mean - reach), 100 * (gain.mean + reach)
 

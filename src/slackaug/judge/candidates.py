@@ -73,7 +73,7 @@ class Candidate(NamedTuple):
 
 
 def digest(policy: Policy | bytes | str) -> str:
-    """Of a policy, a policy file or the name of a baseline."""
+    """Digest a policy, a policy file or the name of a baseline."""
     if isinstance(policy, Policy):
         policy = replace(policy, learned={}).dumps()
     return hashlib.sha256(policy.encode() if isinstance(policy, str) else policy).hexdigest()[:16]

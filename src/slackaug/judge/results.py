@@ -63,7 +63,7 @@ def by_seed(trials: Sequence[dict[str, Any]]) -> dict[int, float]:
 
 
 def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> list[PolicyRow]:
-    """Of the trials by policy, in order; a policy without a finished trial has no row yet."""
+    """Make a row for each policy, in order; one without a finished trial has no row yet."""
     base = by_seed(found.get(reference, [])) if reference is not None else {}
     rows = []
     for name, trials in found.items():
@@ -120,7 +120,7 @@ def plain(value: Any) -> Any:
 
 
 def to_json(**found: Any) -> str:
-    """With the version and the machine that found it."""
+    """Add the version and the machine that found it."""
     about = {"schema_version": 1, "library_version": __version__, "environment": provenance.environment()}
     return json.dumps(about | plain(found), indent=1)
 

@@ -186,7 +186,7 @@ def is_finished(path: Path) -> bool:
 
 
 def read_policies(run: Path) -> list[Policy]:
-    """Of the rounds from the first on, as far as they are all there."""
+    """Read the policies of the rounds from the first on, as far as they are all there."""
     policies: list[Policy] = []
     while (path := run / "policies" / f"round_{len(policies) + 1:02d}.json").is_file():
         policies.append(Policy.load(path))
@@ -207,7 +207,7 @@ def learned(run: Path) -> Policy:
 
 
 def agreement(run: Path) -> float | None:
-    """Of what its rounds changed; None where that cannot be told, for it is for people."""
+    """Compare what its rounds changed; None where that is unknown, as it only informs."""
     try:
         return agreement_of_rounds(read_policies(run))
     except PolicyError:

@@ -71,7 +71,7 @@ def differences_to(name: str, study: Study, found: Found) -> intervals.Matrix:
 
 
 def kept_text(policies: Sequence[Policy]) -> str | None:
-    """In how many searches the race kept the learned policy, and which baseline the others end with."""
+    """Count the searches whose race kept the learned policy, and the baselines that the others end with."""
     used = Counter(use for policy in policies if isinstance(use := policy.learned.get("use"), str))
     instead = {name: n for name, n in sorted(used.items()) if not name.startswith(LEARNED)}
     n_raced = sum(used.values())
