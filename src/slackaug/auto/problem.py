@@ -147,7 +147,7 @@ class Problem:
 
     @torch.no_grad()
     def val_loss(self, passes: Passes) -> float:
-        """Return the loss of validation images as the search sees them: unchanged, in train mode. It leaves no trace."""
+        """Return the loss of validation images as a search sees them: unchanged, in train mode. It leaves no trace."""
         self.model.train()
         total, n = torch.zeros((), device=self.val.labels.device), 0
         with unchanged_buffers(self.model), drawing_from(rng.generator(self.config.seed, "validation loss")):
