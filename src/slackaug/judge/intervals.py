@@ -87,7 +87,7 @@ def interval(values: Sequence[float], unit: str = "seed") -> Interval:
 
 
 def accuracy(values: Sequence[float], unit: str = "seed") -> Accuracy:
-    """Average independent shares; the interval is t's on the logit scale, with the deviation times the slope at the mean."""
+    """Average independent shares; the interval is that of t on the logit scale, whose slope scales the deviation."""
     found = interval(values, unit)
     if found.n < LEAST or not found.has_spread:
         return Accuracy(found.mean, None, None, found.n, unit)
@@ -127,7 +127,7 @@ def nested(accuracies: Matrix) -> Nested:
 
 
 def nested_difference(differences: Matrix) -> Interval:
-    """Average D_s = mean_e(accuracy[s, e] - baseline[s, e]), given these: t over the searches, S - 1 degrees of freedom.
+    """Average D_s = mean_e(accuracy[s, e] - baseline[s, e]), given these: t over searches, S - 1 degrees of freedom.
 
     Every (s, e) has a seed of its own, and the baseline was evaluated with the same seeds, so the D_s are independent:
     each has its own search, its own evaluations and its own evaluations of the baseline.

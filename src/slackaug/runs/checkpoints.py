@@ -165,7 +165,7 @@ def take_out(state: Any, parts: dict[Where, Any], where: Where = ()) -> Any:
 
 
 def to_vectors(part: Tensor | dict[str, Tensor]) -> Any:
-    """Copy to the CPU, all tensors of one type of a model as one vector: hundreds of copies from a GPU would be slow."""
+    """Copy to the CPU, a model's tensors of one type as one vector: hundreds of copies from a GPU would be slow."""
     if isinstance(part, Tensor):
         return part.cpu()
     of_type: dict[torch.dtype, dict[str, Tensor]] = {}
