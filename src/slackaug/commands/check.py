@@ -1,8 +1,6 @@
 """`slackaug.check`: what a data set is, what to fix, and what a search would do and cost."""
 
 from json import dumps
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from rich.console import Console
@@ -11,6 +9,7 @@ from ..auto.check import Findings, lines, look
 from ..config.options import Given, Machine, Source, command
 from ..config.run_config import Choices
 from ..data import DataConfig, held
+from ..data.options import is_path
 from ..machine import machine
 from ..runs.progress import Reading
 
@@ -34,10 +33,10 @@ def check(
     # In Python alone: `test` is the test set of data that is given as an object.
     device, _ = machine(where.device, where.threads)
     progress = Reading(None if console is None else Console(stderr=True))
-    with TemporaryDirectory(prefix="slackaug-") as folder:
-        source = held.file_of(data, test, Path(folder), DataConfig(**reading), progress)
+    with held.for_a_look(data) as folder:
+        source = held.file_of(data, test, folder, DataConfig(**reading), progress)
         config = DataConfig(source=source, **reading)
-        given = ["data", *["test=test"] * (test is not None)] if Path(source).parent == Path(folder) else []
+        given = [] if is_path(data) else ["data", *["test=test"] * (test is not None)]
         findings = look(config, given, model=chosen.get("model"), device=device, cost=cost, progress=progress)
     if console is not None:
         text = dumps(findings.as_dict(), indent=1) if json else "\n".join(lines(findings))

@@ -3,10 +3,10 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path as FilePath
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from rich.console import Console
@@ -66,7 +66,8 @@ def search(
     def how_to_read() -> DataConfig:
         return read_config(folder).data if resume else data_config("", reading, config)
 
-    with ensemble.join(where.device or default_device()) as ranks, TemporaryDirectory(prefix="slackaug-") as elsewhere:
+    home = held.for_a_look(data) if dry_run else nullcontext(folder)
+    with ensemble.join(where.device or default_device()) as ranks, home as place_of_images:
         console = (console or Console(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
             place = machine(ranks.place(where.device or default_device()), where.threads)
@@ -79,8 +80,8 @@ def search(
             if ranks.leads and not resume and not dry_run:
                 refuse_inside(data, folder)
                 folders.refuse(folder, overwrite=overwrite)  # before the data is read, which may take long
-        home, told = FilePath(elsewhere) if dry_run else folder, Reading(console)
-        source = ranks.lead(lambda: held.file_of(data, test, home, how_to_read(), told, is_new=not resume))
+        told = Reading(console)
+        source = ranks.lead(lambda: held.file_of(data, test, place_of_images, how_to_read(), told, is_new=not resume))
         session = Session(source, folder, *place, limit, tensorboard, console, ranks, watch, engine)
         if resume:
             opening: Any = resumed(session, chosen.get("model"), chosen.get("weights"))

@@ -11,8 +11,10 @@ import io
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +26,7 @@ from . import decode
 from .arrays import channels_last
 from .decode import Array, to_8_bits
 from .files import check_memory, one_size
-from .options import DataConfig, DataError, Progress, silent
+from .options import DataConfig, DataError, Progress, is_path, silent
 from .packages import find_columns
 
 FILES = ("images-*.npz", "images-*.csv")
@@ -42,20 +44,24 @@ Listed = list[dict[str, str]]  # the rows of a csv: path, label and perhaps more
 Reader = Callable[[Any, str, DataConfig, Progress], Arrays | Listed]
 
 
+@contextmanager
+def for_a_look(data: Any) -> Iterator[Path]:
+    """A folder for the file of images that are only looked at; no path needs one."""
+    if is_path(data):
+        yield Path()
+        return
+    with TemporaryDirectory(prefix="slackaug-") as folder:
+        yield Path(folder)
+
+
 def file_of(
-    data: Any,
-    test: Any,
-    folder: Path,
-    options: DataConfig,
-    progress: Progress = silent,
-    *,
-    is_new: bool = True,
+    data: Any, test: Any, folder: Path, options: DataConfig, progress: Progress = silent, *, is_new: bool = True
 ) -> str:
     """A path or a name as it is; for all else the file of its images in `folder`, which is written if `is_new`.
 
     The items of a data set are stored at the size of the options.
     """
-    if isinstance(data, str | os.PathLike):
+    if is_path(data):
         if test is not None:
             raise DataError("test= goes with images in memory; in a folder, test images are in test/")
         return os.fspath(data)
