@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
+import slackaug
 from slackaug import Policy, PolicyError, SlackAugment
 from slackaug.augment import pil
 
@@ -98,8 +99,17 @@ def test_reads_a_file(tmp_path, images):
     policy = Policy.uniform("imagenet", flip=False)
     policy.save(tmp_path / "policy.json")
     assert torch.equal(seeded(SlackAugment(tmp_path / "policy.json"), images), seeded(SlackAugment(policy), images))
-    with pytest.raises(PolicyError, match=r"is a folder.*policy\.json"):
+
+
+def test_takes_the_folder_of_a_run(tmp_path, images):
+    with pytest.raises(PolicyError, match=r"a folder without policy\.json; a run has one at the end"):
         SlackAugment(tmp_path)
+    policy = Policy.uniform("imagenet", flip=False)
+    policy.save(tmp_path / "policy.json")
+    for run in (tmp_path, str(tmp_path)):
+        assert torch.equal(seeded(SlackAugment(run), images), seeded(SlackAugment(policy), images))
+    assert slackaug.load(tmp_path).to_dict() == policy.to_dict()
+    assert slackaug.load("uniform:imagenet").space.name == "imagenet"
 
 
 @pytest.mark.parametrize(
