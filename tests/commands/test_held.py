@@ -85,7 +85,7 @@ def test_nothing_is_written_by_a_look_or_a_dry_run(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert search(TRAIN, tmp_path / "run", dry_run=True) is None
     found = slackaug.check(TRAIN, test=TEST, cost=False, size=6)
-    assert found.survey.name == "your images"
+    assert repr(found) == "Findings('your images': 24 training images, 0 problems to fix)"
     assert (found.survey.count("train"), found.survey.count("test")) == (24, 6)
     assert found.proposal.command == "slackaug.search(data, test=test, out='runs/NAME', size=6)"
     assert list(tmp_path.iterdir()) == []

@@ -75,12 +75,9 @@ class SlackAugment(nn.Module):
         return augment(images, composites, self.generator, flip=self.policy.flip, fill=self.policy.fill)
 
     def __repr__(self) -> str:
-        n_composed, n = self.policy.pi.shape
-        chosen = f"{n_composed} of {n} transformations of {self.policy.space.name!r}"
         strength = "" if self.strength == 1 else f", strength={self.strength:g}"
         always = ", always" if self.always else "" if self.training else ", off in eval mode"
-        flips = "with flips" if self.policy.flip else "without flips"
-        return f"SlackAugment({chosen}, {flips}{strength}{always})"
+        return f"SlackAugment({self.policy.summary}{strength}{always})"
 
 
 def how_to_convert(mode: str) -> str:

@@ -40,6 +40,10 @@ class Findings(NamedTuple):
     proposal: Proposal | None
     costs: list[Cost]
 
+    def __repr__(self) -> str:
+        n_train, n_problems = self.survey.count("train"), len(self.problems)
+        return f"Findings({self.survey.name!r}: {n_train} training images, {n_problems} problems to fix)"
+
     @property
     def exit_code(self) -> int:
         return 1 if self.problems else 0

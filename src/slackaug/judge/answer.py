@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..augment.display import displayed
 from ..config.run_config import RaceConfig
 from ..messages import answer as messages
 from .intervals import LEAST
@@ -23,6 +24,7 @@ class Entrant(NamedTuple):
     dropped_after: int | None  # trainings; None: it was in to the end
 
 
+@displayed
 class Answer(NamedTuple):
     """Gains are in points of accuracy, and those of `use` over `other`."""
 
@@ -37,6 +39,9 @@ class Answer(NamedTuple):
     candidates: list[Entrant]
     n_trainings: int
     seconds: float
+
+    def __repr__(self) -> str:
+        return f"Answer({self.sentence!r})"
 
     def to_json(self) -> str:
         found = self._asdict() | {"candidates": [one._asdict() for one in self.candidates]}
