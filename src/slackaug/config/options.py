@@ -31,8 +31,9 @@ class Given(NamedTuple):
 
 
 Path = str | os.PathLike[str]
+Images = Path | Any  # in Python also what holds images in memory: see data/held.py
 Source = Annotated[
-    Path,
+    Images,
     "a folder of class folders (with or without train/ and test/), FILE.npz, FILE.csv, digits, shapes, "
     "torchvision:NAME, hf:NAME, imagenet100:ROOT, domainnet:ROOT/DOMAIN or module:callable",
 ]

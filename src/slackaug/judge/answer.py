@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..augment.display import displayed
 from ..config.run_config import RaceConfig
 from ..files import read_note
 from ..messages import answer as messages
@@ -25,6 +26,7 @@ class Entrant(NamedTuple):
     dropped_after: int | None  # trainings; None: it was in to the end
 
 
+@displayed
 class Answer(NamedTuple):
     """Gains are in points of accuracy, and those of `use` over `other`."""
 
@@ -39,6 +41,9 @@ class Answer(NamedTuple):
     candidates: list[Entrant]
     n_trainings: int
     seconds: float
+
+    def __repr__(self) -> str:
+        return f"Answer({self.sentence!r})"
 
     def to_json(self) -> str:
         found = self._asdict() | {"candidates": [one._asdict() for one in self.candidates]}

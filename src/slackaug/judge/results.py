@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__, messages
+from ..augment.display import displayed
 from ..config import parse
 from ..files import write_atomically
 from ..runs import provenance
@@ -42,6 +43,7 @@ class PolicyRow(NamedTuple):
         return by_seed(self.trials)
 
 
+@displayed
 class Results(NamedTuple):
     protocol: Protocol
     class_names: tuple[str, ...]
@@ -51,6 +53,9 @@ class Results(NamedTuple):
     answer: str
     use: str | None  # of these two; None: no measurable difference
     remarks: dict[str, Any]  # what else was found: duplicates, a grid
+
+    def __repr__(self) -> str:
+        return f"Results({self.answer!r})"
 
     @property
     def imbalance(self) -> float | None:
