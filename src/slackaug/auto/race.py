@@ -17,6 +17,7 @@ import torch
 from ..augment.policy import MU_MAX, MU_MIN, Policy
 from ..config.run_config import RunConfig, start_policy
 from ..data import Dataset
+from ..exits import Stopped
 from ..judge import candidates, training
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
@@ -176,6 +177,8 @@ def hold(session: Session, opened: Opened, deadline: float) -> Answer | None:
         one.run()
     except OutOfTime:
         session.say(messages.OUT_OF_TIME)
+    except Stopped as error:
+        raise Stopped(f"{one.answer().sentence}\n{error}", error.signal_number) from None
     except BackendError as error:
         raise BackendError(f"{error}\n{messages.race_failed(session.data, str(session.folder))}") from None
     finally:
