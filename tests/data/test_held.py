@@ -170,6 +170,7 @@ def test_refuses(data, message, tmp_path):
 def test_a_path_stays_what_it_is(tmp_path):
     assert given(tmp_path, Path("pets")) == "pets"
     is_refused(tmp_path, "pets", "test images are in test/", test=pairs())
+    is_refused(tmp_path, pairs(), "test= is a path, and data is not", test="pets")
 
 
 # --- what is made of files --------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ..data.dataset import DIM, dim_note
 from ..data.dividing import HOLD_OUT
 from ..data.files import check_memory, is_large, stacks_note
 from ..data.listing import Groups, linked, same_but_for_case, shared
-from ..data.options import N_EXAMPLES, DataConfig, Progress, examples, listing, percent, printable
+from ..data.options import N_EXAMPLES, DataConfig, Progress, counted, examples, listing, percent, printable
 from ..data.sources import own_preparation
 from ..data.survey import Survey, survey
 from ..messages import check as messages
@@ -41,8 +41,8 @@ class Findings(NamedTuple):
     costs: list[Cost]
 
     def __repr__(self) -> str:
-        n_train, n_problems = self.survey.count("train"), len(self.problems)
-        return f"Findings({self.survey.name!r}: {n_train} training images, {n_problems} problems to fix)"
+        found = counted(len(self.problems), "problem", "problems")
+        return f"Findings({self.survey.name!r}: {self.survey.count('train')} training images, {found} to fix)"
 
     @property
     def exit_code(self) -> int:

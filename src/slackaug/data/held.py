@@ -65,6 +65,8 @@ def file_of(
         if test is not None:
             raise DataError("test= goes with images in memory; in a folder, test images are in test/")
         return os.fspath(data)
+    if is_path(test):
+        raise DataError("test= is a path, and data is not; give the same kind twice")
     given = {"train": data} if test is None else {"train": data, "test": test}
     found = {part: read_held(one, f"{part} images", options, progress) for part, one in given.items()}
     stacks = {part: one for part, one in found.items() if isinstance(one, Arrays)}

@@ -60,7 +60,7 @@ def bar_of(name: str, found: Accuracy) -> Bar:
 
 
 def gain(found: Interval | None) -> list[float | None]:
-    """In points, and half of its interval."""
+    """The difference in points, and half of the width of its interval."""
     if found is None:
         return [None, None]
     return [100 * found.mean, None if found.half_width is None else 100 * found.half_width]

@@ -111,7 +111,7 @@ class Run:
             for own in map(Path, OWN):
                 for pattern in (own, own.with_name(temporary_name(own.name))):
                     for old in path.glob(str(pattern)):
-                        if old.name not in config:  # the images of this run
+                        if str(own) not in IMAGES or old.name not in config:  # which names the images of this run
                             old.unlink()
         except OSError:
             run.close()
