@@ -139,6 +139,12 @@ def test_show(policy, shown, command, tmp_path):
         (["show"], "Missing argument"),
         (["search", "digits"], "Missing option"),
         (["shwo"], "Did you mean 'show'"),
+        (["search", "digits", "-o", "x", "--epochs", "3"], "--set evaluate.epochs=3 or --set pretrain.epochs=3"),
+        (
+            ["evaluate", "digits", "--kl-weight=2"],
+            "No such option: --kl-weight. It is a setting: --set search.kl_weight=2.",
+        ),
+        (["search", "digits", "--kl-weight", "--resume"], "It is a setting: --set search.kl_weight=VALUE."),
         (["show", "--nonsense"], "No such option"),
         (["preview", "uniform:cifar", "x.png", "--seed", "-1"], "--seed -1: expected at least 0"),
     ],
@@ -148,6 +154,17 @@ def test_bad_input_is_one_message_and_exit_code_2(command, arguments, says):
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("slackaug sea", "search"), ("slackaug search --no-f", "--no-flip"), ("slackaug evaluate --ba", "--baselines")],
+)
+def test_completion_knows_commands_and_their_options(line, found, command, monkeypatch):
+    n = len(line.split()) - 1
+    for name, value in {"_SLACKAUG_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": f"{n}"}.items():
+        monkeypatch.setenv(name, value)
+    assert found in command().stdout.split()
 
 
 def test_debug_lets_the_traceback_through(monkeypatch):

@@ -21,6 +21,7 @@ from ..judge.answer import Answer
 from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
+from ..messages.terminal import say
 from ..report.strength import entropy_share
 from ..runs import folders, provenance, tensorboard
 from ..runs.ensemble import ALONE, Ensemble, Parted
@@ -55,7 +56,7 @@ class Session(NamedTuple):
     engine: str = "compiled"
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(self.console, text)
 
     def resume_command(self, config: RunConfig) -> str:
         words = ["slackaug", "search", self.data, "-o", str(self.folder), "--resume"]

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from ..auto.check import Findings, lines, look
-from ..config.options import Given, Machine, Source, command
+from ..config.options import IMAGES, TRAINING, Given, Json, Machine, Source, command
 from ..config.run_config import Choices
 from ..data import DataConfig
 from ..machine import machine
+from ..messages.terminal import say, terminal
 from ..runs.progress import Reading
 
 
@@ -18,22 +19,29 @@ from ..runs.progress import Reading
 def check(
     data: Source,
     *,
-    json: Annotated[bool, "print one JSON object"] = False,
+    json: Json = False,
     cost: Annotated[bool, "measure what a search takes here"] = True,
-    chosen: Annotated[dict[str, Any], Given(Choices, only=("model",))],
-    reading: Annotated[dict[str, Any], Given(DataConfig, without=("source", "fingerprint", "cache"))],
+    chosen: Annotated[dict[str, Any], Given(Choices, TRAINING, only=("model",))],
+    reading: Annotated[dict[str, Any], Given(DataConfig, IMAGES, without=("source", "fingerprint", "cache"))],
     where: Machine,
     console: Console | None = None,
 ) -> Findings:
     """Look at a data set: what is in it, what to fix, what a search would do and cost. Writes nothing.
 
     Exits 1 where you have to fix something before a search can start.
+
+    Examples:
+        slackaug check pets/
+        slackaug check images.csv --group-by patient
+        slackaug check pets/ --json
     """
     device, _ = machine(where.device, where.threads)
-    progress = Reading(None if console is None else Console(stderr=True))
+    progress = Reading(None if console is None else terminal(stderr=True))
     source = DataConfig(source=os.fspath(data), **reading)
     findings = look(source, model=chosen.get("model"), device=device, cost=cost, progress=progress)
     if console is not None:
-        text = dumps(findings.as_dict(), indent=1) if json else "\n".join(lines(findings))
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        if json:
+            print(dumps(findings.as_dict(), indent=1))
+        else:
+            say(console, "\n".join(lines(findings)))
     return findings

@@ -17,13 +17,14 @@ from ..auto.learn import Ending
 from ..auto.resume import resumed
 from ..config import paper, parse
 from ..config.layers import configure, data_config
-from ..config.options import ConfigFile, Given, Machine, Path, ReadAs, Settings, Source, command
+from ..config.options import SETTING, TRAINING, ConfigFile, Given, Machine, Path, ReadAs, Settings, Source, command
 from ..config.run_config import Choices, RunConfig
 from ..data import Dataset
 from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
 from ..messages import search as messages
+from ..messages.terminal import terminal
 from ..methods.budget import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import RunError
@@ -36,7 +37,7 @@ def search(
     data: Source,
     out: Annotated[Path, "folder of the run, such as runs/pets"],
     *,
-    chosen: Annotated[dict[str, Any], Given(Choices)],
+    chosen: Annotated[dict[str, Any], Given(Choices, TRAINING)],
     time_limit: Annotated[float | str | None, "such as 90s, 20min or 2h; ends with the last round"] = None,
     config: ConfigFile = None,
     set: Settings = (),
@@ -45,8 +46,10 @@ def search(
     dry_run: Annotated[bool, "print the settings and the cost, and write no run"] = False,
     reading: ReadAs,
     where: Machine,
-    tensorboard: Annotated[bool, "write scalars for TensorBoard, too"] = False,
-    engine: Annotated[str, "how steps are executed: compiled, where they can be (on a GPU), or plain"] = "compiled",
+    tensorboard: Annotated[bool, "write scalars for TensorBoard, too", SETTING] = False,
+    engine: Annotated[
+        str, "how steps are executed: compiled, where they can be (on a GPU), or plain", SETTING
+    ] = "compiled",
     estimate: bool = True,
     console: Console | None = None,
     watch: Callable[[float], None] | None = None,
@@ -54,12 +57,18 @@ def search(
     """Learn an augmentation policy for your images. Test images are never looked at.
 
     With --resume, all settings are those of the run. In processes of torchrun, their models are an ensemble.
+
+    Examples:
+        slackaug search pets/ -o runs/pets
+        slackaug search pets/ -o runs/pets --time-limit 20min --size 64 --exclude Invert,Solarize
+        slackaug search pets/ -o runs/pets --set evaluate.epochs=60
+        slackaug search pets/ -o runs/pets --resume
     """
     # In Python alone: `console` is told the progress, else stderr is; `watch` the share that is done; without
     # `estimate`, no steps are measured to say how long it will take, nor batches fitted to the GPU.
     data, limit = os.fspath(data), duration_seconds(time_limit) if isinstance(time_limit, str) else time_limit
     with ensemble.join(where.device or default_device()) as ranks:
-        console = (console or Console(stderr=True)) if ranks.leads else Console(quiet=True)
+        console = (console or terminal(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
             place = machine(ranks.place(where.device or default_device()), where.threads)
             session = Session(data, FilePath(out), *place, limit, tensorboard, console, ranks, watch, engine)

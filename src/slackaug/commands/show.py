@@ -6,6 +6,7 @@ from rich.console import Console
 
 from ..augment.formats import published
 from ..config.options import Path, PolicySource, command
+from ..messages.terminal import terminal
 from ..report import policy_table
 
 
@@ -19,8 +20,12 @@ def show(
     """Print a policy as a table; two policies side by side.
 
     Reads slackaug's policies and the published formats of SLACK, AutoAugment, Fast AA, DADA, DeepAA and PBA.
+
+    Examples:
+        slackaug show runs/pets
+        slackaug show runs/pets uniform:cifar
     """
-    console = console or Console()
+    console = console or terminal()
     first = published.find(str(policy))
     if other is None:
         policy_table.show(console, str(policy), first)

@@ -14,7 +14,7 @@ from .. import messages
 from ..augment.stability import consensus
 from ..auto import learn
 from ..config import parse
-from ..config.options import Given, Path, ReadAs, Settings, Workers, command
+from ..config.options import FIRST, TRAINING, Given, Path, ReadAs, Settings, Workers, command
 from ..config.run_config import Choices
 from ..data import Dataset
 from ..data.sources import refuse_inside
@@ -38,6 +38,7 @@ from ..judge.studies.plan import (
 )
 from ..judge.studies.results import StudyResults
 from ..judge.studies.search_jobs import search_all, searches
+from ..messages.terminal import terminal
 from ..report import live
 from ..runs import folders
 from ..runs.folders import RunError
@@ -53,8 +54,8 @@ def study(
     out: Annotated[Path | None, "folder of the study, such as runs/study"] = None,
     *,
     data: Annotated[Path | None, "the images, instead of the recipe's own; with --resume, where they are now"] = None,
-    plan: Annotated[dict[str, Any], Given(Study, only=("n_search", "n_eval", "until", "baselines", "policies"))],
-    chosen: Annotated[dict[str, Any], Given(Choices, without=("preset", "space", "seed"))],
+    plan: Annotated[dict[str, Any], Given(Study, FIRST, only=("n_search", "n_eval", "until", "baselines", "policies"))],
+    chosen: Annotated[dict[str, Any], Given(Choices, TRAINING, without=("preset", "space", "seed"))],
     set: Settings = (),
     resume: Annotated[bool, "go on with the study in this folder"] = False,
     overwrite: Annotated[bool, "replace the study in this folder"] = False,
@@ -66,13 +67,18 @@ def study(
     """Several searches and several evaluations of each: the paper's tables, or the same on your own data.
 
     With --resume, all settings are those of the study; but it may get more --searches, or another --until.
+
+    Examples:
+        slackaug study --list
+        slackaug study quick -o runs/study --data pets/
+        slackaug study -o runs/study --resume --searches 9
     """
     if list:
         print("\n".join(study_recipes.STUDIES))
         return None
     if out is None or (recipe is None and not resume):
         raise ValueError("expected a recipe and -o FOLDER, or -o FOLDER --resume; --list names the recipes")
-    console, folder, place = console or Console(stderr=True), FilePath(out), None if data is None else os.fspath(data)
+    console, folder, place = console or terminal(stderr=True), FilePath(out), None if data is None else os.fspath(data)
     device, threads = where.ready()
     if resume:
         if recipe or plan.keys() - GROWING or chosen.keys() - {"model"} or set or overwrite or reading:

@@ -14,6 +14,7 @@ from ..config import presets
 from ..data import Dataset, count_duplicates
 from ..engine import weights
 from ..exits import Stopped
+from ..messages.terminal import say
 from ..runs import folders
 from ..runs.progress import Jobs
 from . import training
@@ -44,7 +45,7 @@ class Comparison(NamedTuple):
     follow: Callable[[], None] = lambda: None  # sees that jobs go on
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(self.console, text)
 
     def writing(self) -> AbstractContextManager[None]:
         return folders.writing(self.folder, lambda: self.again)

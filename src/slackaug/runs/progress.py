@@ -13,6 +13,7 @@ from torch import Tensor
 from ..augment import describe
 from ..augment.policy import Policy
 from ..messages import duration
+from ..messages.terminal import say
 
 PLAIN_SECONDS = 30.0
 LIVE_SECONDS = 0.2
@@ -74,7 +75,7 @@ class LiveLine:
     def remark(self, text: str) -> None:
         """A line that stays."""
         self.said_at = time.monotonic()
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(self.console, text)
 
     def update(self, text: Callable[[], str]) -> None:
         """A few times a second at most: only then is the text made."""
