@@ -75,7 +75,8 @@ def check_keys(document: Mapping[str, Any], required: Iterable[str], optional: I
 
 def unknown(what: str, name: str, known: list[str]) -> str:
     """The message for a name that is not known, with the nearest one that is."""
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    longer = [one for one in known if name and one.startswith(f"{name}-")]  # trivialaugment, say
+    near = longer or get_close_matches(name, known, n=1, cutoff=0.5)
     return f"unknown {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
 
 

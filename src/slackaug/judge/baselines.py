@@ -151,7 +151,7 @@ BASELINES: dict[str, Baseline] = {
     "uniform-no-invert-solarize": Baseline(partial(uniform, exclude=("Invert", "Solarize")), nothing),
     **{
         f"trivialaugment-{ranges}{suffix}": Baseline(partial(trivialaugment, wide=ranges == "wide"), defaults)
-        for ranges in ("ra", "wide")
+        for ranges in ("wide", "ra")
         for suffix, defaults in (("", usual), ("-cifar", cifar), ("-imagenet", imagenet))
     },
     "randaugment": Baseline(partial(randaugment, n_ops=RANDAUGMENT[0], level=RANDAUGMENT[1]), usual),
