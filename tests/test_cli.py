@@ -59,7 +59,7 @@ def test_names_are_separated_by_commas_or_repeated_and_files_are_repeated(comman
     assert given.pop("console")
     assert given == {
         "data": "x", "baselines": ["a", "b", "c"], "policies": ["p,q", "r"], "flip": False, "seeds": 4,
-        "magnitudes": "own", "overwrite": False, "backend": "local",
+        "magnitudes": "own", "overwrite": False, "json": False, "backend": "local",
     }  # fmt: skip
 
 
@@ -78,10 +78,11 @@ def test_threads_are_patient_unless_told_otherwise(given, expected):
 
 def test_show_prints_most_likely_first_with_physical_strengths(command, policy_file):
     done = command("show", policy_file)
-    rows = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines() if line.startswith("│")]
+    rows = [line.split(maxsplit=3) for line in done.stdout.splitlines() if "%" in line]
     assert (done.returncode, len(rows)) == (0, 17)
-    assert (rows[0][1], rows[0][5]) == ("Rotate", "0 to ±67.5 degrees")
-    assert float(rows[0][2]) > float(rows[1][2])
+    assert (rows[0][0], rows[0][3].strip()) == ("Rotate", "0 to ±67.5 degrees")
+    assert float(rows[0][1].rstrip("%")) > float(rows[1][1].rstrip("%"))
+    assert not {"entropy", "nats", "KL"} & {*done.stdout.split()}
 
 
 def test_a_run_stands_for_its_policy(command, policy_file, tmp_path):
@@ -97,8 +98,17 @@ def test_a_run_stands_for_its_policy(command, policy_file, tmp_path):
 
 
 def test_show_compares_two(command, policy_file):
-    done = command("show", policy_file, "uniform:cifar")
+    assert "KL(A || B)" not in command("show", policy_file, "uniform:cifar").stdout
+    done = command("show", policy_file, "uniform:cifar", "--verbose")
     assert [text in done.stdout for text in ("KL(A || B)", "correlation of the probabilities: undefined")] == [True] * 2
+
+
+def test_show_as_json_has_the_numbers_of_the_table(command, policy_file):
+    found = json.loads(command("show", policy_file, "uniform:cifar", "--json").stdout)["policies"]
+    assert [one["source"] for one in found] == [str(policy_file), "uniform:cifar"]
+    rows = {row["transformation"]: row for row in found[0]["transformations"]}
+    assert rows["Rotate"]["strength"] == "0 to ±67.5 degrees"
+    assert sum(row["times_an_image"] for row in rows.values()) == pytest.approx(3)
 
 
 SUBPOLICIES = {
@@ -115,7 +125,7 @@ ONE = Policy.uniform(SPACES["cifar"].exclude(*SPACES["cifar"].names[1:])).to_dic
     [
         ("uniform:domainnet", ["RandomResizeCrop", "entropy 100.0% of uniform"]),  # the start of a search
         (ONE, ["entropy 100.0% of uniform"]),
-        (SUBPOLICIES, ["0.500 │ ±30 degrees"]),
+        (SUBPOLICIES, ["0.500  ±30 degrees"]),
         (HOSTILE, ["[/x] hi"]),
     ],
     ids=["start", "one transformation", "published", "hostile"],
@@ -123,7 +133,7 @@ ONE = Policy.uniform(SPACES["cifar"].exclude(*SPACES["cifar"].names[1:])).to_dic
 def test_show(policy, shown, command, tmp_path):
     path = tmp_path / "[bold]x.json"
     path.write_text(json.dumps(policy))
-    done = command("show", policy if isinstance(policy, str) else path)
+    done = command("show", policy if isinstance(policy, str) else path, "--verbose")
     assert done.returncode == 0
     assert [text for text in shown if text not in done.stdout] == []
     assert "\x1b[2J" not in done.stdout

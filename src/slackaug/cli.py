@@ -29,10 +29,13 @@ class Commands(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         show_help(self, ctx)
 
-    def main(self, *args: Any, **options: Any) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """What is wrong with the line is an error like any other."""
+        options |= {"prog_name": "slackaug", "standalone_mode": False}
+        if not standalone_mode:
+            return super().main(*args, **options)
         try:
-            code = super().main(*args, **options | {"standalone_mode": False, "prog_name": "slackaug"})
+            code = super().main(*args, **options)
         except typer.TyperException as error:
             if not error.format_message():  # the help was shown instead
                 sys.exit(error.exit_code)

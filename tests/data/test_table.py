@@ -107,16 +107,6 @@ def test_csv_in_another_encoding(tmp_path):
     refused(tmp_path / "x.csv", "not a csv file in UTF-8")
 
 
-def test_columns_may_have_other_names(tmp_path):
-    expected = load(table(tmp_path, ROWS)).fingerprint
-    renamed = table(tmp_path, [f"{i // 2};{row.replace(',', ';')}" for i, row in enumerate(ROWS)], "id;File name;class")
-    assert load(renamed, columns="File name, class").fingerprint == expected
-    refused(renamed, "no column file.*id, File name, class", columns="file,class")
-    for wrong in ("class", "a,b,c", "a,"):
-        refused(renamed, f"--columns {wrong}: expected two", columns=wrong)
-    assert load(renamed, columns="File name,class", group_by="id").groups is not None
-
-
 def test_absolute_paths_inside_the_folder_are_read(tmp_path, monkeypatch):
     table(tmp_path, [*(f"{tmp_path}/{row}" for row in ROWS), f"{tmp_path}/files/77.png,cat"])
     monkeypatch.chdir(tmp_path)

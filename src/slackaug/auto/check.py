@@ -1,6 +1,7 @@
 """`slackaug check`: what a data set is, what to fix, what a search would do and cost. Writes nothing."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -75,15 +76,29 @@ class Findings(NamedTuple):
         }  # fmt: skip
 
 
-def look(data: DataConfig, *, model: str | None, device: str, cost: bool, progress: Progress) -> Findings:
-    """Look at every image; with `cost`, measure for each preset what a search takes on this machine."""
+def look(
+    data: DataConfig,
+    *,
+    model: str | None,
+    device: str,
+    cost: bool,
+    progress: Progress,
+    on_found: Callable[[Findings], None],
+    on_cost: Callable[[Cost], None],
+) -> Findings:
+    """Look at every image; with `cost`, measure for each preset what a search takes on this machine.
+
+    `on_found` is told all that is found but the costs, which come one by one.
+    """
     own = own_preparation(data.source) if data.size is None else None
     prepared = data if own is None else replace(data, size=own[0], margin=own[1])
     found = survey(prepared, progress)
     of_classes = class_problems(found)
     problems, said = [*of_classes, *file_problems(found, prepared)], remarks(found)
     if not found.sizes or len(found.classes) < 2:
-        return Findings(found, problems, said, None, [])
+        findings = Findings(found, problems, said, None, [])
+        on_found(findings)
+        return findings
     if prepared.size is None and len(found.sizes) > 1:
         data = prepared = replace(data, size=proposed_size(found))
     stand_in = stand_in_for(found, prepared)
@@ -100,7 +115,12 @@ def look(data: DataConfig, *, model: str | None, device: str, cost: bool, progre
     config = presets.preset(preset, stand_in, model)
     command = search_command(replace(data, skip_bad=data.skip_bad or bool(found.bad)))
     proposal = Proposal(prepared.size, preparation(found, prepared), config.space, config.model, preset, command)
-    return Findings(found, problems, said, proposal, measure(stand_in, model, device) if cost else [])
+    findings = Findings(found, problems, said, proposal, [])
+    on_found(findings)
+    for one in measure(stand_in, model, device) if cost else ():
+        findings.costs.append(one)
+        on_cost(one)
+    return findings
 
 
 def imbalance(found: Survey) -> float | None:
@@ -205,6 +225,7 @@ def images_per(what: str, by_number: list[tuple[int, str]]) -> str:
 
 
 def lines(findings: Findings) -> list[str]:
+    """All but the costs and what to do next."""
     found, proposal = findings.survey, findings.proposal
     counts = sorted((parts.get("train", 0), name) for name, parts in found.classes.items())[::-1]
     text = [
@@ -223,8 +244,12 @@ def lines(findings: Findings) -> list[str]:
     text.append(messages.FLIPS_ARE_OFF if is_off else messages.decide())
     if proposal is not None:
         text.append(messages.proposed(proposal.space, proposal.model, proposal.preset, proposal.preparation))
-        text += [messages.takes(*cost) for cost in findings.costs]
-    text += [messages.fix_first(problem) for problem in findings.problems]
-    if proposal is not None:
-        text.append(messages.command(proposal.command, is_next=not findings.problems))
+    return text
+
+
+def closing(findings: Findings) -> list[str]:
+    """What to do next, at the end of all."""
+    text = [messages.fix_first(problem) for problem in findings.problems]
+    if findings.proposal is not None:
+        text.append(messages.command(findings.proposal.command, is_next=not findings.problems))
     return text

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
-from ..auto.check import Findings, lines, look
+from ..auto.check import Findings, closing, lines, look
 from ..config.options import IMAGES, TRAINING, Given, Json, Machine, Source, command
 from ..config.run_config import Choices
 from ..data import DataConfig
 from ..machine import machine
+from ..messages.check import takes
 from ..messages.terminal import say, terminal
 from ..runs.progress import Reading
 
@@ -38,10 +39,17 @@ def check(
     device, _ = machine(where.device, where.threads)
     progress = Reading(None if console is None else terminal(stderr=True))
     source = DataConfig(source=os.fspath(data), **reading)
-    findings = look(source, model=chosen.get("model"), device=device, cost=cost, progress=progress)
-    if console is not None:
-        if json:
-            print(dumps(findings.as_dict(), indent=1))
-        else:
-            say(console, "\n".join(lines(findings)))
+    shown = Console(quiet=True) if console is None or json else console
+    findings = look(
+        source,
+        model=chosen.get("model"),
+        device=device,
+        cost=cost,
+        progress=progress,
+        on_found=lambda found: say(shown, "\n".join(lines(found))),
+        on_cost=lambda one: say(shown, takes(*one)),
+    )
+    say(shown, "\n".join(closing(findings)))
+    if console is not None and json:
+        print(dumps(findings.as_dict(), indent=1))
     return findings

@@ -10,8 +10,7 @@ from ..auto import resume
 from ..auto.conduct import SearchResult
 from ..config import options
 from ..config.options import command
-from ..messages import search as messages
-from ..messages.terminal import say, terminal
+from ..messages.terminal import terminal
 from .search import search
 
 DATA = "digits:few"
@@ -21,6 +20,7 @@ DATA = "digits:few"
 def demo(
     *,
     out: Annotated[options.Path, "folder of the run; an earlier demo there is replaced"] = "runs/demo",
+    verbose: options.Verbose = False,
     console: Console | None = None,
 ) -> SearchResult:
     """Learn a policy for the embedded handwritten digits, race it, and answer: about two minutes on 2 cores.
@@ -30,9 +30,8 @@ def demo(
         slackaug demo -o runs/first
     """
     console, out = console or terminal(stderr=True), os.fspath(out)
-    result = search(DATA, out, preset="demo", overwrite=is_demo(Path(out)), console=console)
+    result = search(DATA, out, preset="demo", overwrite=is_demo(Path(out)), verbose=verbose, console=console)
     assert result is not None
-    say(console, messages.DEMO_ENDS)
     return result
 
 

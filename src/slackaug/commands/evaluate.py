@@ -13,7 +13,19 @@ from rich.console import Console
 from .. import messages
 from ..augment.policy import Policy
 from ..config import layers, parse
-from ..config.options import SETTING, TRAINING, ConfigFile, Given, Path, ReadAs, Settings, Source, Workers, command
+from ..config.options import (
+    SETTING,
+    TRAINING,
+    ConfigFile,
+    Given,
+    Json,
+    Path,
+    ReadAs,
+    Settings,
+    Source,
+    Workers,
+    command,
+)
 from ..config.run_config import Choices, RunConfig
 from ..data import DataError, Dataset
 from ..data.options import DataConfig
@@ -68,6 +80,7 @@ def evaluate(
     config: ConfigFile = None,
     set: Settings = (),
     overwrite: Annotated[bool, "replace the results in this folder"] = False,
+    json: Json = False,
     reading: ReadAs,
     where: Workers,
     console: Console | None = None,
@@ -153,6 +166,8 @@ def evaluate(
         if live.attempt(home, dataset if is_its_own else None, work.say):
             work.say(messages.report(str(home / "report.html")))
     work.say(final.verdict)
+    if json:
+        print((folder / "results.json").read_text(encoding="utf-8"))
     return final
 
 

@@ -17,7 +17,19 @@ from ..auto.learn import Ending
 from ..auto.resume import resumed
 from ..config import paper, parse
 from ..config.layers import configure, data_config
-from ..config.options import SETTING, TRAINING, ConfigFile, Given, Machine, Path, ReadAs, Settings, Source, command
+from ..config.options import (
+    SETTING,
+    TRAINING,
+    ConfigFile,
+    Given,
+    Machine,
+    Path,
+    ReadAs,
+    Settings,
+    Source,
+    Verbose,
+    command,
+)
 from ..config.run_config import Choices, RunConfig
 from ..data import Dataset
 from ..data.sources import refuse_inside
@@ -50,6 +62,7 @@ def search(
     engine: Annotated[
         str, "how steps are executed: compiled, where they can be (on a GPU), or plain", SETTING
     ] = "compiled",
+    verbose: Verbose = False,
     estimate: bool = True,
     console: Console | None = None,
     watch: Callable[[float], None] | None = None,
@@ -71,7 +84,7 @@ def search(
         console = (console or terminal(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
             place = machine(ranks.place(where.device or default_device()), where.threads)
-            session = Session(data, FilePath(out), *place, limit, tensorboard, console, ranks, watch, engine)
+            session = Session(data, FilePath(out), *place, limit, tensorboard, console, ranks, watch, engine, verbose)
             if resume and (chosen.keys() - {"model", "weights"} or config or set or overwrite or dry_run or reading):
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
@@ -87,7 +100,7 @@ def search(
             with ranks.together():
                 dataset, settings = settled(session, chosen, reading, config, set, estimate=estimate)
             if dry_run:
-                session.say(parse.dump(settings))
+                console.print(parse.dump(settings), highlight=False, markup=False, soft_wrap=True)
                 return None
             opening = begun(session, settings, dataset, overwrite=overwrite)
         with opening as opened:
@@ -100,7 +113,7 @@ def search(
                 )
                 answer = None
                 if ending is not Ending.STOPPED:
-                    answer = race.hold(session, opened, began + limit)
+                    answer = race.hold(session, opened, began + limit, watch_it.bar)
             return concluded(session, opened, ending, watch_it, answer)
 
 
@@ -134,9 +147,11 @@ def announce(session: Session, dataset: Dataset, config: RunConfig) -> None:
         *dataset.notes,
         messages.flips(is_on=is_on),
         basis(config, dataset, device=session.device),
-        *choices(config, dataset),
+        *choices(config),
     ):
         session.say(line)
+    for line in details(config, dataset):
+        session.detail(line)
 
 
 def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True, device: str | None = None) -> str:
@@ -148,11 +163,15 @@ def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True, device: 
     return messages.basis(config.space, config.exclude, config.model, config.preset, row, device)
 
 
-def choices(config: RunConfig, dataset: Dataset) -> list[str]:
-    """How a search goes about it, in lines."""
+def details(config: RunConfig, dataset: Dataset) -> list[str]:
+    """The numbers that decide a search, in lines."""
     found = [describe(config.search, *map(len, dataset.half_indices(config.seed)))]
-    if config.n_composed is None:
-        found.append(messages.COUNTS_NUMBERS)
+    return [*found, messages.COUNTS_NUMBERS] if config.n_composed is None else found
+
+
+def choices(config: RunConfig) -> list[str]:
+    """How a search goes about it, in lines."""
+    found = []
     if config.race.candidates:
         found.append(messages.RACES)
     if config.balanced:

@@ -14,7 +14,7 @@ from .. import messages
 from ..augment.stability import consensus
 from ..auto import learn
 from ..config import parse
-from ..config.options import FIRST, TRAINING, Given, Path, ReadAs, Settings, Workers, command
+from ..config.options import FIRST, TRAINING, Given, Json, Path, ReadAs, Settings, Workers, command
 from ..config.run_config import Choices
 from ..data import Dataset
 from ..data.sources import refuse_inside
@@ -60,6 +60,7 @@ def study(
     resume: Annotated[bool, "go on with the study in this folder"] = False,
     overwrite: Annotated[bool, "replace the study in this folder"] = False,
     list: Annotated[bool, "name all recipes, and exit"] = False,
+    json: Json = False,
     reading: ReadAs,
     where: Workers,
     console: Console | None = None,
@@ -112,7 +113,10 @@ def study(
         work.folder.mkdir(exist_ok=True)
         write_atomically(folder / folders.SEARCHES, parse.dump(found.search).encode())
         n_duplicates = announce(work, dataset, found, is_new=not resume)
-        return conduct(work, found, folder, fixed, dataset, n_duplicates)
+        final = conduct(work, found, folder, fixed, dataset, n_duplicates)
+        if json:
+            print((folder / "study.json").read_text(encoding="utf-8"))
+        return final
 
 
 def check_model(chosen: Study, model: str | None) -> None:
@@ -169,7 +173,7 @@ def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
     """What a search of its own would say first, but nothing about the trainings."""
     search = chosen.search
     is_own = chosen.recipe == search.preset  # else the recipe says which row of the paper it is
-    found = [api.basis(search, dataset, by_name=is_own), *api.choices(search, dataset)]
+    found = [api.basis(search, dataset, by_name=is_own), *api.details(search, dataset), *api.choices(search)]
     if search.weights is not None and chosen.protocol().weights is None:  # which are not for another network
         found.append(queue.start_text(search.model, search.weights, dataset))
     return found

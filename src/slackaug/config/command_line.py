@@ -1,4 +1,4 @@
-"""Options as the command line has them: their names, their kinds, their help, and what is said of unknown ones."""
+"""Options as the command line has them: their names, their kinds, their help, and the answer to unknown ones."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from ..messages.terminal import COMMAND, ENDLESS, fitted, packed, terminal
+from ..messages.terminal import ENDLESS, INDENT, fitted, packed, terminal
 
 # All others are --name. Files are repeated, one at a time, for their names may hold commas: hence in the singular.
 ON_THE_LINE = {"out": ("-o", "--out"), "policies": ("-p", "--policy"), "images": ("--image",)}
@@ -60,7 +60,7 @@ def show_help(command: TyperCommand | TyperGroup, ctx: Any) -> None:
     for title, rows in found.items():
         lines += [Text(title, "bold"), *(line for row in rows for line in columns(*row, left, width)), Text()]
     if command.epilog:
-        examples = [line for one in command.epilog.splitlines() for line in fitted(COMMAND + one, width)]
+        examples = [line for one in command.epilog.splitlines() for line in fitted(INDENT + one, width)]
         lines += [Text("Examples", "bold"), *map(Text, examples), Text()]
     for line in lines[:-1]:
         console.print(line, soft_wrap=True)
@@ -92,9 +92,9 @@ def names_and_meaning(one: Any) -> tuple[str, str]:
 
 def columns(names: str, meaning: str, left: int, width: int) -> list[Text]:
     """Names to the left, and their meaning beside them, or below where they are long."""
-    indent = len(COMMAND) + left + 2
+    indent = len(INDENT) + left + 2
     lines = packed(meaning.split(), width - indent)
-    shown = Text(COMMAND + names, "cyan")
+    shown = Text(INDENT + names, "cyan")
     first = [shown]
     if len(names) <= left:
         first = [Text.assemble(shown, " " * (indent - len(shown)), lines.pop(0))]

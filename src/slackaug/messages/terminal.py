@@ -1,6 +1,6 @@
 """How sentences fit a terminal: by whole words, and commands so that they can be copied.
 
-A line that begins with two spaces is a command: where it does not fit, it continues as a shell reads it.
+A command stands on a line of its own, indented: if it does not fit, it continues in the way that a shell reads it.
 """
 
 import os
@@ -12,7 +12,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 ENDLESS = 1000  # columns of what is neither a terminal nor told its width: one sentence, one line
-COMMAND = "  "
+INDENT = "  "
+COMMAND = re.compile(r" +(slackaug|torchrun|pip|python) ")
 CONTINUES = " \\"
 WORDS = re.compile(r"(?:--?[\w-]+ (?=[^-]))?(?:'[^']*'|[^\s'])+")  # of a command: an option stays with its value
 
@@ -33,20 +34,20 @@ def fitted(text: str, width: int) -> list[str]:
     """The lines of a text, in lines of whole words. A word that is wider, such as a path, has a line of its own."""
     lines = []
     for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
         if cell_len(line) <= width:
             lines.append(line)
-        elif line.startswith(COMMAND):
-            words = WORDS.findall(line)
-            own = packed(words, width - 2 * len(COMMAND) - len(CONTINUES))
-            lines += [f"{COMMAND * (1 + (i > 0))}{part}{CONTINUES}" for i, part in enumerate(own)]
+        elif COMMAND.match(line):
+            own = packed(WORDS.findall(line), width - len(indent) - len(CONTINUES))
+            lines += [f"{indent}{part}{CONTINUES}" for part in own]
             lines[-1] = lines[-1].removesuffix(CONTINUES)
         else:
-            lines += packed(line.split(), width)
+            lines += [indent + part for part in packed(line.split(), width - len(indent))]
     return lines
 
 
 def packed(words: Sequence[str], width: int) -> list[str]:
-    """As many words to a line as fit."""
+    """Lines of as many words as fit."""
     lines = [""]
     for word in words:
         longer = f"{lines[-1]} {word}".strip()
