@@ -20,6 +20,7 @@ from slackaug.auto import learn
 from slackaug.report import live
 
 os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")  # what one test has compiled, another need not
+os.unsetenv("COLUMNS")  # which readline, that pytest imports, sets for processes that are started here
 torch.set_num_threads(1)  # test tensors are small: a second thread only waits
 settings.register_profile("slackaug", derandomize=True, deadline=None, database=None, max_examples=40)
 settings.load_profile("slackaug")

@@ -59,7 +59,7 @@ def test_names_are_separated_by_commas_or_repeated_and_files_are_repeated(comman
     assert given.pop("console")
     assert given == {
         "data": "x", "baselines": ["a", "b", "c"], "policies": ["p,q", "r"], "flip": False, "seeds": 4,
-        "magnitudes": "own", "overwrite": False, "backend": "local",
+        "magnitudes": "own", "overwrite": False, "json": False, "backend": "local",
     }  # fmt: skip
 
 
@@ -78,10 +78,11 @@ def test_threads_are_patient_unless_told_otherwise(given, expected):
 
 def test_show_prints_most_likely_first_with_physical_strengths(command, policy_file):
     done = command("show", policy_file)
-    rows = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines() if line.startswith("│")]
+    rows = [line.split(maxsplit=3) for line in done.stdout.splitlines() if "%" in line]
     assert (done.returncode, len(rows)) == (0, 17)
-    assert (rows[0][1], rows[0][5]) == ("Rotate", "0 to ±67.5 degrees")
-    assert float(rows[0][2]) > float(rows[1][2])
+    assert (rows[0][0], rows[0][3].strip()) == ("Rotate", "0 to ±67.5 degrees")
+    assert float(rows[0][1].rstrip("%")) > float(rows[1][1].rstrip("%"))
+    assert not {"entropy", "nats", "KL"} & {*done.stdout.split()}
 
 
 def test_a_run_stands_for_its_policy(command, policy_file, tmp_path):
@@ -97,8 +98,17 @@ def test_a_run_stands_for_its_policy(command, policy_file, tmp_path):
 
 
 def test_show_compares_two(command, policy_file):
-    done = command("show", policy_file, "uniform:cifar")
+    assert "KL(A || B)" not in command("show", policy_file, "uniform:cifar").stdout
+    done = command("show", policy_file, "uniform:cifar", "--verbose")
     assert [text in done.stdout for text in ("KL(A || B)", "correlation of the probabilities: undefined")] == [True] * 2
+
+
+def test_show_as_json_has_the_numbers_of_the_table(command, policy_file):
+    found = json.loads(command("show", policy_file, "uniform:cifar", "--json").stdout)["policies"]
+    assert [one["source"] for one in found] == [str(policy_file), "uniform:cifar"]
+    rows = {row["transformation"]: row for row in found[0]["transformations"]}
+    assert rows["Rotate"]["strength"] == "0 to ±67.5 degrees"
+    assert sum(row["times_an_image"] for row in rows.values()) == pytest.approx(3)
 
 
 SUBPOLICIES = {
@@ -118,16 +128,16 @@ LOST = Policy.uniform("cifar").to_dict() | {"learned": {"kept": 0.0, "use": "uni
     [
         ("uniform:domainnet", ["RandomResizeCrop", "entropy 100.0% of uniform"]),  # the start of a search
         (ONE, ["entropy 100.0% of uniform"]),
-        (SUBPOLICIES, ["0.500 │ ±30 degrees"]),
+        (SUBPOLICIES, ["0.500  ±30 degrees"]),
         (HOSTILE, ["[/x] hi"]),
-        (LOST, ['use: "uniform-2"\nthe learned policy did not win the race; use names what did']),
+        (LOST, ["the learned policy did not win the race; uniform-2 did"]),
     ],
     ids=["start", "one transformation", "published", "hostile", "lost"],
 )
 def test_show(policy, shown, command, tmp_path):
     path = tmp_path / "[bold]x.json"
     path.write_text(json.dumps(policy))
-    done = command("show", policy if isinstance(policy, str) else path)
+    done = command("show", policy if isinstance(policy, str) else path, "--verbose")
     assert done.returncode == 0
     assert [text for text in shown if text not in done.stdout] == []
     assert "\x1b[2J" not in done.stdout
@@ -144,6 +154,12 @@ def test_show(policy, shown, command, tmp_path):
         (["show"], "Missing argument"),
         (["search", "digits"], "Missing option"),
         (["shwo"], "Did you mean 'show'"),
+        (["search", "digits", "-o", "x", "--epochs", "3"], "--set evaluate.epochs=3 or --set pretrain.epochs=3"),
+        (
+            ["evaluate", "digits", "--kl-weight=2"],
+            "No such option: --kl-weight. It is a setting: --set search.kl_weight=2.",
+        ),
+        (["search", "digits", "--kl-weight", "--resume"], "It is a setting: --set search.kl_weight=VALUE."),
         (["show", "--nonsense"], "No such option"),
         (["preview", "uniform:cifar", "x.png", "--seed", "-1"], "--seed -1: expected at least 0"),
     ],
@@ -153,6 +169,17 @@ def test_bad_input_is_one_message_and_exit_code_2(command, arguments, says):
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("slackaug sea", "search"), ("slackaug search --no-f", "--no-flip"), ("slackaug evaluate --ba", "--baselines")],
+)
+def test_completion_knows_commands_and_their_options(line, found, command, monkeypatch):
+    n = len(line.split()) - 1
+    for name, value in {"_SLACKAUG_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": f"{n}"}.items():
+        monkeypatch.setenv(name, value)
+    assert found in command().stdout.split()
 
 
 def test_debug_lets_the_traceback_through(monkeypatch):

@@ -53,6 +53,16 @@ def test_a_device_elsewhere_is_not_tried_here():
         machine("cuda:7", None)
 
 
+@pytest.mark.parametrize(
+    ("cuda", "says"), [(None, "built for CPUs alone: pip install"), ("13.0", "for CUDA 13.0, .* nvidia-smi")]
+)
+def test_cuda_that_is_not_there_is_explained(cuda, says, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    with pytest.raises(ValueError, match=f"--device cuda: cannot be used .*{says}"):
+        machine("cuda", None)
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("1.5min", 90), ("2h", 7200)])
 def test_durations(text, seconds):
     assert duration_seconds(text) == seconds

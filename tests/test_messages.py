@@ -182,10 +182,13 @@ def test_the_golden_texts():
         "the race kept the learned policy in 1 of 4 searches, and took no transformations in 1 and 2 random "
         "transformations in 2"
     )
-    assert search.composing({3: 1.0, 2: 0.5, 1: 2.0}, 2, 3, 12) == [
-        "Best in pre-training: 2 random transformations per image (validation loss 2.000 with 1, 0.500 with 2, 1.000 "
-        "with 3). Learning still starts from 3 random transformations."
+    assert search.best_number([3, 2, 1, 0], 2, 12) == [
+        "Best in the first short trainings: 2 random transformations per image (tried: none, 1, 2 and 3)."
     ]
+    assert search.composing({3: 1.0, 2: 0.5, 1: 2.0}, 3) == (
+        "Validation loss after pre-training: 2.000 with 1, 0.500 with 2, 1.000 with 3. Learning starts from 3 "
+        "transformations."
+    )
     assert search.agreement(-0.125, is_chance=True) == (
         "The rounds went different ways (-0.12; 1 would be all the same way, 0 chance), so the learned policy may be "
         "chance."

@@ -167,5 +167,5 @@ def commands_page() -> str:
         shown = [one for one in command.params if one.name != "help"]
         rows = [(spelled(one), f"`{one.name}`", default_text(one), one.help) for one in shown]
         found = as_table(("command line", "Python", "default", "meaning"), *rows) if rows else ""
-        parts.append(f"## {name}\n{command.help}\n\n{found}")
+        parts.append(f"## {name}\n{command.help}\n\n```bash\n{command.epilog}\n```\n\n{found}")
     return "\n".join(parts)

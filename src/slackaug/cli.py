@@ -3,23 +3,20 @@
 import ast
 import sys
 from importlib import import_module
-from inspect import Parameter, Signature, signature
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from . import __version__, exits
 from .commands import COMMANDS
+from .config.command_line import Command, as_typer_has_it, show_help
+from .messages.terminal import terminal
 
-# All others are --name. Files are repeated, one at a time, for their names may hold commas: hence in the singular.
-ON_THE_LINE = {"out": ("-o", "--out"), "policies": ("-p", "--policy"), "images": ("--image",)}
-ALWAYS_OPTIONS = ("out", "policies")  # all else that Python takes by position is an argument
 COMMA_SEPARATED = ("exclude", "baselines")
-WIDTHS = {"search": 1000, "study": 160, "evaluate": 140}  # of what is not written to a terminal; else 110
-LOOK: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": "rich"}
+LOOK: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 
 class Commands(TyperGroup):
@@ -28,6 +25,23 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, _, rest = super().resolve_command(ctx, args)
         return name, load(str(name)), rest
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        show_help(self, ctx)
+
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        """What is wrong with the line is an error like any other."""
+        options |= {"prog_name": "slackaug", "standalone_mode": False}
+        if not standalone_mode:
+            return super().main(*args, **options)
+        try:
+            code = super().main(*args, **options)
+        except typer.TyperException as error:
+            if not error.format_message():  # the help was shown instead
+                sys.exit(error.exit_code)
+            where = getattr(getattr(error, "ctx", None), "command_path", "slackaug")
+            raise ValueError(f"{error.format_message().rstrip('.')}. See: {where} --help") from None
+        sys.exit(code)
 
 
 app = typer.Typer(name="slackaug", cls=Commands, no_args_is_help=True, **LOOK)
@@ -65,7 +79,7 @@ def load(name: str) -> Any:
         for key in given.keys() & {*COMMA_SEPARATED}:
             given[key] = [entry.strip() for text in given[key] if text for entry in text.split(",")]
         if "console" in parameters:
-            given["console"] = Console(width=None if sys.stdout.isatty() else WIDTHS.get(name, 110))
+            given["console"] = terminal(stderr=given.get("json", False))
         if "data" in parameters:
             sys.path.insert(0, "")  # module:callable may name a file in this folder
         exits.is_understood()
@@ -73,27 +87,9 @@ def load(name: str) -> Any:
             raise typer.Exit(code)
 
     call.__signature__ = Signature([as_typer_has_it(one) for one in function.options.values()])  # type: ignore[attr-defined]
-    alone = typer.Typer(**LOOK)
-    alone.command(name, help=function.help)(call)
+    alone = typer.Typer(add_completion=False, **LOOK)
+    alone.command(name, cls=Command, help=function.help, epilog="\n".join(function.examples))(call)
     return typer.main.get_command(alone)
-
-
-def as_typer_has_it(one: Parameter) -> Parameter:
-    from .config.options import bare, takes_several
-    from .config.parse import several
-
-    meaning, name = one.annotation.__metadata__[0], f"--{one.name.replace('_', '-')}"
-    kind: Any = next((kind for kind in (str, bool, int, float) if kind in several(bare(one.annotation))), str)
-    kind = list[str] if takes_several(one.annotation) else kind
-    if kind is bool and one.default is not False:
-        name = f"{name}/--no{name[1:]}"
-    help = f"{meaning[0].upper()}{meaning[1:]}."
-    if one.kind is one.KEYWORD_ONLY or one.name in ALWAYS_OPTIONS:
-        mark: Any = typer.Option(*ON_THE_LINE.get(one.name, (name,)), help=help)
-    else:
-        mark = typer.Argument(metavar=one.name.upper(), help=help)
-    default = None if one.default == () else one.default
-    return one.replace(kind=one.KEYWORD_ONLY, annotation=Annotated[kind | None, mark], default=default)
 
 
 def main() -> None:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from .messages.terminal import say, terminal
+
 BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)  # a disk that is full, read-only or failing
 # Turns that threads wait before they sleep. By default they are so many that busy cores starve (research/busy.py).
 SPINS = "4000"
@@ -109,5 +111,5 @@ def run(command: Callable[[], object]) -> None:
         if debug and not isinstance(error, KeyboardInterrupt | Told):
             raise
         if not isinstance(error, Told):
-            print(f"slackaug: {describe(error)}", file=sys.stderr)
+            say(terminal(stderr=True), f"slackaug: {describe(error)}")
         sys.exit(exit_code(error))

@@ -23,10 +23,20 @@ def machine(device: str | None, threads: int | None, *, is_here: bool = True) ->
         try:
             torch.empty(1, device=device).cpu()
         except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises any of them
-            reason = str(error).splitlines()[0]
+            reason = why_no_cuda() if device.startswith("cuda") else None
+            reason = reason or str(error).splitlines()[0]
             raise ValueError(f"--device {device}: cannot be used ({reason}); expected cpu or cuda") from None
         use_gpu(device)
     return device, threads
+
+
+def why_no_cuda() -> str | None:
+    """What keeps torch from using any GPU; None if it can."""
+    if torch.cuda.is_available():
+        return None
+    if torch.version.cuda is None:
+        return "this torch is built for CPUs alone: pip install --force-reinstall torch brings one for CUDA, on Linux"
+    return f"torch is built for CUDA {torch.version.cuda}, but finds no GPU: does nvidia-smi list one?"
 
 
 def use_gpu(device: str) -> None:

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import partial
 
 import torch
@@ -11,9 +12,9 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from . import foreign
-from .schema import unknown
 
 SMALL_STEM = 64  # pixels: up to here, ResNet-18 keeps the full resolution in its first stage
+NEAR = 0.8  # how alike two names are that are taken for one another: resnet18 and resnet50 are not
 SMALL_GRID = 32  # pixels: the side of the small net's first feature map is at most about this
 
 
@@ -148,9 +149,17 @@ def build(name: str, n_classes: int, image_size: tuple[int, int], generator: Gen
         initialise(model, generator)
         return model
     if ":" not in name:
-        known = [*MODELS, "wrn-D-K", "timm:NAME", "torchvision:NAME", "module:callable"]
-        raise ValueError(unknown("model", name, known))
+        raise unknown(name)
     return build_foreign(name, n_classes, image_size, generator)
+
+
+def unknown(name: str) -> ValueError:
+    if near := get_close_matches(name, MODELS, n=1, cutoff=NEAR):
+        return ValueError(f"unknown model {name!r}; did you mean {near[0]!r}?")
+    return ValueError(
+        f"unknown model {name!r}; ours are {', '.join(MODELS)} and wrn-D-K. For the network of that name in timm: "
+        f"--model timm:{name}; in torchvision: --model torchvision:{name}"
+    )
 
 
 def initialise(model: nn.Module, generator: Generator) -> None:

@@ -60,7 +60,7 @@ def test_a_good_set(pets, command):
         "channels: colour (33)",
         "Does a mirror image keep its label? slackaug does not guess.",
         "proposed: space cifar, network small, preset quick; images as they are, 10 x 8",
-        f"next: slackaug search {pets} -o runs/NAME",
+        f"next:\n  slackaug search {pets} -o runs/NAME",
     ):
         assert text in done.stdout
     assert "fix first" not in done.stdout
@@ -109,7 +109,7 @@ def test_everything_that_is_wrong_is_said_at_once(pets, command):
         "fix first: classes in the test set that have no training images: emu",
         "fix first: classes with fewer than 2 training images that can be read: fox",
         "fix first: images of 2 sizes: give --size 8",
-        "then: slackaug search",
+        "then:\n  slackaug search",
         "--size 8 --skip-bad",
     ):
         assert text in done.stdout
@@ -368,7 +368,7 @@ def test_groups(patients, command):
         rf"8 groups by {BY_PATIENT}: each stays on one side of a split",
         "images per group: 11 (p0) to 5 (p6)",
         f"whole groups give {train} images to learn on, {val} to validate with and {len(data.test.labels)} to test",
-        f"next: slackaug search {patients} -o runs/NAME --group-by '{BY_PATIENT}'",
+        f"next:\n  slackaug search {patients} -o runs/NAME --group-by '{BY_PATIENT}'",
     ):
         assert text in done.stdout
     assert "several classes" not in done.stdout
@@ -503,7 +503,7 @@ def test_what_a_search_refuses_is_to_be_mended(says, tmp_path, command):
     words = [["--" + name.replace("_", "-")] + [value] * (value is not True) for name, value in options.items()]
     done = command("check", tmp_path, "--no-cost", *(word for pair in words for word in pair))
     assert (done.returncode, "fix first: " in done.stdout) == (1, True), done.stdout + done.stderr
-    assert "next: " not in done.stdout
+    assert "next:" not in done.stdout
     assert "will be held out" not in done.stdout or "hold one out" not in done.stdout
 
 

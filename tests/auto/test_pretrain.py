@@ -168,11 +168,12 @@ def test_a_search_with_several_at_once_leaves_what_it_leaves_otherwise(at_once, 
 
 def test_it_is_said_stored_and_shown(tiny_npz, tmp_path, command, monkeypatch):
     let_losses_be(monkeypatch, {3: 1.0, 2: 0.5, 1: 2.0})
-    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null"))
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--verbose", n_composed="null"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert messages.COUNTS_NUMBERS in said
-    assert "2 random transformations per image (validation loss 2.000 with 1, 0.500 with 2, 1.000 with 3)" in said
+    assert "Best in the first short trainings: 2 random transformations per image (tried: 1, 2 and 3)." in said
+    assert "Validation loss after pre-training: 2.000 with 1, 0.500 with 2, 1.000 with 3." in said
     stored = json.loads((tmp_path / "run" / "composing.json").read_text())
     assert stored["n_composed"] == 2
     assert [trial["n_composed"] for trial in stored["trials"]] == [1, 2, 3]
@@ -220,11 +221,12 @@ def test_none_are_composed_by_identity_alone(images, generator):
 
 def test_where_images_as_they_are_do_best_rounds_start_from_one(tiny_npz, tmp_path, monkeypatch, command):
     let_losses_be(monkeypatch, AS_THEY_ARE)
-    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null"))
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--verbose", n_composed="null"))
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
-    assert "images as they are (validation loss 0.700 with none, 0.800 with 1, " in said
-    assert "starts from 1 random transformation." in said
+    assert "images as they are (tried: none, 1" in said
+    assert "0.700 with none, 0.800 with 1, " in said
+    assert "starts from 1 transformation." in said
     assert "after 2 epochs of pre-training" in said
     assert "--set pretrain.epochs=8" in said
     assert "collapsed" not in said

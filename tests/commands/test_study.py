@@ -482,7 +482,7 @@ def test_data_that_was_moved_is_named_with_resume(command, tiny_npz, done, tmp_p
     out, place = tmp_path / "study", shutil.copy(tiny_npz, tmp_path / "moved.npz")
     out.mkdir()
     (out / "study.yaml").write_text((done / "study.yaml").read_text().replace(str(tiny_npz), "gone/tiny.npz"))
-    gone = "gone/tiny.npz: no such file or folder; if the images have moved, --data names their new place"
+    gone = "gone/tiny.npz: there is no such file or folder; if the images have moved, --data names their new place"
     refused(command(*resume(out)), gone)
     found = command(*resume(out, "--data", tmp_path / "nowhere.npz"))
     assert (found.returncode, "--data" in found.stderr) == (2, False)

@@ -13,7 +13,7 @@ import pytest
 import slackaug
 from slackaug import cli
 from slackaug.commands import COMMANDS
-from slackaug.config.options import Given, command
+from slackaug.config.options import IMAGES, Given, command
 
 ROOT = Path(__file__).parents[2]
 # Another field in one of the configurations, before anything else has seen the class.
@@ -83,8 +83,8 @@ class Place:
 def run(
     data: str,
     *,
-    given: Annotated[dict[str, Any], Given(Config, without=("source",))],
-    few: Annotated[dict[str, Any], Given(Config, only=("source",))],
+    given: Annotated[dict[str, Any], Given(Config, IMAGES, without=("source",))],
+    few: Annotated[dict[str, Any], Given(Config, IMAGES, only=("source",))],
     place: Place,
     seed: int = 3,
 ) -> Any:

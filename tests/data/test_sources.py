@@ -15,13 +15,16 @@ from slackaug.data.dataset import histogram, moments
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("digit", "unknown data set 'digit'; did you mean 'digits'"),
-        ("shapes:color", "did you mean 'shapes:colour'"),
-        ("nowhere", "known: digits, digits:few, shapes.*torchvision:NAME.*no file or folder"),
-        ("no/such/folder", "no such file or folder"),
-        ("x.npz", "x.npz: no such file"),
-        ("x.csv", "x.csv: no such file"),
-        ("", "unknown data set"),
+        ("digit", "digit: there is no such file or folder; did you mean digits"),
+        ("shapes:color", "did you mean shapes:colour"),
+        ("nowhere", "no such file or folder; expected digits, digits:few, shapes.*torchvision:NAME"),
+        ("no/such/folder", "no such file or folder$"),
+        ("x.npz", "x.npz: there is no such file"),
+        ("x.csv", "x.csv: there is no such file"),
+        ("", "DATA: there is no such file"),
+        ("pest", "pest: there is no such file or folder; did you mean pets\\?"),
+        ("pets/trian/", "pets/trian/: there is no such file or folder; did you mean pets/train\\?"),
+        ("./digit", "no such file or folder$"),  # the name of ours is no place
         ("no_such_module:load", "no module 'no_such_module'.*PYTHONPATH"),
         ("slackaug.rng:nothing", "nothing does not exist in .*rng.py"),
         ("slackaug.rng:PURPOSES", "PURPOSES is not callable"),
@@ -31,6 +34,7 @@ from slackaug.data.dataset import histogram, moments
 def test_unknown_sources(source, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.zip").write_bytes(b"")
+    (tmp_path / "pets" / "train").mkdir(parents=True)
     refused(source, message)
 
 

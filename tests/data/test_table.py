@@ -52,6 +52,16 @@ def test_csv_with_other_separators_and_columns(separator, tmp_path):
         assert found.fingerprint == expected
 
 
+def test_columns_may_have_other_names(tmp_path):
+    expected = load(table(tmp_path, ROWS)).fingerprint
+    renamed = table(tmp_path, [f"{i // 2};{row.replace(',', ';')}" for i, row in enumerate(ROWS)], "id;File name;class")
+    assert load(renamed, columns="File name, class").fingerprint == expected
+    refused(renamed, "no column file.*id, File name, class", columns="file,class")
+    for wrong in ("class", "a,b,c", "a,"):
+        refused(renamed, f"--columns {wrong}: expected two", columns=wrong)
+    assert load(renamed, columns="File name,class", group_by="id").groups is not None
+
+
 def test_absolute_paths_in_a_csv_may_lie_anywhere(tmp_path):
     classes(tmp_path / "elsewhere")
     rows = [f"{tmp_path}/elsewhere/{row.removeprefix('files/')}" for row in ROWS]
@@ -66,10 +76,10 @@ def test_absolute_paths_in_a_csv_may_lie_anywhere(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "header", "message"),
     [
-        (ROWS, "file,label", r"missing \['path'\], found file, label"),
-        ([], "", "found none"),
-        (ROWS, "file;label", r"missing \['path'\], found file, label .separated by a semicolon.; known separators"),
-        (ROWS, "path|label", r"found path\|label; known separators: a comma, a semicolon, a tab"),
+        (ROWS, "file,label", "no column path. Its columns, .* file, label. Say .* --columns file,label$"),
+        ([], "", "names no column path and no column label; expected names with a comma or"),
+        (ROWS, "file;label", "with a semicolon between them: file, label"),
+        (ROWS, "path|label", "expected names with a comma or a semicolon or a tab between them"),
         ([], "path,label", "no images"),
         ([*ROWS, "files/cat/0.png,"], "path,label", "line 22: label missing"),
         ([*ROWS, "files/cat/0.png"], "path,label", "line 22: label missing"),

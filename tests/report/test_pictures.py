@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from drawings import drawn
@@ -41,12 +42,26 @@ def test_a_page_that_is_written_again_has_the_same_pictures(photos):
 
 
 @pytest.mark.parametrize(
-    ("n", "n_most", "n_least"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (4, 2, 2), (5, 3, 2), (6, 3, 3), (17, 3, 3)]
+    ("logits", "most", "least"),
+    [
+        ([0], [], []),
+        ([0, 1], [1], [0]),
+        ([2, 0, 1], [0, 2], [1]),
+        ([0, 0, 0, 0, 0, 0, 0], [], []),  # nothing is ranked by the order of their names
+        ([0, 0, 0, 1, 0, 0, 0], [3], []),
+        ([0, 0, 0, -1, 0, 0, 0], [], [3]),
+        ([3, 3, 2, 2, 2, 1, 0], [0, 1], [6, 5]),
+        ([6, 5, 4, 3, 2, 1, 0], [0, 1, 2], [6, 5, 4]),
+    ],
 )
-def test_extremes_are_the_ends_of_the_order_and_none_is_there_twice(n, n_most, n_least):
+def test_extremes_are_the_ends_of_the_order_without_what_is_as_likely_as_others(logits, most, least):
     space = get_space("cifar")
-    most, least = pictures.extremes(Policy.uniform(space.exclude(*space.names[n:])))
-    assert (len(most), len(least), len({*most, *least})) == (n_most, n_least, n_most + n_least)
+    policy = Policy.uniform(space.exclude(*space.names[len(logits) :]))
+    policy.pi.copy_(torch.tensor(logits, dtype=torch.float64))
+    assert pictures.extremes(policy) == (most, least)
+
+
+def test_extremes_are_in_the_order_of_the_pie():
     policy = drawn()
     ranked = [policy.space.index(row[0]) for row in pie(policy).table.rows]
     assert pictures.extremes(policy) == (ranked[:3], ranked[:-4:-1])

@@ -18,7 +18,7 @@ from .space import STAGES, Space, Stage
 
 
 def beside(there: Tensor, value: Tensor) -> Tensor:
-    """The value on the device of another tensor, copied there while the host goes on."""
+    """The value on the device of another tensor, copied there while the host continues."""
     return value.to(there.device, non_blocking=True)
 
 

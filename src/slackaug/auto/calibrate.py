@@ -102,9 +102,8 @@ class Calibrate:
     def notice(self) -> Notice:
         found, config = self.calibration, self.problem.config
         said = remark(found, self.problem.val.labels, config.pretrain.epochs, balanced=config.balanced)
-        return Notice(
-            FILE, found.to_json() | ({"remark": said} if said else {}), [found.describe(), *[said] * bool(said)]
-        )
+        content = found.to_json() | ({"remark": said} if said else {})
+        return Notice(FILE, content, [said] * bool(said), [found.describe()])
 
     def state(self) -> dict[str, Any]:
         return {}
@@ -125,7 +124,7 @@ def remark(found: Calibration, labels: Tensor, epochs: int, *, balanced: bool) -
     """
     before, guessing = found.before, guessing_loss(labels)
     if not balanced and abs(before - guessing) < NEAR * guessing:  # else training has other frequencies than validation
-        return messages.hardly_learned(before, guessing, epochs)
+        return messages.hardly_learned(epochs)
     if not balanced and before < NEAR * guessing:
-        return messages.nearly_right(before, guessing, epochs)
-    return messages.too_short(before, found.val_loss, epochs) if found.is_far_lower else ""
+        return messages.nearly_right(epochs)
+    return messages.too_short(epochs) if found.is_far_lower else ""

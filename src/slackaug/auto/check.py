@@ -1,7 +1,7 @@
 """`slackaug check`: what a data set is, what to fix, what a search would do and cost. Writes nothing."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -88,10 +88,13 @@ def look(
     device: str,
     cost: bool,
     progress: Progress,
+    on_found: Callable[[Findings], None],
+    on_cost: Callable[[Cost], None],
 ) -> Findings:
     """Look at every image; with `cost`, measure for each preset what a search takes on this machine.
 
-    `given` are the arguments of the call, where a program gave its own images.
+    `on_found` is told all that is found but the costs, which come one by one. `given` are the arguments of the call,
+    where a program gave its own images.
     """
     own = own_preparation(data.source) if data.size is None else None
     prepared = data if own is None else replace(data, size=own[0], margin=own[1])
@@ -100,7 +103,9 @@ def look(
     of_classes = class_problems(found)
     problems, said = [*of_classes, *file_problems(found, prepared)], remarks(found)
     if not found.sizes or len(found.classes) < 2:
-        return Findings(found, problems, said, None, [])
+        findings = Findings(found, problems, said, None, [])
+        on_found(findings)
+        return findings
     if prepared.size is None and len(found.sizes) > 1:
         data = prepared = replace(data, size=proposed_size(found))
     stand_in = stand_in_for(found, prepared)
@@ -117,7 +122,12 @@ def look(
     config = presets.preset(preset, stand_in, model)
     command = search_command(replace(data, skip_bad=data.skip_bad or bool(found.bad)), given)
     proposal = Proposal(prepared.size, preparation(found, prepared), config.space, config.model, preset, command)
-    return Findings(found, problems, said, proposal, measure(stand_in, model, device) if cost else [])
+    findings = Findings(found, problems, said, proposal, [])
+    on_found(findings)
+    for one in measure(stand_in, model, device) if cost else ():
+        findings.costs.append(one)
+        on_cost(one)
+    return findings
 
 
 def imbalance(found: Survey) -> float | None:
@@ -225,6 +235,7 @@ def images_per(what: str, by_number: list[tuple[int, str]]) -> str:
 
 
 def lines(findings: Findings) -> list[str]:
+    """All but the costs and what to do next."""
     found, proposal = findings.survey, findings.proposal
     counts = sorted((parts.get("train", 0), name) for name, parts in found.classes.items())[::-1]
     text = [
@@ -243,8 +254,12 @@ def lines(findings: Findings) -> list[str]:
     text.append(messages.FLIPS_ARE_OFF if is_off else messages.decide())
     if proposal is not None:
         text.append(messages.proposed(proposal.space, proposal.model, proposal.preset, proposal.preparation))
-        text += [messages.takes(*cost) for cost in findings.costs]
-    text += [messages.fix_first(problem) for problem in findings.problems]
-    if proposal is not None:
-        text.append(messages.command(proposal.command, is_next=not findings.problems))
+    return text
+
+
+def closing(findings: Findings) -> list[str]:
+    """What to do next, at the end of all."""
+    text = [messages.fix_first(problem) for problem in findings.problems]
+    if findings.proposal is not None:
+        text.append(messages.command(findings.proposal.command, is_next=not findings.problems))
     return text

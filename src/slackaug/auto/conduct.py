@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from rich.console import Console
 
 from ..augment.display import displayed
@@ -22,12 +23,14 @@ from ..judge.answer import Answer
 from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
+from ..messages.answer import LEARNED
+from ..messages.terminal import say
 from ..report.strength import entropy_share
 from ..runs import folders, provenance, tensorboard
 from ..runs.ensemble import ALONE, Ensemble, Parted
 from ..runs.folders import Run
-from ..runs.progress import Display, Reading, Standing
-from .learn import Ending, Watch
+from ..runs.progress import Bar, Display, Reading, Standing
+from .learn import Ending, Watch, share_of_learning
 from .problem import Problem
 from .stages import Search
 
@@ -58,9 +61,20 @@ class Session(NamedTuple):
     ensemble: Ensemble = ALONE
     watch: Callable[[float], None] | None = None  # is told the share that is done
     engine: str = "compiled"
+    is_verbose: bool = False
+
+    @property
+    def n_at_once(self) -> int:
+        """Trainings of a race, in processes of one thread each; on a GPU they are one process."""
+        return 1 if self.device.startswith("cuda") else torch.get_num_threads()
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(self.console, text)
+
+    def detail(self, text: str) -> None:
+        """Numbers behind the sentences, for those who asked for them."""
+        if self.is_verbose:
+            self.say(text)
 
     def resume_command(self, config: RunConfig) -> str:
         words = ["slackaug", "search", self.data, "-o", str(self.folder), "--resume"]
@@ -138,7 +152,11 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     if run is not None and session.tensorboard:
         folder, n_steps = run.path / "tensorboard", search.problem.config.search.n_steps
         run.loggers.append(tensorboard.logger(folder, search.problem.phi.space.names, n_steps))
-    display = None if run is None else Display(session.console, run.path / "search.log")
+    share, bar = share_of_learning(search, len(dataset.train.labels), session.n_at_once), Bar(session.console)
+    bar.found = share * search.share_done()
+    n_rounds, display = search.problem.config.search.n_rounds, None
+    if run is not None:
+        display = Display(bar, run.path / "search.log", n_rounds, share, is_verbose=session.is_verbose)
 
     def on_step(standing: Standing, elapsed: float) -> None:
         if display is not None:
@@ -148,8 +166,8 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
 
     try:
         reported = nullcontext() if run is None else reporting(session, run, dataset)
-        with signals() as caught, reported, nullcontext() if display is None else display:
-            yield Watch(on_step, session.say, caught)
+        with signals() as caught, reported, nullcontext() if display is None else bar:
+            yield Watch(on_step, session.say, session.detail, caught, bar)
     except Parted as parted:
         to_go_on = session.to_go_on(search.problem.config)
         raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
@@ -192,20 +210,31 @@ def concluded(
         session.say(to_go_on)
     if run is not None:
         describe(session, folders.learned(run.path), config)
-    show, is_answer = shlex.join(["slackaug", "show", str(policy_file)]), policy.learned.get("is_answer", True)
-    session.say(messages.result(str(policy_file), show, is_answer=is_answer))
+    session.say(messages.result(str(policy_file), is_answer=policy.learned.get("is_answer", True)))
     if report.is_file():
         session.say(report_is(str(report)))
+    session.say(messages.next_command(*next_step(session.folder, config, answer)))
     if answer is not None:
-        session.say(answer.sentence)
+        session.say(f"\n{answer.sentence}")
     return SearchResult(policy, session.folder, answer)
+
+
+def next_step(folder: Path, config: RunConfig, answer: Answer | None) -> tuple[str, str]:
+    """What it is for, and the command; the policy of a run is the answer, if that is one of ours."""
+    if config.preset == "demo":
+        return messages.FOR_YOURS, "slackaug search FOLDER -o runs/mine"
+    if answer is not None and answer.use.startswith((LEARNED, "uniform-")):
+        words = ["export", str(folder), "--to", "torchvision", "-o", "augment.py"]
+        return messages.USE_IT, shlex.join(["slackaug", *words])
+    return messages.LOOK_AT_IT, shlex.join(["slackaug", "show", str(folder)])
 
 
 def describe(session: Session, learned: Policy, config: RunConfig) -> None:
     """What the rounds have learned, as far as it calls for caution."""
     if (agreement := folders.agreement(session.folder)) is not None:
         is_chance = agreement < CHANCE
-        said = [messages.agreement(agreement, is_chance=is_chance), *([messages.OTHER_SPLITS] if is_chance else [])]
-        session.say(" ".join(said))
-    if (share := entropy_share(learned)) < LOW_ENTROPY and learned.n_composed:
-        session.say(messages.collapsed(share, config.search.kl_budget))
+        session.detail(messages.agreement(agreement, is_chance=is_chance))
+        if is_chance:
+            session.say(f"{messages.MAY_BE_CHANCE} {messages.OTHER_SPLITS}")
+    if entropy_share(learned) < LOW_ENTROPY and learned.n_composed:
+        session.say(messages.collapsed(config.search.kl_budget))

@@ -20,7 +20,7 @@ from ..engine.ways import timed
 from ..judge.race import N_FOLDS
 from ..methods import slack
 from ..runs.folders import POLICY, Run
-from ..runs.progress import Standing
+from ..runs.progress import Bar, Standing
 from . import pretrain
 from .problem import Problem
 from .stages import Search, cost, of_each, plan
@@ -149,7 +149,9 @@ class Watch(NamedTuple):
 
     on_step: Callable[[Standing, float], None]
     say: Callable[[str], None] = lambda _: None  # what a stage that is over has found
+    detail: Callable[[str], None] = lambda _: None  # the numbers behind it
     caught: Sequence[int] = ()  # signals that are to stop it
+    bar: Bar | None = None  # shows the whole search; its last part is the race's
 
 
 def learn(
@@ -180,6 +182,8 @@ def learn(
                 run.write(notice.file, json.dumps(notice.content, indent=1))
             for sentence in notice.sentences:
                 watch.say(sentence)
+            for detail in notice.details:
+                watch.detail(detail)
     keeper.save_policy(search.stage.found.phi, search.problem.config.search.n_rounds)
     return Ending.FINISHED
 
@@ -233,9 +237,20 @@ def whole_seconds(each: StepSeconds, config: RunConfig) -> float:
     stages = sum(cost(steps, of_each(*each[2:])) for _, steps in plan(config, each.n_pretraining))
     if not config.race.candidates:
         return stages
-    images = config.race.n_trainings * config.evaluate.epochs * each.n_train * (1 - 0.5 / N_FOLDS)
-    n_pretrainings = images / (config.pretrain.epochs * (each.n_train // 2))
+    n_pretrainings = race_images(config, each.n_train) / (config.pretrain.epochs * (each.n_train // 2))
     return stages + n_pretrainings * each.n_pretraining * each.pretraining
+
+
+def race_images(config: RunConfig, n_train: int) -> float:
+    """That pass through the networks of a race."""
+    return config.race.n_trainings * config.evaluate.epochs * n_train * (1 - 0.5 / N_FOLDS)
+
+
+def share_of_learning(search: Search, n_train: int, n_at_once: int) -> float:
+    """Of a whole search, by images: the rest is its race, whose trainings go side by side."""
+    config = search.problem.config
+    race = race_images(config, n_train) / n_at_once if config.race.candidates and config.n_ranks == 1 else 0.0
+    return sum(search.costs) / (sum(search.costs) + race)
 
 
 def step_seconds(config: RunConfig, data: Dataset, device: str, engine: str = "compiled") -> StepSeconds:

@@ -5,7 +5,7 @@ length of the training. So the network is pre-trained with several numbers, each
 policy, and compared on validation images: that is how the paper chooses the preparation of images. None at all is a
 number, too: in short trainings images as they are may be best.
 
-Rounds start from the best number, or from a given one where that is more: what large networks learn best is what to
+Rounds start from the best number, or from a given one if it is larger: what large networks learn best is what to
 have less of, and with one or two there is little to take from (research/notebook.md).
 """
 
@@ -30,7 +30,7 @@ class Composing(NamedTuple):
     """The numbers that were tried."""
 
     losses: dict[int, float]  # by K: `Problem.tempered_loss` after pre-training
-    ladder: tuple[int, ...] = LADDER  # what can be tried: a given number alone, or without none where that is no choice
+    ladder: tuple[int, ...] = LADDER  # what can be tried: a given number alone, or without none if it is no choice
     fewest: int = 1  # that rounds can start from
 
     def next_number(self) -> int | None:
@@ -130,8 +130,8 @@ class Pretrain:
         if self.problem.config.n_composed is not None:
             return None
         found, epochs = self.composing, self.problem.config.pretrain.epochs
-        said = messages.composing(found.losses, found.best, found.n_positions, epochs)
-        return Notice(FILE, found.to_json(), said)
+        said = messages.best_number([*found.losses], found.best, epochs)
+        return Notice(FILE, found.to_json(), said, [messages.composing(found.losses, found.n_positions)])
 
     def state(self) -> dict[str, Any]:
         self.team.settle()

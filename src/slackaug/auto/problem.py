@@ -56,6 +56,7 @@ class Notice(NamedTuple):
     file: str
     content: dict[str, Any]
     sentences: list[str]
+    details: list[str]  # for those who want the numbers behind
 
 
 class Problem:

@@ -12,8 +12,6 @@ from dataclasses import replace
 from itertools import islice, product, takewhile
 from pathlib import Path
 
-import torch
-
 from ..augment.policy import MU_MAX, MU_MIN, Policy
 from ..config.run_config import RunConfig, start_policy
 from ..data import Dataset
@@ -31,7 +29,9 @@ from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
 from ..judge.training import HeldOut, Protocol, Training
 from ..messages import answer as messages
 from ..runs import folders
+from ..runs.progress import Bar, Part
 from .conduct import Opened, Session
+from .learn import share_of_learning
 
 FOLDER = "race"  # of a run
 FACTOR = r"\d+(?:\.\d+)?"
@@ -56,6 +56,7 @@ class Race:
         self.settings = replace(config.race, candidates=tuple(self.candidates))
         self.began = time.monotonic()
         self.n_trained, self.seconds = 0, 0.0  # here, and how long it took
+        self.n_done = 0  # of all trainings, those of earlier processes too
 
     def training(self, name: str, seed: int, half: int) -> Training:
         part = HeldOut(half, self.config.seed, seed % N_FOLDS)
@@ -82,6 +83,7 @@ class Race:
 
     def run(self) -> None:
         out: set[str] = set()
+        self.skip(sum(map(len, self.runners()[1].values())))
         while True:
             runners, raced = self.runners()
             if new := {name: n for name, n in runners.dropped.items() if name not in out}:
@@ -106,13 +108,31 @@ class Race:
         """Those that are not done yet."""
         done, began = training.read_results(wanted), time.monotonic()
         left = [one for one, result in zip(wanted, done, strict=True) if result is None]
-        train(self.work, left, lambda _: "")
+        self.skip(len(wanted) - len(left))
+        train(self.on_the_bar(len(left)), left, lambda _: "")
+        self.n_done += len(left)
         self.n_trained, self.seconds = self.n_trained + len(left), self.seconds + time.monotonic() - began
 
     def largest_class(self) -> float:
         """Its share of the images that the race tests on: what one has right who always names it."""
         tested = self.dataset.train.labels[self.dataset.half_indices(self.config.seed)[CHOSEN_BY]]
         return tested.bincount().max().item() / len(tested)
+
+    def skip(self, n: int) -> None:
+        """So many trainings were done by earlier processes."""
+        self.n_done += n
+        if self.work.part is not None:
+            self.work.part.was_found(n / self.settings.n_trainings)
+
+    def on_the_bar(self, n: int) -> Comparison:
+        """The work of so many trainings more, with their part of the bar."""
+        if self.work.part is None:
+            return self.work
+        done, whole = self.n_done, self.work.part
+        n_all = max(self.settings.n_trainings, done + n)
+        start, end = (whole.start + (1 - whole.start) * k / n_all for k in (done, done + n))
+        part = Part(whole.bar, start, end, lambda n_done: f"Comparing: {done + n_done} of {n_all}")
+        return self.work._replace(part=part)
 
     def tell_dropped(self, runners: Runners, raced: Mapping[str, Answers], new: Mapping[str, int]) -> None:
         for n in sorted({*new.values()}):
@@ -158,7 +178,7 @@ def check(config: RunConfig, dataset: Dataset) -> None:
 # --- at the end of a search -------------------------------------------------------------------------------------------
 
 
-def hold(session: Session, opened: Opened, deadline: float) -> Answer | None:
+def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = None) -> Answer | None:
     """The answer, which is in the run's files then, or None where there is no race; so far, if it is stopped."""
     config, run, dataset = opened.search.problem.config, opened.run, opened.dataset
     if not config.race.candidates or run is None or not (run.path / folders.POLICY).is_file():
@@ -170,7 +190,11 @@ def hold(session: Session, opened: Opened, deadline: float) -> Answer | None:
         session.say(messages.too_few_images(n, LEAST_IMAGES))
         return None
     learned = folders.learned(run.path)
-    one = Race(comparison(session, config, dataset, run.path / FOLDER, deadline), dataset, config, learned, deadline)
+    work = comparison(session, config, dataset, run.path / FOLDER, deadline)
+    if bar is not None:
+        start = share_of_learning(opened.search, n, session.n_at_once)
+        work = work._replace(part=Part(bar, start, 1.0, str))
+    one = Race(work, dataset, config, learned, deadline)
     one.work.folder.mkdir(exist_ok=True)
     session.say(messages.race(list(one.candidates), len(dataset.half_indices(config.seed)[CHOSEN_BY])))
     try:
@@ -207,10 +231,8 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
     """Trainings side by side: in processes of one thread each on a CPU, as one step on a GPU."""
     where = replace(config.data, source=session.data)
     protocol = Protocol.of(config, where, training.data_digest(dataset), config.model)
-    is_gpu = session.device.startswith("cuda")
-    n_jobs = 1 if is_gpu else torch.get_num_threads()
-    threads = session.threads if is_gpu else 1
-    backend = get_backend("local", address=None, n_jobs=n_jobs, device=session.device, threads=threads)
+    threads = session.threads if session.device.startswith("cuda") else 1
+    backend = get_backend("local", address=None, n_jobs=session.n_at_once, device=session.device, threads=threads)
 
     def follow() -> None:
         if time.monotonic() > deadline:

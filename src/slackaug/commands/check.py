@@ -5,12 +5,14 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
-from ..auto.check import Findings, lines, look
-from ..config.options import Given, Machine, Source, command
+from ..auto.check import Findings, closing, lines, look
+from ..config.options import IMAGES, TRAINING, Given, Json, Machine, Source, command
 from ..config.run_config import Choices
 from ..data import DataConfig, held
 from ..data.options import is_path
 from ..machine import machine
+from ..messages.check import takes
+from ..messages.terminal import say, terminal
 from ..runs.progress import Reading
 
 
@@ -18,10 +20,10 @@ from ..runs.progress import Reading
 def check(
     data: Source,
     *,
-    json: Annotated[bool, "print one JSON object"] = False,
+    json: Json = False,
     cost: Annotated[bool, "measure what a search takes here"] = True,
-    chosen: Annotated[dict[str, Any], Given(Choices, only=("model",))],
-    reading: Annotated[dict[str, Any], Given(DataConfig, without=("source", "fingerprint", "cache"))],
+    chosen: Annotated[dict[str, Any], Given(Choices, TRAINING, only=("model",))],
+    reading: Annotated[dict[str, Any], Given(DataConfig, IMAGES, without=("source", "fingerprint", "cache"))],
     where: Machine,
     test: Any = None,
     console: Console | None = None,
@@ -29,16 +31,29 @@ def check(
     """Look at a data set: what is in it, what to fix, what a search would do and cost. Writes nothing.
 
     Exits 1 where you have to fix something before a search can start.
+
+    Examples:
+        slackaug check pets/
+        slackaug check images.csv --group-by patient
+        slackaug check pets/ --json
     """
     # In Python alone: `test` is the test set of data that is given as an object.
     device, _ = machine(where.device, where.threads)
-    progress = Reading(None if console is None else Console(stderr=True))
+    progress = Reading(None if console is None else terminal(stderr=True))
+    shown = Console(quiet=True) if console is None or json else console
     with held.for_a_look(data) as folder:
         source = held.file_of(data, test, folder, DataConfig(**reading), progress)
-        config = DataConfig(source=source, **reading)
-        given = [] if is_path(data) else ["data", *["test=test"] * (test is not None)]
-        findings = look(config, given, model=chosen.get("model"), device=device, cost=cost, progress=progress)
-    if console is not None:
-        text = dumps(findings.as_dict(), indent=1) if json else "\n".join(lines(findings))
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        findings = look(
+            DataConfig(source=source, **reading),
+            [] if is_path(data) else ["data", *["test=test"] * (test is not None)],
+            model=chosen.get("model"),
+            device=device,
+            cost=cost,
+            progress=progress,
+            on_found=lambda found: say(shown, "\n".join(lines(found))),
+            on_cost=lambda one: say(shown, takes(*one)),
+        )
+    say(shown, "\n".join(closing(findings)))
+    if console is not None and json:
+        print(dumps(findings.as_dict(), indent=1))
     return findings

@@ -10,7 +10,7 @@ from ..auto import resume
 from ..auto.conduct import SearchResult
 from ..config import options
 from ..config.options import command
-from ..messages import search as messages
+from ..messages.terminal import terminal
 from .search import search
 
 DATA = "digits:few"
@@ -20,13 +20,18 @@ DATA = "digits:few"
 def demo(
     *,
     out: Annotated[options.Path, "folder of the run; an earlier demo there is replaced"] = "runs/demo",
+    verbose: options.Verbose = False,
     console: Console | None = None,
 ) -> SearchResult:
-    """Learn a policy for the embedded handwritten digits, race it, and answer: about two minutes on 2 cores."""
-    console, out = console or Console(stderr=True), os.fspath(out)
-    result = search(DATA, out, preset="demo", overwrite=is_demo(Path(out)), console=console)
+    """Learn a policy for the embedded handwritten digits, race it, and answer: about two minutes on 2 cores.
+
+    Examples:
+        slackaug demo
+        slackaug demo -o runs/first
+    """
+    console, out = console or terminal(stderr=True), os.fspath(out)
+    result = search(DATA, out, preset="demo", overwrite=is_demo(Path(out)), verbose=verbose, console=console)
     assert result is not None
-    console.print(messages.DEMO_ENDS, highlight=False, soft_wrap=True)
     return result
 
 

@@ -11,9 +11,11 @@ import torch
 from rich.console import Console
 
 from ..config.options import command
+from ..messages.terminal import say
 
 # The torchvision release made for a release of torch has the minor version of torch plus 15.
 TORCHVISION_OFFSET = 15
+QUIET = Console(quiet=True)
 
 
 class Diagnosis(NamedTuple):
@@ -30,7 +32,11 @@ class Diagnoses(list[Diagnosis]):
 
 @command
 def doctor(*, console: Console | None = None) -> Diagnoses:
-    """Say what is installed, what is broken, and the line that fixes it. Exits 1 where something is broken."""
+    """Say what is installed, what is broken, and the line that fixes it. Exits 1 where something is broken.
+
+    Examples:
+        slackaug doctor
+    """
     found = Diagnoses([
         Diagnosis("python", f"{platform.python_version()}, {platform.machine()}, {platform.system()}"),
         *(Diagnosis(package, version(package) or "not found") for package in ("slackaug", "torch", "numpy", "pillow")),
@@ -38,10 +44,10 @@ def doctor(*, console: Console | None = None) -> Diagnoses:
         gpu(),
         torchvision(),
     ])  # fmt: skip
-    for finding in found if console is not None else ():
-        print(f"{finding.what:12} {finding.state}")
+    for finding in found:
+        say(console or QUIET, f"{finding.what:12} {finding.state}")
         if finding.remedy:
-            print(f"{'':12} to fix it: {finding.remedy}")
+            say(console or QUIET, f"To fix it:\n  {finding.remedy}")
     return found
 
 

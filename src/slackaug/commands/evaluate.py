@@ -14,7 +14,19 @@ from .. import messages
 from ..augment.policy import Policy
 from ..config import layers, parse
 from ..config.layers import data_config
-from ..config.options import ConfigFile, Given, Path, ReadAs, Settings, Source, Workers, command
+from ..config.options import (
+    SETTING,
+    TRAINING,
+    ConfigFile,
+    Given,
+    Json,
+    Path,
+    ReadAs,
+    Settings,
+    Source,
+    Workers,
+    command,
+)
 from ..config.run_config import Choices, RunConfig
 from ..data import DataError, Dataset, held
 from ..data.options import DataConfig
@@ -36,6 +48,7 @@ from ..judge.queue import (
 )
 from ..judge.results import Results
 from ..judge.training import Protocol
+from ..messages.terminal import terminal
 from ..report import live
 from ..runs import folders
 from ..runs.folders import RunError
@@ -61,13 +74,14 @@ def evaluate(
         float | None, "add seeds until the verdict's interval reaches no further than this many points, such as 0.5"
     ] = None,
     out: Annotated[Path | None, "folder; results go to its eval/; the default is the policy's run"] = None,
-    chosen: Annotated[dict[str, Any], Given(Choices, without=("exclude", "balanced", "seed"))],
-    magnitudes: Annotated[str, "magnitudes of policies: own, uniform over their ranges, or both"] = "own",
-    randaugment_grid: Annotated[str | None, "choose randaugment's N and M by validation: 1,2x5,9,14"] = None,
-    save_models: Annotated[Path | None, "folder for the trained weights (safetensors)"] = None,
+    chosen: Annotated[dict[str, Any], Given(Choices, TRAINING, without=("exclude", "balanced", "seed"))],
+    magnitudes: Annotated[str, "magnitudes of policies: own, uniform over their ranges, or both", SETTING] = "own",
+    randaugment_grid: Annotated[str | None, "choose randaugment's N and M by validation: 1,2x5,9,14", SETTING] = None,
+    save_models: Annotated[Path | None, "folder for the trained weights (safetensors)", SETTING] = None,
     config: ConfigFile = None,
     set: Settings = (),
     overwrite: Annotated[bool, "replace the results in this folder"] = False,
+    json: Json = False,
     reading: ReadAs,
     where: Workers,
     test: Any = None,
@@ -76,9 +90,13 @@ def evaluate(
     """Train with policies and baselines under one protocol, and say whether a policy helps.
 
     Give the same command again, and it continues where it stopped.
+
+    Examples:
+        slackaug evaluate pets/ -p runs/pets --baselines trivialaugment-wide,uniform-2
+        slackaug evaluate pets/ -o runs/compare --baselines none,trivialaugment-wide --until 0.5
     """
     # In Python alone: `test` is the test set of data that is given as an object.
-    console = console or Console(stderr=True)
+    console = console or terminal(stderr=True)
     if not 1 <= seeds <= MAX_SEEDS:
         raise ValueError(f"--seeds {seeds}: expected at {'least 1' if seeds < 1 else f'most {MAX_SEEDS}'}")
     intervals.check_until(until)
@@ -153,6 +171,8 @@ def evaluate(
         if live.attempt(home, dataset if is_its_own else None, work.say):
             work.say(messages.report(str(home / "report.html")))
     work.say(final.answer)
+    if json:
+        print((folder / "results.json").read_text(encoding="utf-8"))
     return final
 
 

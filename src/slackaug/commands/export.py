@@ -5,6 +5,7 @@ from typing import Annotated
 
 from ..config.options import Path, PolicySource, command
 from ..export import import_line, write
+from ..messages.terminal import say, terminal
 
 
 @command
@@ -18,6 +19,9 @@ def export(
     """Write a policy as a Python file for another library, with its numbers inside and no need of slackaug.
 
     Says for each transformation whether its pixels are exactly those of the search.
+
+    Examples:
+        slackaug export runs/pets --to torchvision -o augment.py
     """
-    print(write(os.fspath(policy), to, os.fspath(out), overwrite=overwrite))
-    print(f"wrote {out}: {import_line(os.fspath(out))}")
+    written = write(os.fspath(policy), to, os.fspath(out), overwrite=overwrite)
+    say(terminal(), f"{written}\nwrote {out}: {import_line(os.fspath(out))}")

@@ -33,7 +33,13 @@ def figure(
     position: Annotated[int | None, "one position of the composite, from 1; else their average"] = None,
     images: Annotated[Sequence[PathLike], "for strips: an image, once or more; else some of the run's"] = (),
 ) -> Path:
-    """Draw a policy as the paper's pie, the course of a search, or strips of what each transformation does."""
+    """Draw a policy as the paper's pie, the course of a search, or strips of what each transformation does.
+
+    Examples:
+        slackaug figure pie runs/pets -o policy.svg
+        slackaug figure evolution runs/pets -o evolution.png
+        slackaug figure strips runs/pets --image cat.jpg --image dog.jpg -o strips.png
+    """
     path, source = Path(out), os.fspath(source)
     if kind not in KINDS:
         raise ValueError(f"unknown figure {kind!r}; known: {', '.join(KINDS)}")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from ..config.options import Path, PolicySource, command
+from ..messages.terminal import say, terminal
 from ..report import contact_sheet
 
 
@@ -17,9 +18,13 @@ def preview(
     seed: Annotated[int, "seed of the random composites, directions and crops"] = 0,
     overwrite: Annotated[bool, "replace the file"] = False,
 ) -> None:
-    """A contact sheet of images: their most and least likely transformations, and random composites."""
+    """A contact sheet of images: their most and least likely transformations, and random composites.
+
+    Examples:
+        slackaug preview runs/pets cat.jpg dog.jpg -o preview.png
+    """
     if seed < 0:
         raise ValueError(f"--seed {seed}: expected at least 0")
     files = [os.fspath(image) for image in images]
     contact_sheet.write(os.fspath(policy), files, os.fspath(out), seed=seed, overwrite=overwrite)
-    print(f"wrote {out}")
+    say(terminal(), f"wrote {out}")

@@ -1,6 +1,5 @@
 """The command `report`: one HTML file about a run."""
 
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 from .. import messages
 from ..config.options import Path as PathLike
 from ..config.options import command
+from ..messages.terminal import say, terminal
 from ..report import page
 
 
@@ -19,9 +19,13 @@ def report(
     data: Annotated[str | None, "where the images are now, to show some"] = None,
     open: Annotated[bool, "show it in the browser"] = False,
 ) -> Path:
-    """Write one HTML file about a run: the verdict, the policy, how it was learned, and what it does to your images."""
+    """Write one HTML file about a run: the verdict, the policy, how it was learned, and what it does to your images.
+
+    Examples:
+        slackaug report runs/pets --open
+    """
     path = page.write(run, out, data=data)
-    print(messages.report(str(path)))
+    say(terminal(), messages.report(str(path)))
     if open and not webbrowser.open(path.resolve().as_uri()):
-        print("no browser was found to open it with", file=sys.stderr)
+        say(terminal(stderr=True), "no browser was found to open it with")
     return path

@@ -17,13 +17,26 @@ from ..auto.learn import Ending
 from ..auto.resume import read_config, resumed
 from ..config import paper, parse
 from ..config.layers import configure, data_config
-from ..config.options import ConfigFile, Given, Machine, Path, ReadAs, Settings, Source, command
+from ..config.options import (
+    SETTING,
+    TRAINING,
+    ConfigFile,
+    Given,
+    Machine,
+    Path,
+    ReadAs,
+    Settings,
+    Source,
+    Verbose,
+    command,
+)
 from ..config.run_config import Choices, RunConfig
 from ..data import DataConfig, Dataset, held
 from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
 from ..messages import search as messages
+from ..messages.terminal import terminal
 from ..methods.budget import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import RunError
@@ -37,7 +50,7 @@ def search(
     data: Source,
     out: Annotated[Path, "folder of the run, such as runs/pets"],
     *,
-    chosen: Annotated[dict[str, Any], Given(Choices)],
+    chosen: Annotated[dict[str, Any], Given(Choices, TRAINING)],
     time_limit: Annotated[float | str | None, "such as 90s, 20min or 2h; ends with the last round"] = None,
     config: ConfigFile = None,
     set: Settings = (),
@@ -46,8 +59,11 @@ def search(
     dry_run: Annotated[bool, "print the settings and the cost, and write no run"] = False,
     reading: ReadAs,
     where: Machine,
-    tensorboard: Annotated[bool, "write scalars for TensorBoard, too"] = False,
-    engine: Annotated[str, "how steps are executed: compiled, where they can be (on a GPU), or plain"] = "compiled",
+    tensorboard: Annotated[bool, "write scalars for TensorBoard, too", SETTING] = False,
+    engine: Annotated[
+        str, "how steps are executed: compiled, where they can be (on a GPU), or plain", SETTING
+    ] = "compiled",
+    verbose: Verbose = False,
     test: Any = None,
     estimate: bool = True,
     console: Console | None = None,
@@ -56,6 +72,12 @@ def search(
     """Learn an augmentation policy for your images. Test images are never looked at.
 
     With --resume, all settings are those of the run. In processes of torchrun, their models are an ensemble.
+
+    Examples:
+        slackaug search pets/ -o runs/pets
+        slackaug search pets/ -o runs/pets --time-limit 20min --size 64 --exclude Invert,Solarize
+        slackaug search pets/ -o runs/pets --set evaluate.epochs=60
+        slackaug search pets/ -o runs/pets --resume
     """
     # In Python alone: `test` is the test set of data that is given as an object; `console` is told the progress, else
     # stderr is; `watch` the share that is done; without `estimate`, no steps are measured to say how long it will
@@ -68,7 +90,7 @@ def search(
 
     home = held.for_a_look(data) if dry_run else nullcontext(folder)
     with ensemble.join(where.device or default_device()) as ranks, home as place_of_images:
-        console = (console or Console(stderr=True)) if ranks.leads else Console(quiet=True)
+        console = (console or terminal(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
             place = machine(ranks.place(where.device or default_device()), where.threads)
             if resume and (chosen.keys() - {"model", "weights"} or config or set or overwrite or dry_run or reading):
@@ -82,14 +104,14 @@ def search(
                 folders.refuse(folder, overwrite=overwrite)  # before the data is read, which may take long
         told = Reading(console)
         source = ranks.lead(lambda: held.file_of(data, test, place_of_images, how_to_read(), told, is_new=not resume))
-        session = Session(source, folder, *place, limit, tensorboard, console, ranks, watch, engine)
+        session = Session(source, folder, *place, limit, tensorboard, console, ranks, watch, engine, verbose)
         if resume:
             opening: Any = resumed(session, chosen.get("model"), chosen.get("weights"))
         else:
             with ranks.together():
                 dataset, settings = settled(session, chosen, reading, config, set, estimate=estimate)
             if dry_run:
-                session.say(parse.dump(settings))
+                console.print(parse.dump(settings), highlight=False, markup=False, soft_wrap=True)
                 return None
             opening = begun(session, settings, dataset, overwrite=overwrite)
         with opening as opened:
@@ -102,7 +124,7 @@ def search(
                 )
                 answer = None
                 if ending is not Ending.STOPPED:
-                    answer = race.hold(session, opened, began + limit)
+                    answer = race.hold(session, opened, began + limit, watch_it.bar)
             return concluded(session, opened, ending, watch_it, answer)
 
 
@@ -136,9 +158,11 @@ def announce(session: Session, dataset: Dataset, config: RunConfig) -> None:
         *dataset.notes,
         messages.flips(is_on=is_on),
         basis(config, dataset, device=session.device),
-        *choices(config, dataset),
+        *choices(config),
     ):
         session.say(line)
+    for line in details(config, dataset):
+        session.detail(line)
 
 
 def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True, device: str | None = None) -> str:
@@ -150,11 +174,15 @@ def basis(config: RunConfig, dataset: Dataset, *, by_name: bool = True, device: 
     return messages.basis(config.space, config.exclude, config.model, config.preset, row, device)
 
 
-def choices(config: RunConfig, dataset: Dataset) -> list[str]:
-    """How a search goes about it, in lines."""
+def details(config: RunConfig, dataset: Dataset) -> list[str]:
+    """The numbers that decide a search, in lines."""
     found = [describe(config.search, *map(len, dataset.half_indices(config.seed)))]
-    if config.n_composed is None:
-        found.append(messages.COUNTS_NUMBERS)
+    return [*found, messages.COUNTS_NUMBERS] if config.n_composed is None else found
+
+
+def choices(config: RunConfig) -> list[str]:
+    """How a search goes about it, in lines."""
+    found = []
     if config.race.candidates:
         found.append(messages.RACES)
     if config.balanced:

@@ -14,7 +14,7 @@ from ..augment.stability import consensus
 from ..auto import learn
 from ..config import parse
 from ..config.layers import data_config
-from ..config.options import Given, Images, Path, ReadAs, Settings, Workers, command
+from ..config.options import FIRST, TRAINING, Given, Images, Json, Path, ReadAs, Settings, Workers, command
 from ..config.run_config import Choices
 from ..data import DataConfig, Dataset, held
 from ..data.sources import refuse_inside
@@ -38,6 +38,7 @@ from ..judge.studies.plan import (
 )
 from ..judge.studies.results import StudyResults
 from ..judge.studies.search_jobs import search_all, searches
+from ..messages.terminal import terminal
 from ..report import live
 from ..runs import folders
 from ..runs.folders import RunError
@@ -53,12 +54,13 @@ def study(
     out: Annotated[Path | None, "folder of the study, such as runs/study"] = None,
     *,
     data: Annotated[Images | None, "the images, instead of the recipe's own; with --resume, where they are now"] = None,
-    plan: Annotated[dict[str, Any], Given(Study, only=("n_search", "n_eval", "until", "baselines", "policies"))],
-    chosen: Annotated[dict[str, Any], Given(Choices, without=("preset", "space", "seed"))],
+    plan: Annotated[dict[str, Any], Given(Study, FIRST, only=("n_search", "n_eval", "until", "baselines", "policies"))],
+    chosen: Annotated[dict[str, Any], Given(Choices, TRAINING, without=("preset", "space", "seed"))],
     set: Settings = (),
     resume: Annotated[bool, "go on with the study in this folder"] = False,
     overwrite: Annotated[bool, "replace the study in this folder"] = False,
     list: Annotated[bool, "name all recipes, and exit"] = False,
+    json: Json = False,
     reading: ReadAs,
     where: Workers,
     test: Any = None,
@@ -67,6 +69,11 @@ def study(
     """Several searches and several evaluations of each: the paper's tables, or the same on your own data.
 
     With --resume, all settings are those of the study; but it may get more --searches, or another --until.
+
+    Examples:
+        slackaug study --list
+        slackaug study quick -o runs/study --data pets/
+        slackaug study -o runs/study --resume --searches 9
     """
     # In Python alone: `test` is the test set of data that is given as an object.
     if list:
@@ -74,7 +81,7 @@ def study(
         return None
     if out is None or (recipe is None and not resume):
         raise ValueError("expected a recipe and -o FOLDER, or -o FOLDER --resume; --list names the recipes")
-    console, folder = console or Console(stderr=True), FilePath(out)
+    console, folder = console or terminal(stderr=True), FilePath(out)
     device, threads = where.ready()
     if resume:
         if recipe or plan.keys() - GROWING or chosen.keys() - {"model"} or set or overwrite or reading:
@@ -111,7 +118,10 @@ def study(
         work.folder.mkdir(exist_ok=True)
         write_atomically(folder / folders.SEARCHES, parse.dump(found.search).encode())
         n_duplicates = announce(work, dataset, found, is_new=not resume)
-        return conduct(work, found, folder, fixed, dataset, n_duplicates)
+        final = conduct(work, found, folder, fixed, dataset, n_duplicates)
+        if json:
+            print((folder / "study.json").read_text(encoding="utf-8"))
+        return final
 
 
 def check_model(chosen: Study, model: str | None) -> None:
@@ -168,7 +178,7 @@ def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
     """What a search of its own would say first, but nothing about the trainings."""
     search = chosen.search
     is_own = chosen.recipe == search.preset  # else the recipe says which row of the paper it is
-    found = [api.basis(search, dataset, by_name=is_own), *api.choices(search, dataset)]
+    found = [api.basis(search, dataset, by_name=is_own), *api.details(search, dataset), *api.choices(search)]
     if search.weights is not None and chosen.protocol().weights is None:  # which are not for another network
         found.append(queue.start_text(search.model, search.weights, dataset))
     return found

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import foreign
+from ..augment.transforms import get_space
 from ..data import DataConfig, DataError, Dataset
 from ..data.sources import located
 from ..engine import weights as start
@@ -106,7 +107,9 @@ def changed(base: RunConfig, layers: Sequence[dict[str, Any]]) -> RunConfig:
         if "weights" in layer:
             together["weights_digest"] = None
         together = merge(merge(together, {"search": implied} if implied else {}), layer)
-    return known_weights(parse.update(base, together))
+    found = parse.update(base, together)
+    excluded = tuple(map(get_space(found.space).spelled, found.exclude))
+    return known_weights(replace(found, exclude=excluded))
 
 
 def known_weights(config: RunConfig) -> RunConfig:

@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
+from inspect import cleandoc
 from textwrap import fill
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -22,10 +23,16 @@ WIDTH = 100  # of the lines that say what parameters are
 OTHER_NAMES = {"space": "ops", "n_search": "searches", "n_eval": "evaluations"}  # of fields, as options
 
 
+# Groups of options in a command's help: what an annotation names after the help; without, it is of the first.
+FIRST, IMAGES, TRAINING = "Options", "How images are read", "How to train"
+MACHINE, SETTING, SHOWN = "Where it runs", "Other settings", "What is shown"
+
+
 class Given(NamedTuple):
     """Marks a parameter that takes those settings of a configuration that were given, by the names of its fields."""
 
     config: type
+    group: str
     without: Sequence[str] = ()  # fields that are no options here
     only: Sequence[str] = ()  # where there are some, no others are
 
@@ -38,26 +45,28 @@ Source = Annotated[
     "torchvision:NAME, hf:NAME, imagenet100:ROOT, domainnet:ROOT/DOMAIN or module:callable",
 ]
 PolicySource = Annotated[Path, "a policy file of any known format, a run's folder, or uniform:SPACE"]
-ReadAs = Annotated[dict[str, Any], Given(DataConfig, without=("source", "fingerprint"))]
-ConfigFile = Annotated[Path | None, "YAML file with settings, such as a run's config.yaml"]
-Settings = Annotated[Sequence[str], "one setting, such as search.n_rounds=5; the settings page lists all"]
+ReadAs = Annotated[dict[str, Any], Given(DataConfig, IMAGES, without=("source", "fingerprint"))]
+ConfigFile = Annotated[Path | None, "YAML file with settings, such as a run's config.yaml", SETTING]
+Settings = Annotated[Sequence[str], "one setting, such as search.n_rounds=5; may be repeated", SETTING]
+Json = Annotated[bool, "print one JSON document, and all else on stderr", SHOWN]
+Verbose = Annotated[bool, "show the numbers behind the sentences, too: losses, entropy, rates", SHOWN]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
     """Where a command does its work."""
 
-    device: Annotated[str | None, "where tensors are: cpu or cuda; the default is what is there"] = None
-    threads: Annotated[int | None, "threads of the CPU"] = None
+    device: Annotated[str | None, "where to compute: cpu or cuda; without, cuda if it is there", MACHINE] = None
+    threads: Annotated[int | None, "threads of the CPU", MACHINE] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workers(Machine):
     """Where a command does work that can be done side by side, or elsewhere."""
 
-    jobs: Annotated[int | None, "how many to do at a time; on Ray: how many share a GPU"] = None
-    backend: Annotated[str, "where trainings and searches run: local or ray"] = "local"
-    address: Annotated[str | None, "HOST:PORT of a Ray cluster; else one is started here"] = None
+    jobs: Annotated[int | None, "how many to do at a time; on Ray: how many share a GPU", MACHINE] = None
+    backend: Annotated[str, "where trainings and searches run: local or ray", MACHINE] = "local"
+    address: Annotated[str | None, "HOST:PORT of a Ray cluster; else one is started here", MACHINE] = None
 
     def ready(self) -> tuple[str, int | None]:
         """The device and the threads; a device elsewhere cannot be tried."""
@@ -81,7 +90,7 @@ def options_of(one: inspect.Parameter) -> dict[str, inspect.Parameter]:
     hints = typing.get_type_hints(one.annotation if mark is None else mark.config, include_extras=True)
     if mark is not None:
         names = mark.only or [name for name in hints if name not in mark.without]
-        hints = {name: Annotated[bare(hints[name]) | None, hints[name].__metadata__[0]] for name in names}
+        hints = {name: Annotated[bare(hints[name]) | None, hints[name].__metadata__[0], mark.group] for name in names}
     return {
         name: inspect.Parameter(
             OTHER_NAMES.get(name, name),
@@ -104,7 +113,7 @@ def command(function: Callable[..., R]) -> Callable[..., R]:
     """The function with one keyword for each option, as the command line has them.
 
     Its signature has the types alone, and its docstring the help. `options` are the parameters with both, `help` what
-    the function itself says.
+    the function itself says, `examples` the command lines that stand below.
     """
     signature = inspect.signature(function, eval_str=True)
     groups = {name: options for name, one in signature.parameters.items() if (options := options_of(one))}
@@ -126,9 +135,9 @@ def command(function: Callable[..., R]) -> Callable[..., R]:
             bound[name] = given if typing.get_origin(kind) is Annotated else kind(**given)
         return function(**bound)
 
-    help = inspect.getdoc(function) or ""
+    help, _, examples = (inspect.getdoc(function) or "").partition("\n\nExamples:\n")
     lines = [fill(f"{name}: {one.annotation.__metadata__[0]}", WIDTH, initial_indent="    ", subsequent_indent=" " * 8,
                   break_on_hyphens=False) for name, one in explained.items()]  # fmt: skip
-    vars(call).update(__signature__=shown, options=explained, help=help)
+    vars(call).update(__signature__=shown, options=explained, help=help, examples=cleandoc(examples).splitlines())
     call.__doc__ = "\n".join([help, "", "Parameters:", *lines]) if lines else help
     return call

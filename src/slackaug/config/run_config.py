@@ -19,7 +19,7 @@ FEWEST = (1, 2, 3)  # transformations that rounds may start from: those that are
 
 @dataclass(frozen=True, kw_only=True)
 class RaceConfig:
-    """How what was learned is compared with what people use instead; research/notebook.md has the error rates."""
+    """How the learned policy is compared with what people use instead; research/notebook.md has the error rates."""
 
     candidates: Annotated[
         tuple[str, ...],

@@ -33,6 +33,7 @@ class DataConfig:
     group_by: Annotated[
         str | None, "column of a csv, or regular expression on paths: images of a group stay on one side of a split"
     ] = None
+    columns: Annotated[str | None, "columns of a csv with its paths and labels; without, path,label"] = None
     cache: Annotated[
         str | None, "folder for decoded images; without, only large sets have one, under ~/.cache/slackaug"
     ] = None

@@ -3,12 +3,12 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ..augment.policy import IMAGENET
 from ..foreign import ForeignError, is_reference
-from ..schema import unknown
 from . import embedded, layouts, packages
 from .arrays import npz
 from .class_folders import list_folder
@@ -53,7 +53,7 @@ def read(config: DataConfig, progress: Progress = silent) -> Dataset:
         config = replace(config, size=own[0], margin=own[1])
     refuse_inside(source, config.cache, "--cache")
     try:
-        found = find_listing(source, config.group_by)
+        found = find_listing(source, config.group_by, config.columns)
         if found is not None:
             dataset = from_files(found, config, progress, None if own is None else IMAGENET)
         else:
@@ -83,7 +83,7 @@ def refuse_inside(data: Any, place: str | os.PathLike[str] | None, option: str =
         raise DataError(f"{option} {place}: is inside of {root}, among the images; choose a folder outside of it")
 
 
-def find_listing(source: str, group_by: str | None = None) -> Listing | None:
+def find_listing(source: str, group_by: str | None = None, columns: str | None = None) -> Listing | None:
     """The files of a source that is made of files, with their groups; None for all others."""
     scheme, _, rest = source.partition(":")
     path = Path(source)
@@ -94,7 +94,7 @@ def find_listing(source: str, group_by: str | None = None) -> Listing | None:
     elif path.is_dir():
         found = list_folder(source)
     elif path.suffix.lower() == ".csv" and path.is_file():
-        found = list_table(source, group_by)
+        found = list_table(source, group_by, columns)
     else:
         return None
     return found if group_by is None else with_groups(found, group_by)
@@ -124,9 +124,19 @@ def find(source: str) -> Callable[[DataConfig], Dataset]:
             f"{path}: expected a folder, an npz file or a csv file, got a file that ends in {path.suffix!r}"
         )
     if is_known or "/" in source:
-        raise DataError(f"{path}: no such file or folder")
+        raise missing(source)
     if is_reference(source) and scheme not in {name.partition(":")[0] for name in DATASETS}:
         return lambda options: packages.custom(source, options)
-    raise DataError(
-        unknown("data set", source, [*DATASETS, *FORMS]) + "; there is no file or folder of that name either"
-    )
+    raise missing(source)
+
+
+def missing(source: str) -> DataError:
+    """A place where nothing is, with the nearest that is beside it; a name of ours may be meant, too."""
+    path = Path(source)
+    there = {entry.name: str(entry) for entry in path.parent.iterdir()} if path.parent.is_dir() else {}
+    names = there | ({} if "/" in source else {name: name for name in DATASETS})
+    near = get_close_matches(path.name, names, n=1, cutoff=0.5)
+    wrong = f"{source or 'DATA'}: there is no such file or folder"
+    if near:
+        return DataError(f"{wrong}; did you mean {names[near[0]]}?")
+    return DataError(wrong if "/" in source else f"{wrong}; expected {', '.join([*DATASETS, *FORMS])}")

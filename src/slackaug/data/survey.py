@@ -71,7 +71,7 @@ class Seen(NamedTuple):
 
 
 def survey(options: DataConfig, progress: Progress = silent) -> Survey:
-    found = find_listing(options.source, options.group_by)
+    found = find_listing(options.source, options.group_by, options.columns)
     return survey_dataset(read(options)) if found is None else survey_files(found, options, progress)
 
 

@@ -63,7 +63,7 @@ def descend(theta: Tensor, momentum: Tensor, g: Tensor, decay: Tensor, lr: Tenso
 
 
 class Fit:
-    """A training that goes on step by step and can be left and taken up again at any of them."""
+    """A training that runs step by step and can be left and taken up again at any of them."""
 
     def __init__(
         self,

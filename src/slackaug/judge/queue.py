@@ -1,7 +1,7 @@
 """The trainings of an evaluation or of a study: what they share, which are done, and the others on a backend."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +14,9 @@ from ..config import presets
 from ..data import Dataset, count_duplicates
 from ..engine import weights
 from ..exits import Stopped
+from ..messages.terminal import say
 from ..runs import folders
-from ..runs.progress import Jobs
+from ..runs.progress import Bar, Jobs, Part
 from . import training
 from .backends.jobs import Backend, Job
 from .candidates import Candidate
@@ -42,9 +43,10 @@ class Comparison(NamedTuple):
     console: Console
     again: str = "give the same command again"
     follow: Callable[[], None] = lambda: None  # sees that jobs go on
+    part: Part | None = None  # of a bar that shows more than these trainings
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(self.console, text)
 
     def writing(self) -> AbstractContextManager[None]:
         return folders.writing(self.folder, lambda: self.again)
@@ -218,8 +220,9 @@ def by_policy(results: Sequence[dict[str, Any] | None]) -> Found:
 
 def run_jobs(work: Comparison, jobs: Sequence[Job], names: Sequence[str], describe_done: Callable[[int], str]) -> None:
     """Run jobs on the backend; what ends the work early says how to resume it."""
-    with Jobs(work.console, names, describe_done, work.follow) as shown:
+    with ExitStack() as stack:
+        part = work.part or Part(stack.enter_context(Bar(work.console)), 0, 1, lambda n: f"{n} of {len(jobs)} done")
         try:
-            work.backend.run(jobs, shown)
+            work.backend.run(jobs, Jobs(part, names, describe_done, work.follow))
         except Stopped as error:
             raise Stopped(f"{error}. To go on: {work.again}", error.signal_number) from None

@@ -172,7 +172,9 @@ def table(results: Results, width: int = NARROW) -> Table:
     for row in results.rows:
         rest = f"{100 * row.balanced_accuracy.mean:.2f} %" if is_uneven else messages.duration(row.seconds)
         rows.append([row.name, str(row.accuracy), str(row.accuracy.n), points(row.difference), rest])
-    return make_table(headers, rows)
+    if width >= NARROW:
+        return make_table(headers, rows)
+    return make_table(headers[:-1], [row[:-1] for row in rows], box=None, padding=(0, 2, 0, 0), pad_edge=False)
 
 
 def make_table(headers: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -> Table:

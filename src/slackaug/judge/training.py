@@ -193,7 +193,7 @@ def method_and_data(training: Training) -> tuple[Method, Dataset]:
 
 @dataclass
 class Begun:
-    """A training that goes on."""
+    """A training that has begun."""
 
     training: Training
     fit: Fit

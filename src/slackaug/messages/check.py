@@ -100,7 +100,7 @@ def decide() -> str:
 
 def command(words: str, *, is_next: bool) -> str:
     """`is_next`: nothing is to be fixed before."""
-    return f"{'next' if is_next else 'then'}: {words}"
+    return f"{'next' if is_next else 'then'}:\n  {words}"
 
 
 def takes(preset: str, model: str, seconds: float) -> str:

@@ -9,7 +9,7 @@ from . import counted, duration, listed
 COUNTS_NUMBERS = (
     "Pre-training with 3 random transformations per image, then with fewer or more, shows how many of them do best."
 )
-RACES = "After the rounds, a race shows whether the policy beats what people use instead."
+RACES = "First it learns a policy. Then a race shows whether that beats what people use instead."
 BALANCED = "The validation loss counts all classes alike (--balanced)."
 
 
@@ -87,12 +87,16 @@ def transformations(n: int) -> str:
     return f"{counted(n, 'random transformation')} per image" if n else "images as they are"
 
 
-def composing(losses: Mapping[int, float], best: int, start: int, epochs: int) -> list[str]:
+def composing(losses: Mapping[int, float], start: int) -> str:
     """Pre-trainings with several numbers of transformations, and how many rounds start with."""
     tried = ", ".join(f"{losses[number]:.3f} with {number or 'none'}" for number in sorted(losses))
-    said = [f"Best in pre-training: {transformations(best)} (validation loss {tried})."]
-    if start != best:
-        said[0] += f" Learning still starts from {counted(start, 'random transformation')}."
+    return f"Validation loss after pre-training: {tried}. Learning starts from {counted(start, 'transformation')}."
+
+
+def best_number(tried: Sequence[int], best: int, epochs: int) -> list[str]:
+    """Transformations per image, of those that were tried."""
+    others = listed([str(number or "none") for number in sorted(tried)])
+    said = [f"Best in the first short trainings: {transformations(best)} (tried: {others})."]
     if not best:
         said.append(
             f"That holds after {counted(epochs, 'epoch')} of pre-training. In longer trainings more augmentation pays; "
@@ -120,26 +124,25 @@ def rate(model_lr: float, before: float, losses: Mapping[float, float], *, fits:
     )
 
 
-def hardly_learned(loss: float, guessing: float, epochs: int) -> str:
+def hardly_learned(epochs: int) -> str:
     return (
-        f"After {counted(epochs, 'epoch')} of pre-training the network has hardly learned these classes (validation "
-        f"loss {loss:.3f}; guessing would give {guessing:.3f}), so the policy would be chance. Try --set "
-        f"pretrain.epochs={4 * epochs}, another --preset or another --model."
+        f"After {counted(epochs, 'epoch')} of pre-training the network has hardly learned these classes, so the "
+        f"policy would be chance. Try --set pretrain.epochs={4 * epochs}, another --preset or another --model."
     )
 
 
-def nearly_right(loss: float, guessing: float, epochs: int) -> str:
+def nearly_right(epochs: int) -> str:
     return (
-        f"After {counted(epochs, 'epoch')} of pre-training nearly every image is right already (validation loss "
-        f"{loss:.3f}; guessing would give {guessing:.3f}), so augmentation has little to gain here and the policy may "
-        "be chance. To see whether it helps: slackaug evaluate with --baselines none,uniform."
+        f"After {counted(epochs, 'epoch')} of pre-training nearly every image is right already, so augmentation has "
+        "little to gain here and the policy may be chance. To see whether it helps: slackaug evaluate with --baselines "
+        "none,uniform."
     )
 
 
-def too_short(before: float, after: float, epochs: int) -> str:
+def too_short(epochs: int) -> str:
     return (
-        f"Pre-training for {counted(epochs, 'epoch')} was short: re-training lowered the validation loss from "
-        f"{before:.3f} to {after:.3f}. Try --set pretrain.epochs={4 * epochs}."
+        f"Pre-training for {counted(epochs, 'epoch')} was short: the network still had much to learn. "
+        f"Try --set pretrain.epochs={4 * epochs}."
     )
 
 
@@ -161,16 +164,27 @@ def agreement(value: float, *, is_chance: bool) -> str:
     return f"The rounds agree ({scale})."
 
 
-def collapsed(share: float, kl_budget: float | None) -> str:
+MAY_BE_CHANCE = "Learning went different ways from round to round, so the learned policy may be chance."
+
+
+def collapsed(kl_budget: float | None) -> str:
     advice = "a lower search.policy_lr or a higher search.kl_weight"
     if kl_budget is not None:
         advice = f"a lower search.kl_budget than {kl_budget:g}"
-    return f"The policy has collapsed to {share:.0%} of the highest entropy, which rarely helps. Try {advice}."
+    return f"The policy has narrowed to few transformations, which rarely helps. Try {advice}."
 
 
-def result(policy: str, show: str, *, is_answer: bool) -> str:
+def result(policy: str, *, is_answer: bool) -> str:
     """`is_answer`: the policy is what the search says to use."""
-    return f"The {'' if is_answer else 'learned '}policy is {policy}\nLook at it with: {show}"
+    return f"The {'' if is_answer else 'learned '}policy is {policy}"
+
+
+def next_command(purpose: str, command: str) -> str:
+    return f"Next, {purpose}:\n  {command}"
+
+
+USE_IT, LOOK_AT_IT = "to use the answer without slackaug in your training", "to look at the learned policy"
+FOR_YOURS = "for your images, of which 200 digits and trainings of seconds say little"
 
 
 def finished(folder: str, policy: str) -> str:
@@ -194,8 +208,3 @@ def changed_since(before: str, now: str, *, is_code: bool) -> str:
 def resuming(share: float, seconds_left: float | None) -> str:
     left = "" if seconds_left is None else f"; about {duration(seconds_left)} left"
     return f"{share:.0%} of the search is done{left}."
-
-
-DEMO_ENDS = (
-    "200 digits and trainings of seconds say little about your images. For those: slackaug search FOLDER -o runs/mine"
-)

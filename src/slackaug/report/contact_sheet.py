@@ -7,11 +7,10 @@ random composites as training draws them. Large images are reduced to a tile fir
 import io
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from PIL import Image, ImageDraw, ImageFont, ImageOps
+from PIL import Image, ImageDraw, ImageOps
 from torch import Generator
 
 from .. import rng
@@ -23,6 +22,7 @@ from ..augment.space import Transform
 from ..data.decode import opened, to_rgb
 from ..data.options import DataError
 from ..files import write_atomically
+from .fonts import lettering
 from .lettering import shorten
 from .pictures import N_EXTREMES, apply, extremes
 from .strength import shares
@@ -100,7 +100,11 @@ def amount(transform: Transform, strength: float) -> str:
 
 def rows(policy: Policy, image: Image.Image, name: str, size: str, generator: Generator) -> list[list[Group]]:
     groups = [Group("image", INK, [Tile(image, [name, size])])]
-    for chosen, heading, colour in zip(extremes(policy), ("most likely", "least likely"), (MOST, LEAST), strict=True):
+    most, least = extremes(policy)
+    some = [] if most or least else [*range(min(2 * N_EXTREMES, len(policy.space)))]
+    for chosen, heading, colour in (
+        (most, "most likely", MOST), (some, "all are equally likely, such as", INK), (least, "least likely", LEAST),
+    ):  # fmt: skip
         if chosen:
             groups.append(Group(heading, colour, [single(policy, image, n, generator) for n in chosen]))
     drawn = [draw(policy.sample(1, generator), generator, flip=policy.flip) for _ in range(N_COMPOSITES)]
@@ -111,20 +115,17 @@ def rows(policy: Policy, image: Image.Image, name: str, size: str, generator: Ge
 # --- drawing ----------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=8)
-def font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)
-
-
 def drawn_width(text: str, size: float) -> float:
-    return font(size).getlength(text)
+    text, font = lettering(text, size)
+    return font.getlength(text)
 
 
 def write_text(
     sheet: Image.Image, place: tuple[int, int], text: str, colour: str, size: int = BODY, width: int = INSIDE
 ) -> None:
     """The text, or its beginning and an ellipsis, in at most `width` pixels."""
-    ImageDraw.Draw(sheet).text(place, shorten(text, size, width, drawn_width), colour, font(size))
+    shown, font = lettering(shorten(text, size, width, drawn_width), size)
+    ImageDraw.Draw(sheet).text(place, shown, colour, font)
 
 
 def on_tile(picture: Image.Image) -> Image.Image:

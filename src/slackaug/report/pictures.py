@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 from torch import Generator, Tensor
 
 from .. import rng
@@ -18,8 +18,9 @@ from ..augment.apply import Composites, Parameters, draw, on_pil
 from ..augment.policy import Policy
 from ..augment.space import Transform
 from ..data.samples import Samples
+from .fonts import lettering
 from .lettering import clean
-from .strength import bounds_text, is_constant, shares
+from .strength import EQUAL, bounds_text, shares
 
 N_EXTREMES = 3
 N_EACH = 5  # composites of an image
@@ -50,10 +51,16 @@ def ranked(policy: Policy) -> list[int]:
 
 
 def extremes(policy: Policy) -> tuple[list[int], list[int]]:
-    """The likeliest transformations, and the least likely; the most extreme first, and none twice."""
-    order = ranked(policy)
+    """The likeliest transformations, and the least likely; the most extreme first, and none twice.
+
+    One that is as likely as one that is left out is neither.
+    """
+    order, probabilities = ranked(policy), shares(policy)
     n_most = min(N_EXTREMES, (len(order) + 1) // 2)
-    return order[:n_most], order[max(n_most, len(order) - N_EXTREMES) :][::-1]
+    n_least = min(N_EXTREMES, len(order) - n_most)
+    above, below = (probabilities[n] for n in (order[-n_least - 1], order[min(n_most, len(order) - 1)]))
+    most = [n for n in order[:n_most] if probabilities[n] > below + EQUAL]
+    return most, [n for n in order[: -n_least - 1 : -1] if probabilities[n] < above - EQUAL]
 
 
 class Strip(NamedTuple):
@@ -116,7 +123,7 @@ def parts(policy: Policy, shown: Samples) -> dict[str, Any]:
     return {
         "pictures_of": shown.class_names,
         "strips": strip_pictures(policy, shown),
-        "sheets": [*([] if is_constant(policy) else extreme_pictures(policy, shown)), composite_picture(policy, shown)],
+        "sheets": [*extreme_pictures(policy, shown), composite_picture(policy, shown)],
     }
 
 
@@ -164,6 +171,8 @@ def extreme_pictures(policy: Policy, shown: Samples) -> list[Picture]:
     done = [at_bounds(policy, image, most + least) for image in shown.pictures]
     found = []
     for identity, chosen, part in (("most", most, slice(len(most))), ("least", least, slice(len(most), None))):
+        if not chosen:
+            continue
         columns = [f"{policy.space.names[n]} {probabilities[n]:.1%}" for n in chosen]
         alt = f"Rows: {shown.text}. Columns: as it is, {', '.join(columns)}"
         rows = [[image, *row[part]] for image, row in zip(shown.pictures, done, strict=True)]
@@ -206,10 +215,11 @@ def strips_sheet(policy: Policy, images: Images, *, in_pixels: bool = True) -> I
         rows += [(f"{s.transform.name}  {100 * s.share:.1f} %  {s.strength(size)}", s.images)]
     width = PAD + max(len(images) for _, images in rows) * (CELL + PAD)
     canvas = Image.new("RGB", (max(width, 320), len(rows) * (CAPTION + CELL + PAD) + PAD), "white")
-    pen, font = ImageDraw.Draw(canvas), ImageFont.load_default(13)
+    pen = ImageDraw.Draw(canvas)
     for i, (caption, row) in enumerate(rows):
         y = PAD + i * (CAPTION + CELL + PAD)
-        pen.text((PAD, y + 1), clean(caption)[:120], "black", font)
+        shown, font = lettering(clean(caption)[:120], 13)
+        pen.text((PAD, y + 1), shown, "black", font)
         for j, small in enumerate(map(thumbnail, row)):
             left = PAD + j * (CELL + PAD) + (CELL - small.width) // 2
             top = y + CAPTION + (CELL - small.height) // 2

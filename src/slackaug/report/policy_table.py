@@ -1,6 +1,9 @@
 """Policies as tables for a terminal."""
 
-from rich.console import Console
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +16,8 @@ from ..augment.stability import stability
 from ..messages import counted
 from .strength import entropy_share
 
+LONGEST = len("threshold")  # word of a strength
+WRAPPED = ("strength", "by position", "mean strength")
 BAR = "▏▎▍▌▋▊▉█"
 
 
@@ -28,17 +33,19 @@ def bar(share: float, full: float, width: int = 12) -> str:
 
 
 def empty_table(title: str, *columns: str) -> Table:
-    """What is below a name that begins with > stands to the right."""
-    table = Table(title=plain(title), title_justify="left")
+    """What is below a name that begins with > stands to the right. Only what has several words is ever wrapped."""
+    table = Table(title=plain(title), title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in columns:
-        table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+        name, is_text = column.removeprefix(">"), column.startswith(WRAPPED)
+        justify: JustifyMethod = "right" if column.startswith(">") else "left"
+        table.add_column(name, justify=justify, no_wrap=not is_text, min_width=LONGEST if is_text else None)
     return table
 
 
-def show(console: Console, name: str, policy: AnyPolicy) -> None:
+def show(console: Console, name: str, policy: AnyPolicy, *, is_verbose: bool) -> None:
     if isinstance(policy, Policy):
-        console.print(policy_table(name, policy))
-        console.print(plain(policy_remarks(policy)))
+        console.print(policy_table(name, policy, is_verbose))
+        console.print(plain(policy_remarks(policy, is_verbose)))
         return
     milestones = policy.MILESTONES if isinstance(policy, PBASchedule) else (0.0,)
     when = [f" at {progress:.0%}" if len(milestones) > 1 else "" for progress in milestones]
@@ -52,46 +59,54 @@ def show(console: Console, name: str, policy: AnyPolicy) -> None:
         console.print(plain(f"source: {policy.source}; licence: {policy.licence or 'not stated'}"))
 
 
-def policy_table(name: str, policy: Policy) -> Table:
-    """Most likely first: the probability, averaged and by position, and how strong it can become."""
+def policy_table(name: str, policy: Policy, is_verbose: bool) -> Table:
+    """Most likely first: the probability, averaged and perhaps by position, and how strong it can become."""
     probabilities = policy.probabilities.detach()  # (K, N)
     mean = probabilities.mean(0)
-    positions = f">positions 1 to {len(policy.pi)}" if len(policy.pi) > 1 else ">position 1"
-    table = empty_table(name, "transformation", ">probability", "", positions, "strength")
-    table.columns[2].min_width = 12
+    table = empty_table(name, "transformation", ">probability", "by position" if is_verbose else "", "strength")
     for n in mean.argsort(descending=True, stable=True).tolist():
         transform = policy.space.transforms[n]
-        each = " ".join(f"{p:.3f}" for p in probabilities[:, n].tolist())
+        each = " ".join(f"{p:.1%}" for p in probabilities[:, n].tolist())
         strength = describe.range_text(transform, policy.mu[n].item())
-        table.add_row(transform.name, f"{mean[n]:.3f}", bar(mean[n].item(), mean.max().item()), each, strength)
+        shown = each if is_verbose else bar(mean[n].item(), mean.max().item())
+        table.add_row(transform.name, f"{mean[n]:.1%}", shown, strength)
     return table
 
 
-def policy_remarks(policy: Policy) -> str:
+def policy_remarks(policy: Policy, is_verbose: bool) -> str:
     flips = "with" if policy.flip else "without"
     if number := policy.n_composed:
-        remarks = f"{describe.number_text(number)} an image out of {len(policy.space)}, {flips} mirror flips; "
-        remarks += f"entropy {entropy_share(policy):.1%} of uniform"
+        remarks = f"{describe.number_text(number)} an image out of {len(policy.space)}, {flips} mirror flips"
+        remarks += f"; entropy {entropy_share(policy):.1%} of uniform" if is_verbose else ""
     else:
         remarks = f"images stay as they are, {flips} mirror flips"
-    history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}
-    history.pop("kept", None)  # a number that earlier versions wrote
-    said = "" if history.pop("is_kept", True) else "\nthe learned policy did not win the race; use names what did"
+    used, learned = policy.learned.get("use"), policy.learned if is_verbose else {}
+    history = {key: value for key, value in learned.items() if not isinstance(value, dict | list)}
+    said = "" if policy.learned.get("is_kept", True) else f"\nthe learned policy did not win the race; {used} did"
     return remarks + "".join(f"\n{key[:40]}: {schema.describe(value)}" for key, value in history.items()) + said
 
 
-def compare(console: Console, names: tuple[str, str], policies: tuple[AnyPolicy, AnyPolicy]) -> None:
+def compare(console: Console, names: Sequence[str], policies: Sequence[AnyPolicy], *, is_verbose: bool) -> None:
     """Two policies side by side, by the expected number of applications per image."""
     one, other = policies
     first, second = ({row.name: row for row in rows_of(policy)} for policy in policies)
-    columns = ("transformation", ">times an image: A", ">B", ">B - A", "strength: A", "B")
-    table, absent = empty_table(f"A: {names[0]}\nB: {names[1]}", *columns), describe.Row("", 0.0, "")
+    columns = ("transformation", ">A", ">B", ">B - A", "strength A", "strength B")
+    title = f"A: {names[0]}\nB: {names[1]}\nHow many times an image, and how strong:"
+    table, absent = empty_table(title, *columns), describe.Row("", 0.0, "")
     pairs = [(name, first.get(name, absent), second.get(name, absent)) for name in first | second]
     for name, a, b in sorted(pairs, key=lambda pair: pair[1].share - pair[2].share):
         table.add_row(name, f"{a.share:.3f}", f"{b.share:.3f}", f"{b.share - a.share:+.3f}", a.strength, b.strength)
     console.print(table)
-    if isinstance(one, Policy) and isinstance(other, Policy) and alike(one, other):
+    if is_verbose and isinstance(one, Policy) and isinstance(other, Policy) and alike(one, other):
         console.print(agreement(one, other), highlight=False)
+
+
+def as_dict(name: str, policy: AnyPolicy) -> dict[str, Any]:
+    """For programs: the same numbers as in the table."""
+    rows = [
+        {"transformation": row.name, "times_an_image": row.share, "strength": row.strength} for row in rows_of(policy)
+    ]
+    return {"source": name, "kind": type(policy).__name__, "space": policy.space.name, "transformations": rows}
 
 
 def alike(a: Policy, b: Policy) -> bool:

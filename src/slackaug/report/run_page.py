@@ -18,7 +18,7 @@ from . import history, pictures, policy_figures, run_figures
 from .history import History
 from .render import svg
 from .scene import Numbers, Scene
-from .strength import entropy_share, is_constant, shares
+from .strength import entropy_share, shares
 
 MAX_FRAMES = 13  # of the slider: the start and 12 rounds, evenly spread where there are more
 Size = tuple[int, int] | None  # height and width of the images, where they are known
@@ -137,7 +137,7 @@ def percent(share: float) -> str:
 def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
     positions = range(1, len(policy.pi) + 1) if has_own_positions(policy) else range(0)
     probabilities, names = shares(policy), policy.space.names
-    most, least = ([], []) if is_constant(policy) else pictures.extremes(policy)
+    most, least = pictures.extremes(policy)
     return {
         "cautions": cautions(past),
         "policy_text": policy_text(policy),

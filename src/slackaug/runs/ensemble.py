@@ -93,7 +93,7 @@ class Ensemble:
     # --- in every step ------------------------------------------------------------------------------------------------
 
     def average(self, gradient: Tensor) -> Tensor:
-        """The mean over the ranks, the same bits on each: they are added in the order of the ranks."""
+        """The mean over the ranks, bit-identical on each: they are added in the order of the ranks."""
         if self.store is None:
             return gradient
         own = gradient.to(self.wire).contiguous()
@@ -175,7 +175,7 @@ class Ensemble:
                 raise
             ignore_sigterm()
             if isinstance(error, Told) or not self.leads:
-                time.sleep(TELLING_SECONDS)  # what all ranks say is said by rank 0
+                time.sleep(TELLING_SECONDS)  # rank 0 prints what all ranks have to say
             if isinstance(error, Told):
                 raise
             told = own = f"{self.rank} {exit_code(error)}"

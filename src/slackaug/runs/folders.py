@@ -170,7 +170,7 @@ def config_digest(path: Path) -> str:
 
 
 def check_config(path: Path, digest: object) -> None:
-    """A run goes on, and ends, with the configuration that it began with."""
+    """A run continues and ends with the configuration that it began with."""
     if digest != config_digest(path):
         raise RunError(f"{path / 'config.yaml'}: was changed after the run began; {START_ANEW}")
 

@@ -1,4 +1,4 @@
-"""What long work shows: one live line on a terminal, one plain line every 30 seconds elsewhere."""
+"""What long work shows: one bar on a terminal, one plain line every 30 seconds elsewhere."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,16 +7,20 @@ from typing import NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
-from rich.text import Text
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from torch import Tensor
 
 from ..augment import describe
 from ..augment.policy import Policy
 from ..messages import duration
+from ..messages.terminal import say
 
 PLAIN_SECONDS = 30.0
 LIVE_SECONDS = 0.2
 N_TOP = 3
+LEAST_SHARE = 0.005  # of the work, after which its time tells of the rest
+STAGES = {"pre-training": "Learning: first trainings", "calibration": "Learning: finding its pace"}  # in plain words
 
 
 class Standing(NamedTuple):
@@ -50,15 +54,17 @@ def line(progress: Standing, elapsed: float) -> str:
     return text
 
 
-class LiveLine:
-    """On a terminal one line that is replaced again and again; elsewhere a plain line every 30 seconds."""
+class Bar:
+    """How far a job is: its stage, its share and the time left. On a terminal that is one line at the bottom, and
+    elsewhere a plain line every 30 seconds. `found` is the share that was done before, and tells nothing of speed."""
 
     def __init__(self, console: Console):
-        self.console = console
+        self.console, self.found = console, 0.0
         self.live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
-        self.start = self.shown_at = self.said_at = time.monotonic()
+        self.start = self.shown_at = self.printed_at = time.monotonic()
 
     def __enter__(self) -> Self:
+        self.start = time.monotonic()
         if self.live is not None:
             self.live.start()
         return self
@@ -67,41 +73,68 @@ class LiveLine:
         if self.live is not None:
             self.live.stop()
 
-    @property
-    def is_due(self) -> bool:
-        """Whether nothing was said for so long that something should be."""
-        return time.monotonic() - self.said_at >= PLAIN_SECONDS
-
     def remark(self, text: str) -> None:
-        """A line that stays."""
-        self.said_at = time.monotonic()
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        """Lines that stay."""
+        self.printed_at = time.monotonic()
+        say(self.console, text)
 
-    def update(self, text: Callable[[], str]) -> None:
-        """A few times a second at most: only then is the text made."""
+    def update(self, stage: str, share: float) -> None:
+        """A few times a second at most."""
+        now, is_live = time.monotonic(), self.live is not None
+        if now - (self.shown_at if is_live else self.printed_at) < (LIVE_SECONDS if is_live else PLAIN_SECONDS):
+            return
+        percent, left, self.shown_at = f"{share:.0%}", self.left(share), now
         if self.live is None:
-            if self.is_due:
-                self.remark(text())
-        elif time.monotonic() - self.shown_at >= LIVE_SECONDS:
-            self.shown_at = time.monotonic()
-            self.live.update(Text(text(), overflow="ellipsis", no_wrap=True), refresh=True)
+            self.remark(", ".join(filter(None, [stage, percent, left])))
+            return
+        row = Table.grid(padding=(0, 1), expand=True)
+        for _ in range(2):
+            row.add_column(no_wrap=True)
+        row.add_column(ratio=1)
+        row.add_column(no_wrap=True, justify="right")
+        row.add_row(stage, f"{percent:>4}", ProgressBar(total=1.0, completed=share), left)
+        self.live.update(row, refresh=True)
+
+    def left(self, share: float) -> str:
+        new = share - self.found
+        if new < LEAST_SHARE:
+            return ""
+        return f"{duration((time.monotonic() - self.start) * (1 - share) / new)} left"
 
 
-class Display(LiveLine):
-    """The progress of a search; a line every 30 seconds and one for each round stay, and are kept in the file `log`."""
+class Part(NamedTuple):
+    """Jobs that are a part of what a bar shows."""
 
-    def __init__(self, console: Console, log: Path):
-        super().__init__(console)
-        self.log = log
+    bar: Bar
+    start: float
+    end: float
+    stage: Callable[[int], str]  # of how many are done
+
+    def update(self, n_done: int, share: float) -> None:
+        self.bar.update(self.stage(n_done), self.start + (self.end - self.start) * share)
+
+    def was_found(self, share: float) -> None:
+        self.bar.found += (self.end - self.start) * share
+
+
+class Display:
+    """The progress of learning, which is a share of what the bar shows. Every 30 seconds and at the end of each round,
+    the numbers behind it are kept in the file `log`, and with `is_verbose` printed, too."""
+
+    def __init__(self, bar: Bar, log: Path, n_rounds: int, share: float = 1.0, *, is_verbose: bool = False):
+        self.bar, self.log, self.n_rounds, self.share, self.is_verbose = bar, log, n_rounds, share, is_verbose
+        self.logged_at = time.monotonic()
 
     def show(self, progress: Standing, elapsed: float) -> None:
-        round_ended = progress.round > 0 and progress.step == progress.n_steps
-        if round_ended or self.is_due:
-            text = line(progress, elapsed)
+        round_ended, now = progress.round > 0 and progress.step == progress.n_steps, time.monotonic()
+        if round_ended or now - self.logged_at >= PLAIN_SECONDS:
+            self.logged_at, text = now, line(progress, elapsed)
             with self.log.open("a", encoding="utf-8") as file:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-            self.remark(text)
-        self.update(lambda: line(progress, elapsed))
+            if self.is_verbose:
+                self.bar.remark(text)
+        stage = STAGES.get(progress.stage, f"Learning: round {progress.round} of {self.n_rounds}")
+        self.bar.update(stage, self.share * progress.done)
 
 
 class Reading:
@@ -109,7 +142,7 @@ class Reading:
 
     def __init__(self, console: Console | None = None):
         self.console = console
-        self.live: LiveLine | None = None
+        self.bar: Bar | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reading)
@@ -120,26 +153,25 @@ class Reading:
     def __call__(self, what: str, done: int, total: int) -> None:
         if self.console is None:
             return
-        self.live = self.live or LiveLine(self.console).__enter__()
-        elapsed = time.monotonic() - self.live.start
-        left = duration(elapsed * (total - done) / max(done, 1))
-        text = f"{what}: {done:,} of {total:,} ({done / max(elapsed, 1e-9):,.0f} a second), {left} left"
-        self.live.update(lambda: text)
+        self.bar = self.bar or Bar(self.console).__enter__()
+        self.bar.update(f"{what}: {done:,} of {total:,}", done / max(total, 1))
         if done >= total:
-            self.live.__exit__()
-            self.live = None
+            self.bar.__exit__()
+            self.bar = None
 
 
-class Jobs(LiveLine):
+class Jobs:
     """Shows the progress of several jobs: a line for each that is done, and how long the rest will take."""
 
     def __init__(
-        self, console: Console, names: Sequence[str], describe_done: Callable[[int], str], follow: Callable[[], None]
+        self, part: Part, names: Sequence[str], describe_done: Callable[[int], str], follow: Callable[[], None]
     ):
-        super().__init__(console)
-        self.names, self.describe_done = names, describe_done
-        self.follow = follow  # is called as often as there is progress: who has more to do looks at the clock
-        self.found: dict[int, float] = {}  # the share of each job that was done when it was begun here
+        self.part, self.names, self.describe_done = part, names, describe_done
+        self.follow = follow  # is called as often as there is progress: it may see that the time is over
+        self.begun: set[int] = set()
+
+    def remark(self, text: str) -> None:
+        self.part.bar.remark(text)
 
     def done(self, index: int) -> None:
         if text := self.describe_done(index):
@@ -147,15 +179,8 @@ class Jobs(LiveLine):
 
     def progress(self, shares: Sequence[float]) -> None:
         for index, share in enumerate(shares):
-            if 0 < share < 1:
-                self.found.setdefault(index, share)
-        self.update(lambda: self.line(shares))
+            if 0 < share < 1 and index not in self.begun:  # an earlier attempt has left that much
+                self.begun.add(index)
+                self.part.was_found(share / len(shares))
+        self.part.update(sum(share == 1 for share in shares), sum(shares) / len(shares))
         self.follow()
-
-    def line(self, shares: Sequence[float]) -> str:
-        done, n = sum(shares), len(shares)
-        named = zip(self.names, shares, strict=True)
-        going = ", ".join(f"{name} {share:.0%}" for name, share in named if 0 < share < 1)
-        new = done - sum(self.found.values())
-        left = duration((time.monotonic() - self.start) * (n - done) / new) + " left" if new > 0 else ""
-        return "; ".join(filter(None, [f"{sum(share == 1 for share in shares)} of {n} done", going, left]))

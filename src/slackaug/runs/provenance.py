@@ -35,7 +35,7 @@ def environment() -> dict[str, Any]:
 
 
 def what_changed(folder: Path) -> str | None:
-    """How this process differs from the one that began a run, where that can change its numbers."""
+    """How this process differs from the one that began a run, in what can change its numbers."""
     before, now, known = read_note(folder / "env.json"), environment(), CODE | ROUNDING
     changed = {name: text for name, text in known.items() if name in before and before[name] != now[name]}
     if not changed:

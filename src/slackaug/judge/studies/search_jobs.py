@@ -18,6 +18,7 @@ from ...exits import Stopped, signals
 from ...files import read_note
 from ...messages.answer import LEARNED
 from ...messages.search import agreement as agreement_text
+from ...messages.terminal import ENDLESS
 from ...runs import folders
 from ..answer import FILE
 from ..backends.jobs import POLL_SECONDS, STOPPED, Tell
@@ -70,7 +71,8 @@ def search(function: SearchFunction, one: SearchJob, tell: Tell) -> None:
         search_ensemble(one)
         return
     with one.log.open("a", encoding="utf-8") as log:
-        shown = {"watch": tell, "estimate": not one.is_measured, "console": Console(file=log, width=200)}
+        shown = {"watch": tell, "estimate": not one.is_measured}
+        shown |= {"console": Console(file=log, width=ENDLESS), "verbose": True}
         try:
             function(one.study.data.source, one.folder, **one.options(), **shown)
         except Stopped as error:  # whose message says how to go on with this search alone
