@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..augment.prepare import SMALL_IMAGE
 from ..config import presets
-from ..data import DataError
+from ..data import DataError, Dataset
 from ..data.dataset import DIM, dim_note
 from ..data.dividing import HOLD_OUT
 from ..data.files import check_memory, is_large, stacks_note
@@ -86,10 +86,8 @@ def look(
     on_found: Callable[[Findings], None],
     on_cost: Callable[[Cost], None],
 ) -> Findings:
-    """Look at every image; with `cost`, measure for each preset what a search takes on this machine.
-
-    `on_found` is told all that is found but the costs, which come one by one.
-    """
+    """Look at every image; with `cost`, measure what a search with each preset takes here. `on_found` is told all but
+    these costs, which come one by one."""
     own = own_preparation(data.source) if data.size is None else None
     prepared = data if own is None else replace(data, size=own[0], margin=own[1])
     found = survey(prepared, progress)
@@ -111,11 +109,8 @@ def look(
         if found.groups is not None:
             stand_in, divided = split_by_groups(stand_in, found, dataset)
             said += divided
-    preset = presets.default_preset()
-    config = presets.preset(preset, stand_in, model)
     command = search_command(replace(data, skip_bad=data.skip_bad or bool(found.bad)))
-    proposal = Proposal(prepared.size, preparation(found, prepared), config.space, config.model, preset, command)
-    findings = Findings(found, problems, said, proposal, [])
+    findings = Findings(found, problems, said, proposed(found, prepared, stand_in, model, command), [])
     on_found(findings)
     for one in measure(stand_in, model, device) if cost else ():
         findings.costs.append(one)
@@ -195,6 +190,12 @@ def remarks(found: Survey) -> list[str]:
 
 
 # --- what is proposed -------------------------------------------------------------------------------------------------
+
+
+def proposed(found: Survey, prepared: DataConfig, stand_in: Dataset, model: str | None, command: str) -> Proposal:
+    preset = presets.default_preset()
+    config = presets.preset(preset, stand_in, model)
+    return Proposal(prepared.size, preparation(found, prepared), config.space, config.model, preset, command)
 
 
 def search_command(data: DataConfig) -> str:
