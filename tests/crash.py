@@ -128,7 +128,7 @@ def position(state: dict[str, Any] | None) -> int:
     stage = state.get("stage", state)  # an evaluation's training has no stages
     if "search" in stage:
         return int((stage["search"]["round"] + 1) * N_STEPS + stage["search"]["step"])
-    return int(stage["fit"]["done"])
+    return int((stage["fit"] if "fit" in stage else stage["fits"][0])["done"])
 
 
 # --- in the process that is killed ------------------------------------------------------------------------------------

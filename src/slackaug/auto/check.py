@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..augment.prepare import SMALL_IMAGE
 from ..config import presets
-from ..data import DataError
+from ..data import DataError, Dataset
 from ..data.dataset import DIM, dim_note
 from ..data.dividing import HOLD_OUT
 from ..data.files import check_memory, is_large, stacks_note
@@ -91,11 +91,8 @@ def look(
     on_found: Callable[[Findings], None],
     on_cost: Callable[[Cost], None],
 ) -> Findings:
-    """Look at every image; with `cost`, measure for each preset what a search takes on this machine.
-
-    `on_found` is told all that is found but the costs, which come one by one. `given` are the arguments of the call,
-    where a program gave its own images.
-    """
+    """Look at every image; with `cost`, measure what a search with each preset takes here. `on_found` is told all but
+    these costs, which come one by one. `given` are the arguments of the call, where a program gave its own images."""
     own = own_preparation(data.source) if data.size is None else None
     prepared = data if own is None else replace(data, size=own[0], margin=own[1])
     found = survey(prepared, progress)
@@ -118,11 +115,8 @@ def look(
         if found.groups is not None:
             stand_in, divided = split_by_groups(stand_in, found, dataset)
             said += divided
-    preset = presets.default_preset()
-    config = presets.preset(preset, stand_in, model)
     command = search_command(replace(data, skip_bad=data.skip_bad or bool(found.bad)), given)
-    proposal = Proposal(prepared.size, preparation(found, prepared), config.space, config.model, preset, command)
-    findings = Findings(found, problems, said, proposal, [])
+    findings = Findings(found, problems, said, proposed(found, prepared, stand_in, model, command), [])
     on_found(findings)
     for one in measure(stand_in, model, device) if cost else ():
         findings.costs.append(one)
@@ -202,6 +196,12 @@ def remarks(found: Survey) -> list[str]:
 
 
 # --- what is proposed -------------------------------------------------------------------------------------------------
+
+
+def proposed(found: Survey, prepared: DataConfig, stand_in: Dataset, model: str | None, command: str) -> Proposal:
+    preset = presets.default_preset()
+    config = presets.preset(preset, stand_in, model)
+    return Proposal(prepared.size, preparation(found, prepared), config.space, config.model, preset, command)
 
 
 def search_command(data: DataConfig, given: Sequence[str]) -> str:
