@@ -59,7 +59,7 @@ def test_what_was_learned_is_shown_as_the_answer_only_where_it_is(use, run):
         made_up.raced(run, use)
     found, text = history.read(run), page.render(run)
     assert (found.is_finished, found.race and found.race.use) == (use is not None, use)
-    assert ("What was learned</h2>" in text, "This is not the answer" in text) == (2 * (use == "uniform-2",))
+    assert ("The learned policy</h2>" in text, "This is not the answer" in text) == (2 * (use == "uniform-2",))
     shown = run_page.policy_parts(found, found.policy, (8, 8))["frames"]
     assert [stop.name for stop in shown][-1] == ("the answer" if use == "learned-x2" else "round 2 of 2")
     assert len(shown) == 3 + (use == "learned-x2")

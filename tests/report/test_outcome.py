@@ -45,7 +45,7 @@ def test_foreign_results_are_said_in_one_line(tmp_path, content):
     folder = made_up.evaluation(made_up.run(tmp_path, n_rounds=1))
     (folder / "eval" / "results.json").write_text(content)
     text = page.render(folder)
-    assert "The results of the evaluation cannot be read (results.json: " in text
+    assert "The file with the results of the evaluation is broken. The reason: results.json: " in text
     assert str(folder) not in text
 
 

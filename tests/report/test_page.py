@@ -110,7 +110,7 @@ def test_an_answer_that_is_no_policy_is_used_without_the_file(tmp_path, use, typ
     folder = made_up.raced(made_up.run(tmp_path / "run", source, n_rounds=1), use, is_policy=False)
     text = page.render(folder)
     assert types in text
-    assert "is no policy file: the policy below is what was learned, not the answer" in text
+    assert "needs no policy file: the policy below was learned, and is not the answer" in text
     assert "This is not the answer." in text
     assert "SlackAugment(" not in text
     assert "slackaug export" not in text
@@ -251,8 +251,11 @@ def test_only_directories_are_cut_off():
     for text, shown in (
         ("/home/me/pets: no such", "pets: no such"),
         ("kind:/data/pets and '/data/my pets'", "kind:pets and 'my pets'"),
-        ("mu / 2, images/s, a/b, https://example.org/a/b", "mu / 2, images/s, a/b, https://example.org/a/b"),
-        ("<script>x</script>", "<script>x</script>"),
+        ("[/root/x; /y/z|/usr/lib/é/ü]", "[x; z|ü]"),
+        *[
+            (text, text)
+            for text in ("mu / 2, images/s, a/b, ~/a, ../a, f(x)/y", "https://example.org/a/b", "</script>")
+        ],
     ):
         assert page.without_disk(text) == shown
 
@@ -303,9 +306,10 @@ def test_a_broken_answer_or_policy_is_said_in_words(tmp_path, name, content, has
     made_up.raced(folder, "learned")
     (folder / name).write_text(content, encoding="latin-1")
     text = page.render(folder)
-    what = {"answer.json": "The answer of this search", "policy.json": "The policy file"}[name]
-    assert f"{what} cannot be read ({name}: " in text
-    assert ("What you see is the policy of round 2" in text, "SlackAugment(" in text) == (
+    what = {"answer.json": "The file with the answer", "policy.json": "The policy file"}[name]
+    assert f"{what} is broken" in text
+    assert f"The reason: {name}: " in text
+    assert ("what you see is the policy of round 2" in text, "SlackAugment(" in text) == (
         (True, False) if name == "policy.json" else (False, True))  # fmt: skip
     again = "remove finished.json" if has_race else "copy policies/round_02.json to policy.json"
     assert again in text

@@ -153,14 +153,13 @@ def read_result(path: Path, policies: list[Policy]) -> tuple[Policy | None, str]
     """policy.json; or if it is gone or broken, the last round's, and what is wrong."""
     if not path.is_file() and not policies:
         return None, ""
-    instead = f"What you see is the policy of round {len(policies)}." if policies else "There is no policy to show."
+    instead = f"what you see is the policy of round {len(policies)}" if policies else "there is no policy to show"
     try:
         if path.is_file():
             return Policy.load(path), ""
-        problem = f"{path} is missing."
+        return policies[-1], f"The policy file is missing: {instead}."
     except PolicyError as error:
-        problem = f"The policy file cannot be read ({error})."
-    return policies[-1] if policies else None, f"{problem} {instead}"
+        return policies[-1] if policies else None, f"The policy file is broken: {instead}. The reason: {error}"
 
 
 def read_race(run: Path) -> tuple[Raced | None, str]:
@@ -168,7 +167,7 @@ def read_race(run: Path) -> tuple[Raced | None, str]:
     try:
         return race.read(run), ""
     except PolicyError as error:
-        return None, f"The answer of this search cannot be read ({error})."
+        return None, f"The file with the answer is broken, so there is none to show. The reason: {error}"
 
 
 def rate_in(note: dict[str, Any]) -> float | None:

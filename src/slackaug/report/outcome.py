@@ -236,4 +236,5 @@ def meanings(found: Outcome) -> list[tuple[str, str]]:
 def meaning(name: str) -> str:
     """Of `uniform`, or of a kind with its variant: `trivialaugment-wide`, `slack (paper)`."""
     kinds = (kind for kind in ("trivialaugment", "randaugment", "slack") if name.startswith((f"{kind}-", f"{kind} (")))
-    return MEANINGS.get(name) or next((MEANINGS[kind] for kind in kinds), "")
+    found = MEANINGS.get(name) or next((MEANINGS[kind] for kind in kinds), "")
+    return found or (messages.augmentation(name) if name.startswith("uniform-") else "")

@@ -31,7 +31,7 @@ NAME = "report.html"
 REFRESH_SECONDS = 10
 SUFFIXES = (".html", ".htm")
 SETTINGS = ("config.yaml", "study.yaml")
-DIRECTORIES = re.compile(r"""(?:^|(?<=[\s'"=:(,]))/(?=[\w.])(?:[^\s/'"<>]+/)*""")  # of an absolute path, in a text
+DIRECTORIES = re.compile(r"""(?<![\w/.~<)\]}%-])/(?=[\w.])(?:[^\s/'"<>]+/)*""")  # of an absolute path, in a text
 
 
 def write(
@@ -72,7 +72,7 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
         found, problem = outcome.read(folder), ""
         found = found and outcome.with_own_name(found, folder)
     except PolicyError as error:  # such a file may be half of another program's
-        found, problem = None, f"The results of the evaluation cannot be read ({error})."
+        found, problem = None, f"The file with the results of the evaluation is broken. The reason: {error}"
     settings = {name: path for name in SETTINGS if (path := folder / name).is_file()}
     context = {
         "folder": str(shown),

@@ -28,7 +28,7 @@ class Raced(NamedTuple):
 
     @property
     def is_learned(self) -> bool:
-        """Whether what was learned is to be used, perhaps taken further."""
+        """Whether to use the learned policy, perhaps taken further."""
         return self.use.startswith(messages.LEARNED)
 
 

@@ -100,8 +100,8 @@ def state(past: History, folder: Path, is_running: bool) -> str:
     done = f"round {len(past.policies)} of {past.n_rounds} is done" if past.policies else "no round is done yet"
     if past.problems and len(past.policies) >= past.n_rounds:
         if past.config.race.candidates:
-            return f"To have it written again, remove {FINISHED} from the folder and type: {resume}"
-        return f"To have it again, copy policies/round_{past.n_rounds:02d}.json to {POLICY}."
+            return f"To get it back, remove {FINISHED} from the folder and run: {resume}"
+        return f"To get it back, copy policies/round_{past.n_rounds:02d}.json to {POLICY}."
     if past.is_finished:
         return ""
     if len(past.policies) >= past.n_rounds:
@@ -172,7 +172,7 @@ def percent(share: float) -> str:
 
 
 def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
-    """Of what was learned; and in words of the answer, where that is another policy."""
+    """Of the answer, if that is the learned policy; else of the last round's, which is not the answer."""
     shown = policy if is_answer(past) or not past.policies else past.policies[-1]
     positions = range(1, len(shown.pi) + 1) if has_own_positions(shown) else range(0)
     stops = frames(past, shown, size)
@@ -183,7 +183,7 @@ def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
         "frames": stops,
         "uniform": stops[0].bars[0].width if stops else 0.0,
         "pies": [
-            pie(shown, "pie", "As a pie, as in the paper"),
+            pie(shown, "pie", "How often, and how strongly"),
             *(pie(shown, f"pie-{k}", f"Position {k}", k) for k in positions),
         ],
         "evolution": [evolution(past, f"course-{k}", f"over the search, position {k}", k) for k in positions],

@@ -66,16 +66,16 @@ def with_policy(folder: Path) -> Use:
 
 def without_policy(name: str, source: str, size: Size) -> Use:
     """The answer is something else, such as TrivialAugment."""
-    note = f"{capital(spoken(name))} is no policy file: the policy below is what was learned, not the answer."
+    note = f"{capital(spoken(name))} needs no policy file: the policy below was learned, and is not the answer."
     if line := line_for(name, size):
-        beside = f" In the race it came with {usual_words(size)}." if name != "default" else ""
+        beside = f" In the race it had {usual_words(size)} beside it." if name != "default" else ""
         return Use(note + beside, [("In your training", LINE_CODE.format(line=line))], [])
     train = command("evaluate", source, "--baselines", name, "--save-models", "models")
     return Use(note, [("Train with it, and keep the networks", train)], [])
 
 
 def line_for(name: str, size: Size) -> str | None:
-    """Of torchvision, where it has the like."""
+    """What does it in torchvision, or None."""
     if name.startswith("trivialaugment-wide"):
         return "v2.TrivialAugmentWide()"
     if name != "default" or size is None:
