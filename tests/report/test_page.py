@@ -75,6 +75,7 @@ def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path):
     assert sentence.removesuffix(".") in first
     assert "slackaug.SlackAugment(&#34;pets/policy.json&#34;)" in rest
     assert "slackaug export pets/policy.json --to torchvision" in rest
+    assert "Under the answer, training images" in rest
     marks = re.findall(r'<li class="mark (\w+)"><span class="name"><bdi>(.*?)</bdi> <small>(.*?)</small>', text)
     assert marks == [
         ("first", "The learned policy", "the answer"),
@@ -114,6 +115,7 @@ def test_an_answer_that_is_no_policy_is_used_without_the_file(tmp_path, use, typ
     assert "This is not the answer." in text
     assert "SlackAugment(" not in text
     assert "slackaug export" not in text
+    assert "Under the learned policy, training images" in text
 
 
 def test_large_images_have_other_usual_crops():
@@ -251,7 +253,7 @@ def test_only_directories_are_cut_off():
     for text, shown in (
         ("/home/me/pets: no such", "pets: no such"),
         ("kind:/data/pets and '/data/my pets'", "kind:pets and 'my pets'"),
-        ("[/root/x; /y/z|/usr/lib/é/ü]", "[x; z|ü]"),
+        ("[/root/x; /y/z, |/usr/lib/é/ü]", "[x; z, |ü]"),
         *[
             (text, text)
             for text in ("mu / 2, images/s, a/b, ~/a, ../a, f(x)/y", "https://example.org/a/b", "</script>")

@@ -171,6 +171,11 @@ def percent(share: float) -> str:
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 
+def has_answer(past: History, policy: Policy) -> bool:
+    """Whether policy.json is what a race has found."""
+    return past.race is not None and not past.is_stand_in and policy.learned.get("is_answer") is not False
+
+
 def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
     """Of the answer, if that is the learned policy; else of the last round's, which is not the answer."""
     shown = policy if is_answer(past) or not past.policies else past.policies[-1]
@@ -182,6 +187,7 @@ def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
         "policy_text": policy_text(shown),
         "frames": stops,
         "uniform": stops[0].bars[0].width if stops else 0.0,
+        "pictured": "the answer" if has_answer(past, policy) else "the learned policy",
         "pies": [
             pie(shown, "pie", "How often, and how strongly"),
             *(pie(shown, f"pie-{k}", f"Position {k}", k) for k in positions),

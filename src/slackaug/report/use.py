@@ -24,8 +24,12 @@ from torchvision.transforms import v2
 from slackaug.torchvision import SlackAugment
 
 augment = SlackAugment({file})
-pipeline = v2.Compose([augment, v2.ToImage(), v2.ToDtype(torch.float32, scale=True),
-                       v2.Normalize(augment.policy.mean, augment.policy.std)])"""
+pipeline = v2.Compose([
+    augment,
+    v2.ToImage(),
+    v2.ToDtype(torch.float32, scale=True),
+    v2.Normalize(augment.policy.mean, augment.policy.std),
+])"""
 LINE_CODE = """\
 from torchvision.transforms import v2
 
