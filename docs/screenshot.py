@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-WIDTH, HEIGHT = 1120, 1580  # from the verdict to the policy
+WIDTH, HEIGHT = 1120, 1565  # from the answer to the policy
 COLOURS = 128  # of the file: enough for charts, and a third of the size
 
 

@@ -16,7 +16,9 @@ from slackaug.config import parse
 from slackaug.config.run_config import RunConfig
 from slackaug.data.options import DataConfig
 from slackaug.judge import results
+from slackaug.judge.answer import Answer
 from slackaug.judge.studies.plan import Study
+from slackaug.messages import answer as messages
 from slackaug.methods.budget import SearchConfig
 from slackaug.runs import provenance
 
@@ -73,6 +75,33 @@ def run(
         (folder / "policies" / f"round_{number:02d}.json").write_text(text)
         (folder / "policy.json").write_text(text)
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+CANDIDATES = ("none", "trivialaugment-wide", "uniform-1", "uniform-2", "learned-x2", "learned")
+
+
+def raced(folder: Path, use: str, *, is_policy: bool = True) -> Path:
+    """answer.json, in which `use` has won by 1.5 points, and the policy.json that such a race leaves."""
+    candidates: list[dict[str, Any]] = [
+        {"name": name, "n": 2 if i % 2 else 4, "accuracy": 90.0 + i,
+         "interval": None if i % 2 else (89.0, 93.5 + i), "dropped_after": 2 if i % 2 else 4}
+        for i, name in enumerate(CANDIDATES)
+    ]  # fmt: skip
+    other = "none" if use != "none" else "learned"
+    for one in candidates:
+        if one["name"] in (use, other):
+            one.update(dropped_after=None)
+    sentence = messages.better(use, other, 1.5, 0.7, 2.3)
+    found = Answer(sentence, use, other, "better", 1.5, (0.7, 2.3), 0.8, True, [], 32, 60.0)
+    document = json.loads(found.to_json()) | {"candidates": candidates}
+    (folder / "answer.json").write_text(json.dumps(document), encoding="utf-8")
+    policy = Policy.load(folder / "policy.json")
+    about = policy.learned | {"use": use, "is_kept": use.startswith("learned"), "is_answer": is_policy}
+    pi = 2 * policy.pi if use == "learned-x2" else policy.pi
+    if use.startswith("uniform-"):
+        pi = torch.zeros_like(pi[: int(use[-1])])
+    replace(policy, pi=pi, learned=about).save(folder / "policy.json")
     return folder
 
 

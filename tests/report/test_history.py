@@ -50,18 +50,19 @@ def test_history_and_figures_are_what_the_files_say(finished):
     assert sum(bool(text.title) for text in shapes(drawing, scene.Text)) == run_figures.N_LABELLED
 
 
-@pytest.mark.parametrize("is_kept", [None, False, True])
-def test_whether_the_policy_is_kept_is_what_the_race_says(is_kept, run):
+@pytest.mark.parametrize("use", [None, "uniform-2", "learned", "learned-x2"])
+def test_what_was_learned_is_shown_as_the_answer_only_where_it_is(use, run):
     """Until it is known, the search is not at its end."""
     config = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(config.replace("candidates: []", "candidates: [uniform-2, learned]"))
-    if is_kept is not None:
-        use = "learned" if is_kept else "uniform-2"
-        (run / "answer.json").write_text(json.dumps({"use": use, "is_final": True, "sentence": "It was tried"}))
-    found = history.read(run)
-    assert (found.is_kept, found.is_finished) == (is_kept, is_kept is not None)
-    assert ("It was tried" in page.render(run).partition("Does it help?</h2>")[0]) == (is_kept is not None)
-    assert (run_page.frames(found, (8, 8))[-1].name == "the result") == (is_kept is False)
+    if use is not None:
+        made_up.raced(run, use)
+    found, text = history.read(run), page.render(run)
+    assert (found.is_finished, found.race and found.race.use) == (use is not None, use)
+    assert ("The learned policy</h2>" in text, "This is not the answer" in text) == (2 * (use == "uniform-2",))
+    shown = run_page.policy_parts(found, found.policy, (8, 8))["frames"]
+    assert [stop.name for stop in shown][-1] == ("the answer" if use == "learned-x2" else "round 2 of 2")
+    assert len(shown) == 3 + (use == "learned-x2")
 
 
 @pytest.mark.parametrize("kept", range(0, 19, 2))

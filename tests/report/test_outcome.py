@@ -8,7 +8,7 @@ import pytest
 import made_up
 from slackaug import schema
 from slackaug.judge import baselines, intervals
-from slackaug.report import outcome, page
+from slackaug.report import accuracies, outcome, page
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,15 @@ def test_a_study_names_the_row_of_what_was_learned(tmp_path):
 def test_foreign_results_are_said_in_one_line(tmp_path, content):
     folder = made_up.evaluation(made_up.run(tmp_path, n_rounds=1))
     (folder / "eval" / "results.json").write_text(content)
-    assert str(folder / "eval" / "results.json") in page.render(folder)
+    text = page.render(folder)
+    assert "The file with the results of the evaluation is broken. The reason: results.json: " in text
+    assert str(folder) not in text
 
 
 def test_the_chart_of_intervals_holds_them_all(tmp_path):
     """Of names that bite."""
     found = outcome.read(made_up.evaluation(tmp_path))
-    axis = outcome.axis(found)
+    axis = accuracies.axis(outcome.marks(found))
     for low, high in (row.accuracy.ends for row in found.rows):
         assert 0 < axis.at(low) <= axis.at(high) < 100
     assert len(axis.ticks) > 1
@@ -84,3 +86,25 @@ def test_an_interval_that_leaves_the_scale_or_its_mean_is_refused(changed, says)
     assert outcome.read_accuracy(one, "x").ends == (0.8, 0.99)
     with pytest.raises(schema.PolicyError, match=says):
         outcome.read_accuracy(one | changed, "x")
+
+
+@pytest.mark.parametrize(
+    ("use", "is_policy", "called"),
+    [
+        ("learned", True, "the learned policy"),
+        ("learned-x2", True, "the learned policy taken 2 times as far"),
+        ("uniform-2", True, "the answer of this search (2 random transformations per image)"),
+        ("trivialaugment-wide", False, "the learned policy"),
+    ],
+)
+def test_the_policy_of_a_run_is_called_what_it_is(tmp_path, use, is_policy, called):
+    """Also in sentences; another run that is called alike is not it."""
+    folder = made_up.raced(made_up.run(tmp_path / "pets", n_rounds=1), use, is_policy=is_policy)
+    made_up.evaluation(folder, ("none", "runs/pets-2", "runs/pets"))
+    found = outcome.with_own_name(outcome.read(folder), folder)
+    assert [row.name for row in found.rows] == ["none", "runs/pets-2", called]
+    assert found.subject == called
+    assert called in found.answer
+    assert "runs/pets" not in found.answer
+    assert re.findall(r"runs/pets[\w-]*", " ".join(found.others)) == ["runs/pets-2"]
+    assert "<bdi>runs/pets</bdi>" not in page.render(folder)

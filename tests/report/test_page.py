@@ -40,9 +40,9 @@ def headings(text):
 
 
 def test_a_run_has_all_its_parts_and_is_small_and_alone(text):
-    parts = ["Does it help?", "The policy", "How it was learned", "On your images", "Use it", "Settings"]
+    parts = ["Use it", "Accuracy on the test images", "The policy", "On your images", "For researchers", "Settings"]
     assert headings(text) == parts
-    assert text.count('class="frame charts"') == 11
+    assert text.count('class="frame"') == 11
     assert len(re.findall(r'<img src="data:image/(?:png|jpeg);base64,', text)) == 1 + 20 + 3
     assert "slackaug evaluate " in text
     assert REFRESH not in text
@@ -53,21 +53,22 @@ def test_a_run_has_all_its_parts_and_is_small_and_alone(text):
     assert "default-src &#39;none&#39;" in text
 
 
-def test_the_story_needs_no_paper(text, folder):
+def test_the_table_is_the_policy_the_likeliest_first(text, folder):
     policy = Policy.load(folder / "policy.json")
-    shares = policy.probabilities.mean(0)
-    most, least = int(shares.argmax()), int(shares.argmin())
-    sentences = r"Learned as most likely: (.*?)\. Least likely: (.*?)\. If all were equally likely, each (.*?)\.<"
-    found = re.search(sentences, text, re.DOTALL)
-    for place, n in ((found[1], most), (found[2], least)):
-        assert place.strip().startswith(f"<bdi>{policy.space.names[n]}</bdi> {100 * shares[n]:.1f}\xa0%")
-    assert found[3] == "would have 5.0\xa0%"  # whose sign does not begin a line
+    shares, frame = policy.probabilities.mean(0), text.split('class="frame"')[-1].partition("</table>")[0]
+    order = shares.argsort(descending=True).tolist()
+    assert re.findall(r"<th scope=\"row\"><bdi>(.*?)</bdi>", frame) == [policy.space.names[n] for n in order]
+    assert re.findall(r"</span>([\d.]+)\xa0%", frame) == [f"{100 * shares[n]:.1f}" for n in order]
+    bounds = [policy.mu[n].item() for n in order if policy.space.transforms[n].span]
+    drawn = re.findall(r'strength"><span class="full"><i style="width:([\d.]+)%', frame)
+    assert [float(width) for width in drawn] == pytest.approx([100 * mu for mu in bounds], abs=0.06)
+    assert "The line in the bars is at 5.0\xa0%" in text  # whose sign does not begin a line
     assert "<b>uniform</b>: all transformations equally likely" in text
 
 
 def test_positions_are_shown_one_by_one_where_they_differ(tmp_path):
     folder = made_up.run(tmp_path, n_rounds=1)
-    same, each = "with the same probabilities", ("How often, for each position", "grey: each position")
+    same, each = "with the same probabilities", ("Position 3", "grey: each position")
     text = page.render(folder)
     assert (same in text, [words in text for words in each]) == (False, [True, True])
     for path in (folder / "policy.json", *(folder / "policies").iterdir()):
@@ -120,8 +121,9 @@ def test_a_study_compares(tmp_path):
     made_up.study(tmp_path)
     text = page.write(tmp_path).read_text()
     assert len(text) < MB
-    assert headings(text)[:4] == [
-        "Does it help?", "The searches side by side", "How they were learned", "Stability"]  # fmt: skip
+    assert headings(text) == [
+        "Use it", "Accuracy on the test images", "The searches side by side", "How they were learned", "Stability",
+        "Settings"]  # fmt: skip
     assert all(f"How often, search {s}" in text for s in range(4))
 
 
@@ -152,8 +154,8 @@ def test_a_search_that_is_going_on_or_was_left(tmp_path, n_done):
     assert (REFRESH in text, "The policy" in headings(text)) == (True, n_done > 0)
     left = page.write(folder).read_text()
     done = "round 3 of 10 is done" if n_done else "no round is done yet"
-    assert f"{done}. To go on: slackaug search digits -o &#39;{folder}&#39; --resume" in left
-    assert ("Nothing has been evaluated yet" in left, REFRESH in left) == (n_done > 0, False)
+    assert f"{done}. To go on: slackaug search digits -o &#39;a run&#39; --resume" in left
+    assert ("nothing shows whether it helps" in left, REFRESH in left) == (n_done > 0, False)
 
 
 def test_no_heading_has_nothing_under_it(tmp_path):
@@ -161,13 +163,46 @@ def test_no_heading_has_nothing_under_it(tmp_path):
     folder = made_up.run(tmp_path / "run", n_done=0)
     (folder / "metrics.jsonl").unlink()
     text = page.render(folder)
-    assert headings(text) == ["Does it help?", "Settings"]
-    assert "There is nothing to evaluate yet" in text
+    assert headings(text) == ["For researchers", "Settings"]
+    assert "There is no answer yet" in text
     assert "policy.json" not in text  # which is not there yet
     text = page.render(made_up.evaluation(tmp_path, ("none", "uniform")))
-    assert headings(text) == ["Does it help?"]
-    assert re.findall('<li><a href="#([a-z]+)">', text) == ["results"]
-    assert outcome.read(tmp_path).answer in text
+    assert headings(text) == ["Accuracy on the test images"]
+    assert re.findall('<li><a href="#([a-z]+)">', text) == []
+    assert outcome.read(tmp_path).answer.removesuffix(".") in text
+
+
+def test_no_path_of_the_disk_is_in_the_file(tmp_path, monkeypatch):
+    """Of a run and a study with broken files, wherever the command is given."""
+    source = made_up.images(tmp_path / "my data" / "images")
+    run = made_up.evaluation(made_up.run(tmp_path / "work" / "my runs" / "pets", source, n_rounds=2))
+    (run / "answer.json").write_text("{")
+    (run / "eval" / "results.json").write_text("{")
+    (run / "env.json").write_text(json.dumps({"python": f"{sys.prefix}/bin/python", "root": str(tmp_path)}))
+    study = made_up.study(tmp_path / "work" / "study", n_search=2, n_rounds=1, source=source)
+    for name in ("policy.json", "searches/1/policies/round_01.json"):
+        (study / name).write_text("{")
+    for place, shown in ((tmp_path, "work/my runs/pets"), (tmp_path / "work", "my runs/pets"), (run, "policy.json")):
+        monkeypatch.chdir(place)
+        for folder in (run, study):
+            text = page.render(folder)
+            assert str(tmp_path) not in text
+            assert sys.prefix not in text
+            assert "data.csv" in text
+        assert shown in page.render(run)
+
+
+def test_only_directories_are_cut_off():
+    for text, shown in (
+        ("/home/me/pets: no such", "pets: no such"),
+        ("kind:/data/pets and '/data/my pets'", "kind:pets and 'my pets'"),
+        ("[/root/x; /y/z, |/usr/lib/é/ü]", "[x; z, |ü]"),
+        *[
+            (text, text)
+            for text in ("mu / 2, images/s, a/b, ~/a, ../a, f(x)/y", "https://example.org/a/b", "</script>")
+        ],
+    ):
+        assert page.without_disk(text) == shown
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -205,6 +240,26 @@ def test_the_command_does_not_write_where_it_cannot(command, folder, tmp_path):
 # --- folders in which something is missing ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["answer.json", "policy.json"])
+@pytest.mark.parametrize("content", ["", '{"a": [1', "\0\xff", "[]", '{"use": "learned"}'])
+@pytest.mark.parametrize("has_race", [True, False])
+def test_a_broken_answer_or_policy_is_said_in_words(tmp_path, name, content, has_race):
+    folder = made_up.run(tmp_path / "pets", n_rounds=2)
+    if has_race:
+        config = (folder / "config.yaml").read_text()
+        (folder / "config.yaml").write_text(config.replace("candidates: []", "candidates: [uniform-2, learned]"))
+    made_up.raced(folder, "learned")
+    (folder / name).write_text(content, encoding="latin-1")
+    text = page.render(folder)
+    what = {"answer.json": "The file with the answer", "policy.json": "The policy file"}[name]
+    assert f"{what} is broken" in text
+    assert f"The reason: {name}: " in text
+    assert ("what you see is the policy of round 2" in text, "SlackAugment(" in text) == (
+        (True, False) if name == "policy.json" else (False, True))  # fmt: skip
+    again = "remove finished.json" if has_race else "copy policies/round_02.json to policy.json"
+    assert again in text
+
+
 @pytest.mark.parametrize("name", ["env.json", "metrics.jsonl", "policy.json", "calibration.json"])
 @pytest.mark.parametrize("content", [None, "", '{"a": [1', "\0\xff"])
 def test_what_is_not_needed_may_be_missing_or_broken(tmp_path, name, content):
@@ -222,8 +277,8 @@ def test_a_broken_search_does_not_hide_the_others_of_its_study(tmp_path, name):
     broken.write_text('{"a": 1')
     shutil.rmtree(tmp_path / "searches" / "2" / "policies")
     text = page.render(tmp_path)
-    assert f"Search 1 cannot be shown: {broken}" in text
+    assert f"Search 1 cannot be shown: {broken.name if name.endswith('json') else 'config.yaml'}" in text
     assert [f"Probabilities over search {s}" in text for s in range(3)] == [True, False, True]
     text = page.render(tmp_path / "searches" / "2")
     assert "Only policy.json is left of this search" in text
-    assert "How often, policy.json" in text
+    assert "<caption>policy.json</caption>" in text

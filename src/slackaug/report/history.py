@@ -19,6 +19,8 @@ from ..files import read_note
 from ..runs import folders
 from ..runs.folders import RunError
 from ..schema import PolicyError
+from . import race
+from .race import Raced
 
 MAX_STEPS = 2000  # that are held, beside the ends of rounds; a curve has a tenth of that
 MAX_ROUND = 1_000_000
@@ -57,8 +59,9 @@ class History(NamedTuple):
     policy: Policy | None  # policy.json: of the last finished round, and after a race what it says to use
     rate: float | None  # of re-training, where it was found by trial
     remark: str  # on what pre-training had learned; empty where there is none
-    is_kept: bool | None  # whether the last round's policy is the result; None before there is an answer
-    answer: str  # in words
+    race: Raced | None  # None before there is an answer
+    problems: list[str]  # with policy.json and answer.json, in words
+    is_stand_in: bool  # whether `policy` is the last round's, for policy.json is broken
 
     @property
     def names(self) -> list[str]:
@@ -71,7 +74,8 @@ class History(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        return len(self.policies) >= self.n_rounds and (self.is_kept is not None or not self.config.race.candidates)
+        is_raced = self.race is not None and self.race.is_final
+        return len(self.policies) >= self.n_rounds and (is_raced or not self.config.race.candidates)
 
     @property
     def anchors(self) -> list[Policy]:
@@ -115,19 +119,21 @@ def read(run: Path | str) -> History:
         space = space.exclude(*config.exclude) if config.exclude else space
         start = Policy.uniform(space, n_composed=composed or N_COMPOSED)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
-    calibration, answer = read_note(run / "calibration.json"), read_note(run / "answer.json")
-    use, sentence, is_final = (answer.get(key) for key in ("use", "sentence", "is_final"))
+    calibration = read_note(run / "calibration.json")
+    policy, wrong_policy = read_result(run / folders.POLICY, policies)
+    raced, wrong_answer = read_race(run)
     return History(
         run,
         config,
         start,
         without_other_trials(steps, len(start.pi) if policies else composed),
         policies[: config.search.n_rounds],
-        read_result(run / folders.POLICY, policies),
+        policy,
         rate=rate_in(calibration),
         remark=remark_in(calibration),
-        is_kept=use.startswith("learned") if isinstance(use, str) and is_final is True else None,
-        answer=sentence if isinstance(sentence, str) else "",
+        race=raced,
+        problems=[text for text in (wrong_policy, wrong_answer) if text],
+        is_stand_in=bool(wrong_policy),
     )
 
 
@@ -143,14 +149,25 @@ def read_config(run: Path) -> RunConfig:
         raise RunError(f"{path}: is not the configuration of a run ({error})") from error
 
 
-def read_result(path: Path, policies: list[Policy]) -> Policy | None:
-    """policy.json; or if it is gone or broken, the last round's."""
+def read_result(path: Path, policies: list[Policy]) -> tuple[Policy | None, str]:
+    """policy.json; or if it is gone or broken, the last round's, and what is wrong."""
+    if not path.is_file() and not policies:
+        return None, ""
+    instead = f"what you see is the policy of round {len(policies)}" if policies else "there is no policy to show"
     try:
-        return Policy.load(path) if path.is_file() else policies[-1] if policies else None
-    except PolicyError:
-        if not policies:
-            raise
-        return policies[-1]
+        if path.is_file():
+            return Policy.load(path), ""
+        return policies[-1], f"The policy file is missing: {instead}."
+    except PolicyError as error:
+        return policies[-1] if policies else None, f"The policy file is broken: {instead}. The reason: {error}"
+
+
+def read_race(run: Path) -> tuple[Raced | None, str]:
+    """What answer.json says, or what is wrong with it."""
+    try:
+        return race.read(run), ""
+    except PolicyError as error:
+        return None, f"The file with the answer is broken, so there is none to show. The reason: {error}"
 
 
 def rate_in(note: dict[str, Any]) -> float | None:

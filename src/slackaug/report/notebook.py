@@ -24,7 +24,7 @@ class Sheet(NamedTuple):
     table: Numbers  # with numbers for programs
 
 
-class Mark(NamedTuple):
+class InPercent(NamedTuple):
     """The accuracy of one candidate, in per cent."""
 
     name: str
@@ -39,7 +39,7 @@ def sheet(shown: Any) -> Sheet:
         picture = policy_figures.pie(shown)
         return Sheet(repr(shown), picture, picture.table)
     if isinstance(shown, Answer):
-        entrants = [Mark(one.name, one.accuracy, *(one.interval or (None, None))) for one in shown.candidates]
+        entrants = [InPercent(one.name, one.accuracy, *(one.interval or (None, None))) for one in shown.candidates]
         numbers = [[*bar, one.n] for bar, one in zip(entrants, shown.candidates, strict=True)]
         return Sheet(shown.sentence, intervals(entrants), Numbers([*HEADERS, "trainings"], numbers))
     if hasattr(shown, "policy"):
@@ -54,9 +54,9 @@ def sheet(shown: Any) -> Sheet:
 HEADERS = ["policy", "accuracy in %", "low", "high"]
 
 
-def bar_of(name: str, found: Accuracy) -> Mark:
+def bar_of(name: str, found: Accuracy) -> InPercent:
     low, high = (None, None) if found.low is None else (100 * end for end in found.ends)
-    return Mark(name, 100 * found.mean, low, high)
+    return InPercent(name, 100 * found.mean, low, high)
 
 
 def gain(found: Interval | None) -> list[float | None]:
@@ -66,7 +66,7 @@ def gain(found: Interval | None) -> list[float | None]:
     return [100 * found.mean, None if found.half_width is None else 100 * found.half_width]
 
 
-def intervals(bars: Sequence[Mark]) -> Scene:
+def intervals(bars: Sequence[InPercent]) -> Scene:
     """A line for each candidate: its mean accuracy, and the interval where there is one."""
     title, numbers = "Accuracy in per cent", Numbers(HEADERS, [[*bar] for bar in bars])
     if not bars:

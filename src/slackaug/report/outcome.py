@@ -1,17 +1,20 @@
 """What the evaluations found, out of eval/results.json or study.json: the answer and the rows of a table."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from .. import messages, schema
+from ..files import read_note
 from ..judge.intervals import Accuracy, Interval, paired, verdict
 from ..judge.results import IMBALANCED, points
 from ..judge.studies.paper_tables import Figure
-from ..messages import duration
+from ..messages import answer, duration
+from ..runs.folders import POLICY
 from ..schema import PolicyError, expect
-from .geometry import ticks
+from .accuracies import Mark
 
 T = TypeVar("T")
 LONGEST = 1000  # characters of a sentence
@@ -75,16 +78,23 @@ def read(folder: Path) -> Outcome | None:
     """Of a study or of a run's eval/; None where nothing has been evaluated. Raises a PolicyError on foreign files."""
     for path, reader in ((folder / "study.json", of_study), (folder / "eval" / "results.json", of_results)):
         if path.is_file():
-            try:
-                return reader(Entry(MAY_BE_MISSING | schema.read_json(path)))
-            except KeyError as error:
-                raise PolicyError(f"{path}: {error.args[0]} is missing; is it a file of slackaug?") from None
-            except PolicyError as error:
-                raise PolicyError(f"{path}: {error}") from None
+            return read_file(path, reader)
     return None
 
 
-def of_results(document: Entry) -> Outcome:
+def read_file(path: Path, reader: Callable[[dict[str, Any]], T]) -> T:
+    """What complaints about it say names the file."""
+    document = schema.read_json(path)
+    try:
+        return reader(document)
+    except KeyError as error:
+        raise PolicyError(f"{path}: {error.args[0]} is missing; is it a file of slackaug?") from None
+    except PolicyError as error:
+        raise PolicyError(f"{path}: {error}") from None
+
+
+def of_results(content: dict[str, Any]) -> Outcome:
+    document = Entry(MAY_BE_MISSING | content)
     rows, entries = [], document.read("policies", schema.sequence, Entry)
     by_class = (document.read_or_null("imbalance", schema.number) or 0) >= IMBALANCED
     for entry in entries:
@@ -108,7 +118,8 @@ def other_verdicts(found: Outcome, entries: list[Entry]) -> list[str]:
     return [verdict(subject, name, difference) for name, difference in pairs if difference is not None]
 
 
-def of_study(document: Entry) -> Outcome:
+def of_study(content: dict[str, Any]) -> Outcome:
+    document = Entry(MAY_BE_MISSING | content)
     rows, entries = [], document.read("rows", schema.sequence, Entry)
     has_paper = any(entry.value["paper"] for entry in entries)
     for entry in entries:
@@ -178,6 +189,30 @@ def read_stability(value: Any, where: str) -> list[tuple[str, str]]:
     return [*rows, ("entropy", messages.entropy(nats, share).removeprefix("entropy "))]
 
 
+def with_own_name(found: Outcome, folder: Path) -> Outcome:
+    """The policy of this very run is called what it is: in a folder `runs/pets` there may be a uniform policy."""
+    name, learned = found.subject, read_note(folder / POLICY).get("learned")
+    if name is None or Path(name).name != folder.resolve().name or meaning(name) or not isinstance(learned, dict):
+        return found
+    use = learned.get("use")
+    own = answer.spoken(answer.LEARNED)
+    if isinstance(use, str) and learned.get("is_answer") is not False:
+        is_learned = use.startswith(answer.LEARNED)
+        own = answer.spoken(use) if is_learned else f"the answer of this search ({answer.spoken(use)})"
+    whole = re.compile(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])")
+
+    def renamed(text: str) -> str:
+        return answer.capital(whole.sub(lambda _: own, text))
+
+    return found._replace(
+        subject=own,
+        reference=own if found.reference == name else found.reference,
+        answer=renamed(found.answer),
+        others=[renamed(text) for text in found.others],
+        rows=[row._replace(name=own) if row.name == name else row for row in found.rows],
+    )
+
+
 def table(found: Outcome) -> tuple[list[str], list[list[str]]]:
     """Headers and rows."""
     to_reference = [f"to {found.reference}, points"] if found.reference is not None else []
@@ -189,6 +224,10 @@ def table(found: Outcome) -> tuple[list[str], list[list[str]]]:
     return headers, rows
 
 
+def marks(found: Outcome) -> list[Mark]:
+    return [Mark(row.name, row.accuracy, kind="out" if row.name == found.reference else "first") for row in found.rows]
+
+
 def meanings(found: Outcome) -> list[tuple[str, str]]:
     """What the names in the table stand for, as far as they are ours."""
     return [(row.name, text) for row in found.rows if (text := meaning(row.name))]
@@ -197,26 +236,5 @@ def meanings(found: Outcome) -> list[tuple[str, str]]:
 def meaning(name: str) -> str:
     """Of `uniform`, or of a kind with its variant: `trivialaugment-wide`, `slack (paper)`."""
     kinds = (kind for kind in ("trivialaugment", "randaugment", "slack") if name.startswith((f"{kind}-", f"{kind} (")))
-    return MEANINGS.get(name) or next((MEANINGS[kind] for kind in kinds), "")
-
-
-class Axis(NamedTuple):
-    """The range of accuracies that the chart of intervals shows."""
-
-    low: float
-    high: float
-
-    @property
-    def ticks(self) -> list[float]:
-        return ticks(self.low, self.high, 4)
-
-    def at(self, value: float) -> float:
-        """Where a value lies, in per cent of the width."""
-        return round(100 * (value - self.low) / (self.high - self.low), 2)
-
-
-def axis(found: Outcome) -> Axis:
-    """From the lowest end of an interval to the highest, with a little room."""
-    ends = [end for row in found.rows for end in row.accuracy.ends]
-    room = max(0.06 * (max(ends) - min(ends)), 0.001)
-    return Axis(min(ends) - room, max(ends) + room)
+    found = MEANINGS.get(name) or next((MEANINGS[kind] for kind in kinds), "")
+    return found or (messages.augmentation(name) if name.startswith("uniform-") else "")

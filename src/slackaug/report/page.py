@@ -7,6 +7,7 @@ lets nothing but its one script run and nothing be fetched.
 import base64
 import hashlib
 import os
+import re
 import shlex
 import time
 from functools import lru_cache
@@ -23,12 +24,14 @@ from ..runs import folders
 from ..runs.folders import RunError
 from ..schema import PolicyError, describe
 from . import outcome, run_page, study_page
+from .accuracies import axis
 from .render import palette
 
 NAME = "report.html"
 REFRESH_SECONDS = 10
 SUFFIXES = (".html", ".htm")
 SETTINGS = ("config.yaml", "study.yaml")
+DIRECTORIES = re.compile(r"""(?<![\w/.~<)\]}%-])/(?=[\w.])(?:[^\s/'"<>]+/)*""")  # of an absolute path, in a text
 
 
 def write(
@@ -64,31 +67,33 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
     """The page as text."""
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder; expected that of a run or a study, such as runs/demo")
+    shown = shown_folder(folder)
     try:
         found, problem = outcome.read(folder), ""
+        found = found and outcome.with_own_name(found, folder)
     except PolicyError as error:  # such a file may be half of another program's
-        found, problem = None, str(error)
+        found, problem = None, f"The file with the results of the evaluation is broken. The reason: {error}"
     settings = {name: path for name in SETTINGS if (path := folder / name).is_file()}
     context = {
-        "folder": str(folder),
+        "folder": str(shown),
         "title": folder.resolve().name or str(folder),
         "version": __version__,
         "written": time.strftime("%Y-%m-%d %H:%M"),
-        "state": "",
         "is_running": is_running,
         "refresh_seconds": REFRESH_SECONDS,
         "outcome": found,
-        "problem": problem,
-        "axis": found and outcome.axis(found),
-        "result_table": found and outcome.table(found),
-        "meanings": found and outcome.meanings(found),
+        "problems": [problem] if problem else [],
         "files": {name: path.read_text(encoding="utf-8", errors="replace") for name, path in settings.items()},
         "environment": read_environment(folder),
     }
+    if found is not None:
+        marks = outcome.marks(found)
+        context |= {"marks": marks, "axis": axis(marks), "result_table": outcome.table(found)}
+        context |= {"meanings": outcome.meanings(found)}
     if "study.yaml" in settings:
-        return fill("study.html", context | study_page.parts(folder, found, is_running))
+        return fill("study.html", context | study_page.parts(folder, shown, found, is_running))
     if "config.yaml" in settings:
-        return fill("run.html", context | run_page.parts(folder, data, samples, is_running))
+        return fill("run.html", context | run_page.parts(folder, shown, data, samples, is_running))
     if found is None:
         raise RunError(
             f"{folder}: holds nothing to report on: no run (config.yaml), no study (study.yaml), no eval/results.json"
@@ -96,11 +101,24 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
     return fill("evaluation.html", context)
 
 
+def shown_folder(folder: Path) -> Path:
+    """From where the command was given, or by its name alone: a page is sent to others."""
+    resolved = folder.resolve()
+    return resolved.relative_to(Path.cwd()) if resolved.is_relative_to(Path.cwd()) else Path(resolved.name)
+
+
 def read_environment(folder: Path) -> list[tuple[str, str]]:
     """Of the search; of a study, that of its summary."""
     summaries = (read_note(folder / name).get("environment") for name in ("study.json", "eval/results.json"))
     found = next((note for note in (read_note(folder / "env.json"), *summaries) if note and isinstance(note, dict)), {})
     return [(str(key), plain(value)) for key, value in found.items() if value is not None]
+
+
+def without_disk(value: object) -> object:
+    """Nobody else needs to know where on a disk a file lies: only its name is left."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return DIRECTORIES.sub("", value.replace(f"{Path.cwd()}/", ""))
 
 
 # --- the template -----------------------------------------------------------------------------------------------------
@@ -120,8 +138,12 @@ def templates() -> tuple[Environment, dict[str, str]]:
     """They, and what they share: the style, the script, and the Content-Security-Policy, which allows that one script,
     images and styles that are part of the page, and nothing else."""
     loader = PackageLoader("slackaug.report")
-    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    found.filters |= {"plain": plain, "command": shlex.join, "repr": repr, "percent": run_page.percent}
+    found = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=without_disk,
+    )  # fmt: skip
+    found.filters |= {"plain": plain, "command": shlex.join, "percent": run_page.percent}
+    found.filters["lead"] = lambda sentence: sentence.partition(". ")[0].removesuffix(".")
     style, script = (loader.get_source(found, name)[0] for name in ("style.css", "script.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "

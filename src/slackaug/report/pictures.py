@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+from markupsafe import Markup
 from PIL import Image, ImageDraw
 from torch import Generator, Tensor
 
@@ -109,7 +110,7 @@ def composites(policy: Policy, images: Images) -> list[list[Image.Image]]:
 class Picture(NamedTuple):
     id: str
     title: str
-    uri: str
+    uri: Markup  # which is not to be searched for paths
     alt: str
     width: int
     height: int
@@ -143,14 +144,14 @@ def picture(
     return Picture(identity, title, data_uri(canvas), alt, *size, note, columns, longest <= SMALL)
 
 
-def data_uri(image: Image.Image) -> str:
+def data_uri(image: Image.Image) -> Markup:
     """As PNG, which is exact, or as JPEG if that is smaller, as for photographs."""
     found = []
     for kind in ("png", "jpeg"):
         buffer = io.BytesIO()
         image.save(buffer, kind, quality=85)  # of the JPEG; a PNG has none
         found.append(f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}")
-    return min(found, key=len)
+    return Markup(min(found, key=len))
 
 
 def strip_pictures(policy: Policy, shown: Samples) -> list[Picture]:

@@ -11,17 +11,18 @@ from ..augment.policy import Policy
 from ..augment.stability import CHANCE, agreement_of_rounds
 from ..data import DataError, samples
 from ..data.samples import Samples
-from ..messages import duration
+from ..messages import counted, duration
 from ..messages.search import agreement as agreement_text
-from ..runs.folders import POLICY
-from . import history, pictures, policy_figures, run_figures
+from ..runs.folders import FINISHED, POLICY
+from . import history, pictures, policy_figures, run_figures, use
+from .accuracies import axis
 from .history import History
 from .render import svg
 from .scene import Numbers, Scene
-from .strength import entropy_share, shares
+from .strength import bounds_text, entropy_share, shares
+from .use import Size
 
 MAX_FRAMES = 13  # of the slider: the start and 12 rounds, evenly spread where there are more
-Size = tuple[int, int] | None  # height and width of the images, where they are known
 
 
 class Chart(NamedTuple):
@@ -33,11 +34,21 @@ class Chart(NamedTuple):
     table: Numbers
 
 
+class PolicyBar(NamedTuple):
+    """A transformation in the table of a policy; widths are in per cent of the column."""
+
+    name: str
+    share: float
+    width: float
+    strength: str
+    mu_width: float | None  # None: it has no magnitude
+
+
 class Stop(NamedTuple):
     """What the slider shows of one round."""
 
     name: str
-    charts: list[Chart]
+    bars: list[PolicyBar]
 
 
 def chart(identity: str, title: str, scene: Scene) -> Chart:
@@ -45,59 +56,83 @@ def chart(identity: str, title: str, scene: Scene) -> Chart:
     return Chart(identity, title, Markup(svg(scene, identity)), scene.table)
 
 
-def parts(folder: Path, data: str | None, given: Samples | None, is_running: bool) -> dict[str, Any]:
+def parts(
+    folder: Path, shown_folder: Path, data: str | None, given: Samples | None, is_running: bool
+) -> dict[str, Any]:
+    """`shown_folder` is how the page calls the folder."""
     past = history.read(folder)
+    shown, missing = find_pictures(past, data, given)
+    size = None if shown is None else shown.size
     context = {
         "past": past,
         "policy": past.policy,
-        "file": str(folder / POLICY),
-        "state": state(past, is_running),
+        "about": about(past),
+        "state": state(past, shown_folder, is_running),
         "facts": facts(past),
         "diagnostics": diagnostics(past),
+        "use": use.of_run(past, shown_folder, size),
+        "race_axis": past.race and past.race.marks and axis(past.race.marks),
+        "pictures_missing": missing,
     }
     if past.policy is None:
         return context
+    context |= policy_parts(past, past.policy, size)
+    return context if shown is None else context | pictures.parts(past.policy, shown)
+
+
+def find_pictures(past: History, data: str | None, given: Samples | None) -> tuple[Samples | None, str]:
+    """Of the policy's images, or why there are none."""
+    if past.policy is None:
+        return None, ""
     try:
-        shown = samples.find(past.config.data, data) if given is None else given
+        return (samples.find(past.config.data, data) if given is None else given), ""
     except DataError as error:
         if data is not None:  # what somebody asks for must be there
             raise
-        missing = f"The images cannot be shown: {str(error).splitlines()[0]}."
-        return context | policy_parts(past, past.policy, None) | {"pictures_missing": missing}
-    return context | policy_parts(past, past.policy, shown.size) | pictures.parts(past.policy, shown)
+        return None, f"The images cannot be shown: {str(error).splitlines()[0]}."
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def state(past: History, is_running: bool) -> str:
+def state(past: History, folder: Path, is_running: bool) -> str:
+    resume = shlex.join(["slackaug", "search", past.config.data.source, "-o", str(folder), "--resume"])
     done = f"round {len(past.policies)} of {past.n_rounds} is done" if past.policies else "no round is done yet"
+    if past.problems and len(past.policies) >= past.n_rounds:
+        if past.config.race.candidates:
+            return f"To get it back, remove {FINISHED} from the folder and run: {resume}"
+        return f"To get it back, copy policies/round_{past.n_rounds:02d}.json to {POLICY}."
     if past.is_finished:
         return ""
     if len(past.policies) >= past.n_rounds:
         done = "all rounds are done, and what they have learned has not been raced yet"
     if past.policy is not None and not past.policies:
-        return f"Only policy.json is left of this search: {past.run / 'policies'}, with that of each round, is missing."
+        return f"Only policy.json is left of this search: {folder / 'policies'}, with that of each round, is missing."
     if is_running:
         return f"The search is going on: {done}. This page renews itself until the end."
-    resume = shlex.join(["slackaug", "search", past.config.data.source, "-o", str(past.run), "--resume"])
     return f"The search was left: {done}. To go on: {resume}"
 
 
-def facts(past: History) -> list[tuple[str, str]]:
-    config, policy, agreement = past.config, past.policy, agreement_of_rounds(past.policies)
+def about(past: History) -> str:
+    """One line on what was searched."""
+    config, policy = past.config, past.policy
     seconds = policy.learned.get("seconds") if policy else None
+    found = [config.data.source, f"network {config.model}", counted(len(past.names), "transformation")]
+    found.append("mirror flips on" if policy and policy.flip else "mirror flips off" if policy else "")
+    found.append(f"learned in {duration(seconds)}" if isinstance(seconds, int | float) else "")
+    return " · ".join(filter(None, found))
+
+
+def facts(past: History) -> list[tuple[str, str]]:
+    config, agreement = past.config, agreement_of_rounds(past.policies)
+    learned = past.policies[-1] if past.policies else past.policy
     found = {
-        "Data": config.data.source,
-        "Network": config.model,
         "Preset": config.preset,
-        "Space": f"{config.space} ({len(past.names)})",
+        "Space": config.space,
         "Rounds": f"{len(past.policies)} of {past.n_rounds}",
         "Rounds agree by": "" if agreement is None else f"{agreement:.2f} (0 is chance)",
+        "Entropy": "" if learned is None else f"{100 * entropy_share(learned):.1f} % of uniform",
         "Seed": str(config.seed),
-        "Time": duration(seconds) if isinstance(seconds, int | float) else "",
-        "Mirror flips": "" if policy is None else "on" if policy.flip else "off",
-        "Entropy": "" if policy is None else f"{100 * entropy_share(policy):.1f} % of uniform",
     }
     return [(name, value) for name, value in found.items() if value]
 
@@ -120,10 +155,12 @@ def policy_text(policy: Policy) -> str:
         return f"Images stay as they are{', but for mirror flips' if policy.flip else ''}."
     how = "one transformation, drawn" if k == 1 else f"{k} transformations, drawn one after the other"
     alike = " with the same probabilities" if k > 1 and not has_own_positions(policy) else ""
-    return (
-        f"Each image goes through {how} from {n}{alike}. A slice is as wide as a transformation is likely, and reaches "
-        "as far out as its strength may go."
-    )
+    return f"Each image goes through {how} from {n}{alike}."
+
+
+def is_answer(past: History) -> bool:
+    """Whether what the search learned is what it says to use, as far as it says so."""
+    return past.race is None or past.race.is_learned
 
 
 def percent(share: float) -> str:
@@ -134,17 +171,27 @@ def percent(share: float) -> str:
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 
+def has_answer(past: History, policy: Policy) -> bool:
+    """Whether policy.json is what a race has found."""
+    return past.race is not None and not past.is_stand_in and policy.learned.get("is_answer") is not False
+
+
 def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
-    positions = range(1, len(policy.pi) + 1) if has_own_positions(policy) else range(0)
-    probabilities, names = shares(policy), policy.space.names
-    most, least = pictures.extremes(policy)
+    """Of the answer, if that is the learned policy; else of the last round's, which is not the answer."""
+    shown = policy if is_answer(past) or not past.policies else past.policies[-1]
+    positions = range(1, len(shown.pi) + 1) if has_own_positions(shown) else range(0)
+    stops = frames(past, shown, size)
     return {
         "cautions": cautions(past),
-        "policy_text": policy_text(policy),
-        "most": [(names[n], probabilities[n]) for n in most],
-        "least": [(names[n], probabilities[n]) for n in least],
-        "frames": frames(past, size),
-        "position_pies": [pie(policy, f"pie-{k}", f"How often, position {k}", k) for k in positions],
+        "is_answer": is_answer(past),
+        "policy_text": policy_text(shown),
+        "frames": stops,
+        "uniform": stops[0].bars[0].width if stops else 0.0,
+        "pictured": "the answer" if has_answer(past, policy) else "the learned policy",
+        "pies": [
+            pie(shown, "pie", "How often, and how strongly"),
+            *(pie(shown, f"pie-{k}", f"Position {k}", k) for k in positions),
+        ],
         "evolution": [evolution(past, f"course-{k}", f"over the search, position {k}", k) for k in positions],
     }
 
@@ -157,18 +204,29 @@ def evolution(past: History, identity: str, title: str, position: int | None = N
     return chart(identity, f"Probabilities {title}", run_figures.evolution(past, position))
 
 
-def frames(past: History, size: Size) -> list[Stop]:
-    """How often and how strongly, at the start and after each round; the last comes first without a script."""
+def frames(past: History, shown: Policy, size: Size) -> list[Stop]:
+    """The table of the policy, at the start and after each round; the last comes first without a script."""
     named = [("the start", past.start)]
     named += [(f"round {i} of {past.n_rounds}", policy) for i, policy in enumerate(past.policies, 1)]
-    if past.policy is not None and (not past.policies or past.is_kept is False):
-        named.append(("the result" if past.policies else "policy.json", past.policy))
-    found = []
-    for number in run_figures.evenly(len(named) - 1, MAX_FRAMES):
-        name, policy = named[number]
-        strong = chart(f"mu-{number}", f"How strongly, {name}", policy_figures.mu_bars(policy, size))
-        found.append(Stop(name, [pie(policy, f"pie-of-{number}", f"How often, {name}"), strong]))
-    return found
+    if not any(shown is policy for _, policy in named) and not alike(shown, named[-1][1]):
+        named.append(("the answer" if past.policies else "policy.json", shown))
+    chosen = [named[number] for number in run_figures.evenly(len(named) - 1, MAX_FRAMES)]
+    most = max(max(shares(policy)) for _, policy in chosen)
+    return [Stop(name, bars(policy, most, size)) for name, policy in chosen]
+
+
+def alike(one: Policy, other: Policy) -> bool:
+    same_shape = one.pi.shape == other.pi.shape
+    return same_shape and torch.allclose(one.pi, other.pi) and torch.allclose(one.mu, other.mu)
+
+
+def bars(policy: Policy, most: float, size: Size) -> list[PolicyBar]:
+    """The likeliest first; `most` is as wide as the column."""
+    rows = []
+    for transform, share, mu in zip(policy.space, shares(policy), policy.mu.tolist(), strict=True):
+        width, mu_width = round(100 * share / most, 1), round(100 * mu, 1) if transform.span else None
+        rows.append(PolicyBar(transform.name, share, width, bounds_text(transform, mu, size), mu_width))
+    return sorted(rows, key=lambda bar: -bar.share)
 
 
 def diagnostics(past: History) -> list[Chart]:

@@ -1,6 +1,5 @@
 """What the report says about a study: its searches side by side, and whether they agree."""
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,44 +11,61 @@ from . import history
 from .outcome import Outcome
 from .policy_figures import correlations, side_by_side
 from .run_page import Chart, chart, evolution, pie
+from .use import Use, command, with_policy
 
 
-def parts(folder: Path, found: Outcome | None, is_running: bool) -> dict[str, Any]:
+def parts(folder: Path, shown_folder: Path, found: Outcome | None, is_running: bool) -> dict[str, Any]:
+    """`shown_folder` is how the page calls the folder."""
     study = read_study(folder)
     model, n_planned = study.foreign_model(), study.search.search.n_rounds
-    resume = ["slackaug", "study", "-o", str(folder), "--resume", *(["--model", model] if model else [])]
+    resume = command("study", "-o", str(shown_folder), "--resume", *(["--model", model] if model else []))
     runs = {s: folder / "searches" / str(s) for s in range(study.n_search)}
-    policies = {s: policy for s, run in runs.items() if (policy := read_policy(run)) is not None}
+    policies, unreadable = read_policies(runs)
     rounds = {s: sum(1 for _ in (run / "policies").glob("round_*.json")) for s, run in runs.items()}
     courses = {s: course(s, runs[s]) for s in policies}
-    together = read_policy(folder)
+    together, problem = history.read_result(folder / POLICY, [])
     pies = [pie(together, "pie-all", "How often, all searches together")] if together and len(policies) > 1 else []
     for s, policy in policies.items():
         which = f", round {rounds[s]} of {n_planned}" if rounds[s] < n_planned else ""
         pies.append(pie(policy, f"pie-{s}", f"How often, search {s}{which}"))
+    broken = [f"Search {s} cannot be shown: {text}." for s, text in courses.items() if isinstance(text, str)]
     return {
         "study": study,
         "state": "" if (folder / "study.json").is_file() else state(folder, study, rounds, is_running, resume),
-        "resume": resume,
-        "first": next((str(runs[s]) for s in policies), None),
-        "together": str(folder / POLICY) if (folder / POLICY).is_file() else None,
+        "study_problems": [problem] if problem else [],
+        "use": of_study(shown_folder, list(policies), resume, has_policy=together is not None),
         "searches": pies,
         "evolution": [chart for chart in courses.values() if isinstance(chart, Chart)],
-        "remarks": [f"Search {s} cannot be shown: {text}." for s, text in courses.items() if isinstance(text, str)],
+        "remarks": [*unreadable, *broken],
         "stability": found.stability if found is not None else [],
         "comparison": comparison([learned(runs[s]) for s in policies], [f"search {s}" for s in policies]),
     }
 
 
-def read_policy(run: Path) -> Policy | None:
-    """Of a search that has begun to find something, or of all together."""
-    try:
-        return Policy.load(run / POLICY)
-    except PolicyError:
-        return None
+def read_policies(runs: dict[int, Path]) -> tuple[dict[int, Policy], list[str]]:
+    """Of the searches that have begun to find something, and what cannot be read."""
+    policies, wrong = {}, []
+    for s, run in runs.items():
+        policy, problem = history.read_result(run / POLICY, [])
+        if policy is not None:
+            policies[s] = policy
+        elif problem:
+            wrong.append(f"Search {s}: {problem}")
+    return policies, wrong
 
 
-def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool, resume: list[str]) -> str:
+def of_study(folder: Path, done: list[int], resume: str, *, has_policy: bool) -> Use:
+    """What to type: the policy of all searches first, as soon as there is one."""
+    go_on = ("Continue it, or show its result again", resume)
+    others = [("The report of one search", command("report", str(folder / "searches" / str(s)))) for s in done[:1]]
+    if not has_policy:
+        return Use("", [go_on, *others], [])
+    found = with_policy(folder)
+    note = "This is the policy of all searches together, which the study itself has not measured."
+    return Use(note, found.steps, [*found.others, go_on, *others])
+
+
+def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool, resume: str) -> str:
     """Of a study that is not finished: how far it is."""
     planned, answer = study.search.search.n_rounds, "searches/{}/answer.json"
     over = [s for s, n in rounds.items() if n >= planned]
@@ -62,7 +78,7 @@ def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool, 
     done = "; ".join(where) or "nothing is done yet"
     if is_running:
         return f"The study is going on: {done}. This page renews itself until the end."
-    return f"The study was left: {done}. To go on: {shlex.join(resume)}"
+    return f"The study was left: {done}. To go on: {resume}"
 
 
 def course(s: int, run: Path) -> Chart | str:

@@ -1,0 +1,84 @@
+"""What a run's answer.json says: what to use, and how each candidate did in the race."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import schema
+from ..judge.answer import FILE
+from ..judge.intervals import Accuracy
+from ..messages import answer as messages
+from ..messages import counted
+from ..schema import expect
+from .accuracies import Mark
+from .outcome import LONGEST, Entry, read_file
+
+BETTER = ("better", "ahead")  # verdicts
+MOST = 10**9  # trainings
+
+
+class Raced(NamedTuple):
+    """The two that were in to the end come first, and of them the one to use."""
+
+    sentence: str
+    use: str
+    is_final: bool
+    tone: str  # better or open
+    marks: list[Mark]
+    n_trainings: str
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether to use the learned policy, perhaps taken further."""
+        return self.use.startswith(messages.LEARNED)
+
+
+class Runner(NamedTuple):
+    name: str
+    accuracy: Accuracy
+    dropped_after: int | None
+
+
+def read(run: Path) -> Raced | None:
+    """None where there is no answer yet. Raises a PolicyError on a file that is not whole or not ours."""
+    path = run / FILE
+    return read_file(path, of_answer) if path.is_file() else None
+
+
+def of_answer(found: dict[str, Any]) -> Raced:
+    document = Entry(found)
+    use = document.read("use", schema.string)
+    runners = document.read("candidates", schema.sequence, read_runner, 0)
+    runners.sort(key=lambda one: (one.dropped_after is not None, one.name != use, -(one.dropped_after or 0),
+                                   -one.accuracy.mean))  # fmt: skip
+    return Raced(
+        document.read("sentence", schema.string, LONGEST),
+        use,
+        document.read("is_final", schema.boolean),
+        "better" if document.read("verdict", schema.string) in BETTER else "open",
+        [mark(one, use) for one in runners],
+        counted(document.read("n_trainings", schema.integer, 0, MOST), "training"),
+    )
+
+
+def mark(one: Runner, use: str) -> Mark:
+    name, trained = messages.capital(messages.spoken(one.name)), one.accuracy.counted()
+    if one.dropped_after is not None:
+        return Mark(name, one.accuracy, f"dropped out after {trained}", "out")
+    return Mark(name, one.accuracy, "the answer" if one.name == use else "in to the end", "first")
+
+
+def read_runner(value: Any, where: str) -> Runner:
+    """Accuracies become shares."""
+    entry = Entry(value, where)
+    mean, ends = entry.read("accuracy", schema.number, 0, 100), entry.read_or_null("interval", read_ends)
+    low, high = ends or (mean, mean)
+    expect(0 <= low <= mean <= high <= 100, f"{where}.interval", f"two ends around {mean:g}", ends)
+    accuracy = Accuracy(mean / 100, None, None, entry.read("n", schema.integer, 1, MOST), "training")
+    if ends:
+        accuracy = accuracy._replace(low=low / 100, high=high / 100)
+    dropped_after = entry.read_or_null("dropped_after", schema.integer, 1, MOST)
+    return Runner(entry.read("name", schema.string), accuracy, dropped_after)
+
+
+def read_ends(value: Any, where: str) -> list[float]:
+    return schema.sequence(value, where, schema.number, 2, 2)

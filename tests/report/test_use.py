@@ -1,0 +1,66 @@
+"""The top of the page: the answer, what to type to use it, and the race."""
+
+import json
+import re
+
+import pytest
+
+import made_up
+from slackaug.report import page, use
+
+
+def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path):
+    folder = made_up.raced(made_up.run(tmp_path / "pets", n_rounds=2), "learned")
+    text = page.render(folder)
+    assert re.findall("<h2[^>]*>([^<]+)</h2>", text)[:3] == ["Use it", "The race", "The policy"]
+    sentence = json.loads((folder / "answer.json").read_text())["sentence"]
+    first, _, rest = text.partition('id="use"')
+    assert sentence.removesuffix(".") in first
+    assert "slackaug.SlackAugment(&#34;pets/policy.json&#34;)" in rest
+    assert "slackaug export pets/policy.json --to torchvision" in rest
+    assert "Under the answer, training images" in rest
+    marks = re.findall(r'<li class="mark (\w+)"><span class="name"><bdi>(.*?)</bdi> <small>(.*?)</small>', text)
+    assert marks == [
+        ("first", "The learned policy", "the answer"),
+        ("first", "No augmentation", "in to the end"),
+        ("out", "The learned policy taken 2 times as far", "dropped out after 4 trainings"),
+        ("out", "1 random transformation per image", "dropped out after 4 trainings"),
+        ("out", "2 random transformations per image", "dropped out after 2 trainings"),
+        ("out", "TrivialAugment (Wide)", "dropped out after 2 trainings"),
+    ]
+    values = re.findall(r'<span class="value">(.*?)</span>', text)
+    assert (values[1], values[0]) == ("90.0 % (89.0 to 93.5)", "95.0 %")
+
+
+def test_a_wordy_answer_has_only_its_first_sentence_in_large_type(tmp_path):
+    folder = made_up.raced(made_up.run(tmp_path, n_rounds=1), "learned")
+    document = json.loads((folder / "answer.json").read_text())
+    for sentence, lead in (("Use A (Wide): 0.5 better. And 1.5 <b>.", "Use A (Wide): 0.5 better"), ("Use A", "Use A")):
+        (folder / "answer.json").write_text(json.dumps(document | {"sentence": sentence}))
+        assert f'<h2 id="answer"><bdi>{lead}</bdi>' in page.render(folder)
+    assert "And 1.5 &lt;b&gt;." not in page.render(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("trivialaugment-wide", "v2.TrivialAugmentWide()"),
+        ("default", "v2.Compose([v2.RandomCrop((40, 40), padding=5), v2.RandomErasing("),
+        ("uniformaugment", "--baselines uniformaugment --save-models models"),
+    ],
+)
+def test_an_answer_that_is_no_policy_is_used_without_the_file(tmp_path, name, types):
+    source = made_up.images(tmp_path / "data")
+    folder = made_up.raced(made_up.run(tmp_path / "run", source, n_rounds=1), name, is_policy=False)
+    text = page.render(folder)
+    assert types in text
+    assert "needs no policy file: the policy below was learned, and is not the answer" in text
+    assert "This is not the answer." in text
+    assert "SlackAugment(" not in text
+    assert "slackaug export" not in text
+    assert "Under the learned policy, training images" in text
+
+
+def test_large_images_have_other_usual_crops():
+    assert use.line_for("default", (224, 224)).startswith("v2.Compose([v2.RandomResizedCrop((224, 224)), v2.ColorJ")
+    assert use.line_for("default", None) is None  # nobody knows how large they are
