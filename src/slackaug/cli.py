@@ -17,7 +17,7 @@ from .commands import COMMANDS
 # All others are --name. Files are repeated, one at a time, for their names may hold commas: hence in the singular.
 ON_THE_LINE = {"out": ("-o", "--out"), "policies": ("-p", "--policy"), "images": ("--image",)}
 ALWAYS_OPTIONS = ("out", "policies")  # all else that Python takes by position is an argument
-COMMA_SEPARATED = ("exclude", "baselines")
+COMMA_SEPARATED = ("exclude", "baselines", "log")
 WIDTHS = {"search": 1000, "study": 160, "evaluate": 140}  # of what is not written to a terminal; else 110
 LOOK: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": "rich"}
 

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -27,6 +26,7 @@ from ..messages import search as messages
 from ..methods.budget import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import RunError
+from ..runs.loggers import Logger, check
 
 LEAST_BATCH, LEAST_COMPOSITES = 16, 2  # that a search makes do with by itself
 
@@ -45,7 +45,7 @@ def search(
     dry_run: Annotated[bool, "print the settings and the cost, and write no run"] = False,
     reading: ReadAs,
     where: Machine,
-    tensorboard: Annotated[bool, "write scalars for TensorBoard, too"] = False,
+    log: Annotated[Sequence[str | Logger], "where losses and the policy go, too: tensorboard, wandb or mlflow"] = (),
     engine: Annotated[str, "how steps are executed: compiled, where they can be (on a GPU), or plain"] = "compiled",
     estimate: bool = True,
     console: Console | None = None,
@@ -55,20 +55,20 @@ def search(
 
     With --resume, all settings are those of the run. In processes of torchrun, their models are an ensemble.
     """
-    # In Python alone: `console` is told the progress, else stderr is; `watch` the share that is done; without
-    # `estimate`, no steps are measured to say how long it will take, nor batches fitted to the GPU.
+    # In Python alone: `log` takes functions of (numbers, step), too; `console` is told the progress, else stderr is;
+    # `watch` the share that is done; without `estimate`, no steps are measured to say how long it will take, nor
+    # batches fitted to the GPU.
     data, limit = os.fspath(data), duration_seconds(time_limit) if isinstance(time_limit, str) else time_limit
     with ensemble.join(where.device or default_device()) as ranks:
         console = (console or Console(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
             place = machine(ranks.place(where.device or default_device()), where.threads)
-            session = Session(data, FilePath(out), *place, limit, tensorboard, console, ranks, watch, engine)
+            session = Session(data, FilePath(out), *place, limit, log, console, ranks, watch, engine)
             if resume and (chosen.keys() - {"model", "weights"} or config or set or overwrite or dry_run or reading):
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
                 )
-            if tensorboard and not resume and find_spec("tensorboard") is None:
-                raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
+            check(log)
             if ranks.leads and not resume and not dry_run:
                 refuse_inside(data, session.folder)
                 folders.refuse(session.folder, overwrite=overwrite)  # before the data is read, which may take long

@@ -173,6 +173,10 @@ def result(policy: str, show: str, *, is_answer: bool) -> str:
     return f"The {'' if is_answer else 'learned '}policy is {policy}\nLook at it with: {show}"
 
 
+def no_log(logger: str, reason: str) -> str:
+    return f"{logger} gets no more numbers ({reason}). The search continues, and metrics.jsonl has them all."
+
+
 def finished(folder: str, policy: str) -> str:
     return f"{folder}: this search is finished. Its policy is {policy}"
 
