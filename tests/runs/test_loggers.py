@@ -1,6 +1,7 @@
 import struct
 import subprocess
 import sys
+import time
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -108,9 +109,9 @@ real = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureW
 def test_a_search_sends_all_its_losses(name, tiny_npz, tmp_path, at_home):
     """As the library itself, or its format, says."""
     result = search(tiny_npz, tmp_path / "run", name)
-    found = READERS[name](result.run / name)
     lines = [line for line in tiny.metrics(result.run) if "val_loss" in line]
     assert lines
+    found = read(name, result.run / name, len(lines))
     assert [step for step, _ in found] == [loggers.scalars(line, result.policy.space.names, 6)[1] for line in lines]
     assert [value for _, value in found] == pytest.approx([line["val_loss"] for line in lines])
 
@@ -123,7 +124,7 @@ def test_what_is_resumed_is_the_same_run_there(name, tmp_path, at_home):
     for step in (1, 2):
         with loggers.LOGGERS[name](own, {"seed": 0}) as log:
             log({"search/val_loss": 0.5 * step}, step)
-    assert READERS[name](own) == [(1, 0.5), (2, 1.0)]
+    assert read(name, own, 2) == [(1, 0.5), (2, 1.0)]
 
 
 def from_tensorboard(own):
@@ -170,6 +171,15 @@ def from_wandb(own):
                        for item in Record.FromString(parts).history.item}  # fmt: skip
                 found += [(int(row["step"]), float(row["search/val_loss"]))] if "search/val_loss" in row else []
                 parts = b""
+    return found
+
+
+def read(name, own, n):
+    """Validation losses with their steps; a process of wandb's writes its file, and may end a moment later."""
+    for _ in range(100):
+        if len(found := READERS[name](own)) >= n:
+            break
+        time.sleep(0.1)
     return found
 
 
