@@ -5,7 +5,7 @@ CHROMIUM ?= /usr/bin/chromium
 PYTEST = -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all test-browser test-recipes screenshot reference docs chromium check audit benchmark mutants clean
+.PHONY: help demo test test-all test-browser test-recipes screenshot reference docs chromium check dist audit benchmark mutants clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,10 +75,16 @@ docs: .venv-docs/installed  ## build the documentation as a site, in site/; a wa
 chromium:
 	@test -x "$(CHROMIUM)" || { echo "no Chromium at $(CHROMIUM): apt-get install -y chromium, or CHROMIUM=PATH" >&2; exit 1; }
 
-check: .venv/installed  ## ruff and mypy --strict
+check: .venv/installed  ## ruff, mypy --strict, and hadolint where it has a build
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	test ! -x .venv/bin/hadolint || .venv/bin/hadolint Dockerfile
+
+dist: .venv/installed  ## build the sdist and the wheel, check them, and run the demo from the wheel alone
+	rm -rf dist
+	.venv/bin/python -m build --quiet
+	.venv/bin/python -m pytest tests/test_wheel.py
 
 audit: .venv/installed  ## ask for known weaknesses of the versions in constraints.txt (needs pypi.org)
 	$(PYTHON) -m venv .venv-audit
