@@ -110,6 +110,9 @@ HOSTILE = Policy.uniform("cifar").to_dict() | {"learned": {"note": "[/x] hi \x1b
 ONE = Policy.uniform(SPACES["cifar"].exclude(*SPACES["cifar"].names[1:])).to_dict()
 
 
+LOST = Policy.uniform("cifar").to_dict() | {"learned": {"kept": 0.0, "use": "uniform-2", "is_kept": False}}
+
+
 @pytest.mark.parametrize(
     ("policy", "shown"),
     [
@@ -117,8 +120,9 @@ ONE = Policy.uniform(SPACES["cifar"].exclude(*SPACES["cifar"].names[1:])).to_dic
         (ONE, ["entropy 100.0% of uniform"]),
         (SUBPOLICIES, ["0.500 │ ±30 degrees"]),
         (HOSTILE, ["[/x] hi"]),
+        (LOST, ['use: "uniform-2"\nthe learned policy did not win the race; use names what did']),
     ],
-    ids=["start", "one transformation", "published", "hostile"],
+    ids=["start", "one transformation", "published", "hostile", "lost"],
 )
 def test_show(policy, shown, command, tmp_path):
     path = tmp_path / "[bold]x.json"
@@ -128,6 +132,7 @@ def test_show(policy, shown, command, tmp_path):
     assert [text for text in shown if text not in done.stdout] == []
     assert "\x1b[2J" not in done.stdout
     assert "y" * 100 not in done.stdout
+    assert "kept" not in done.stdout
 
 
 @pytest.mark.parametrize(

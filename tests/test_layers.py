@@ -20,8 +20,9 @@ ROOMS = ({"cli", "__main__", "torchvision"}, {"commands"}, {"auto"}, {"report"},
 FRONT_DOOR = "slackaug"  # its __init__ offers what users call, wherever it lies
 CORE = ("augment.functional", "augment.space", "augment.apply", "augment.policy", "engine.state", "engine.chance",
         "engine.passes", "methods.slack", "methods.budget")  # fmt: skip
-BELOW = ("rng", "schema", "augment.pil", "augment.hue", "augment.resize", "augment.transforms", "augment.branch_free",
-         "augment.policy_file", "augment.prepare", "augment.samplers")  # fmt: skip  # what it stands on, as pure as it
+# What it stands on, as pure as it
+BELOW = ("rng", "schema", "augment.display", "augment.pil", "augment.hue", "augment.resize", "augment.transforms",
+         "augment.branch_free", "augment.policy_file", "augment.prepare", "augment.samplers")  # fmt: skip
 DATA = {"data", "_version"}  # which it may import, too
 LENGTHS = {"methods.slack": 200, "cli": 100}  # lines, at most
 CORE_MAY_USE = {"torch", "numpy", "PIL"}  # and of the standard library all but:

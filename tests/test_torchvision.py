@@ -37,6 +37,12 @@ def test_is_a_transform_of_v2(augment):
     assert repr(augment) == "SlackAugment(3 of 17 transformations of 'cifar', with flips)"
 
 
+def test_it_is_off_in_eval_mode_unless_it_is_always_on(augment, image):
+    assert augment.eval()(image) is image
+    always = SlackAugment(augment.policy, always=True).eval()
+    assert torch.equal(seeded(always, image), seeded(augment.train(), image))
+
+
 def test_same_as_the_plain_module_and_a_tv_image_stays_one(augment, image):
     plain = seeded(slackaug.SlackAugment(slackaug.Policy.uniform("cifar")), image)
     assert torch.equal(seeded(augment, image), plain)

@@ -36,7 +36,7 @@ def use_gpu(device: str) -> None:
 
 
 def use_threads(device: str, threads: int | None) -> None:
-    """As many as were asked for; else torch's own number, or that of OMP_NUM_THREADS, but few beside a GPU."""
+    """Use as many as were asked for; else torch's own number, or that of OMP_NUM_THREADS, but few beside a GPU."""
     if threads is not None:
         torch.set_num_threads(threads)
     elif device.startswith("cuda") and "OMP_NUM_THREADS" not in os.environ:

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from PIL import Image
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 from torchvision import tv_tensors
 from torchvision.transforms import v2
@@ -14,18 +14,16 @@ from .augment.policy import Policy
 
 
 class SlackAugment(v2.Transform):  # type: ignore[misc]  # torchvision carries no annotations
-    """As `slackaug.SlackAugment`, for samples: the image inside is augmented, labels and all else pass through.
+    """As `slackaug.SlackAugment`, with its options, for samples: the image inside is augmented, all else passes.
 
     A sample (any nesting of tuples, lists and dicts) holds exactly one image: a PIL image, a `tv_tensors.Image`, or,
     where there is neither, its first plain tensor. Bounding boxes, masks, key points and videos are refused with a
     TypeError, for a policy may move the pixels under them.
     """
 
-    def __init__(
-        self, policy: Policy | str | os.PathLike[str], *, strength: float = 1.0, generator: Generator | None = None
-    ):
+    def __init__(self, policy: Policy | str | os.PathLike[str], **options: Any):
         super().__init__()
-        self.augment = module.SlackAugment(policy, strength=strength, generator=generator)
+        self.augment = module.SlackAugment(policy, **options)
 
     @property
     def policy(self) -> Policy:

@@ -4,13 +4,16 @@ import copy
 import multiprocessing
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
+import slackaug
 from slackaug import Policy, PolicyError, SlackAugment
 from slackaug.augment import pil
+from slackaug.data import DataConfig, decode
 
 
 @pytest.fixture
@@ -89,6 +92,16 @@ def test_flip_only_where_the_policy_says_so():
     assert torch.equal(seeded(SlackAugment(unflipped), image), image)
 
 
+def test_it_is_off_in_eval_mode_unless_it_is_always_on(augment, images):
+    model = torch.nn.Sequential(augment, torch.nn.Identity())
+    assert model.eval()(images) is images
+    assert not torch.equal(model.train()(images), images)
+    always = SlackAugment(augment.policy, always=True)
+    assert torch.equal(seeded(always.eval(), images), seeded(augment, images))
+    assert repr(always).endswith("with flips, always)")
+    assert repr(augment.eval()).endswith("with flips, off in eval mode)")
+
+
 def test_repr_is_one_line():
     text = repr(SlackAugment(Policy.uniform("cifar"), strength=0.5))
     assert text == "SlackAugment(3 of 17 transformations of 'cifar', with flips, strength=0.5)"
@@ -98,15 +111,25 @@ def test_reads_a_file(tmp_path, images):
     policy = Policy.uniform("imagenet", flip=False)
     policy.save(tmp_path / "policy.json")
     assert torch.equal(seeded(SlackAugment(tmp_path / "policy.json"), images), seeded(SlackAugment(policy), images))
-    with pytest.raises(PolicyError, match=r"is a folder.*policy\.json"):
+
+
+def test_takes_the_folder_of_a_run(tmp_path, images):
+    with pytest.raises(PolicyError, match=r"a folder without policy\.json; a run has one at the end"):
         SlackAugment(tmp_path)
+    policy = Policy.uniform("imagenet", flip=False)
+    policy.save(tmp_path / "policy.json")
+    for run in (tmp_path, str(tmp_path)):
+        assert torch.equal(seeded(SlackAugment(run), images), seeded(SlackAugment(policy), images))
+    assert slackaug.load(tmp_path).to_dict() == policy.to_dict()
+    assert slackaug.load("uniform:imagenet").space.name == "imagenet"
 
 
 @pytest.mark.parametrize(
     ("image", "error", "says"),
     [
         (Image.new("RGBA", (4, 4)), TypeError, r"mode RGB or L, got RGBA; convert it first"),
-        (Image.new("P", (4, 4)), TypeError, r"got P"),
+        (Image.new("P", (4, 4)), TypeError, r"got P; convert it first: image\.convert\('RGB'\)"),
+        (Image.new("F", (4, 4)), TypeError, r"got F; scale its values to 0\.\.255 first"),
         (torch.zeros(4, 4, dtype=torch.uint8), ValueError, r"got \(4, 4\)"),
         (torch.zeros(2, 4, 4, dtype=torch.uint8), ValueError, r"C = 1 or 3, got \(2, 4, 4\)"),
         (torch.zeros(3, 0, 4, dtype=torch.uint8), ValueError, r"got \(3, 0, 4\)"),
@@ -119,6 +142,20 @@ def test_reads_a_file(tmp_path, images):
 def test_bad_input_says_what_to_do(augment, image, error, says):
     with pytest.raises(error, match=says):
         augment(image)
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I"])
+def test_the_advice_for_deep_images_keeps_their_levels(augment, mode, tmp_path):
+    """It is what a search does when it reads such a file."""
+    image = Image.fromarray(np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8))
+    image.save(tmp_path / "deep.png")
+    image = image if mode == "I;16" else image.convert("I")
+    with pytest.raises(TypeError, match=f"got {mode}; make 16 bits 8 first: ") as caught:
+        augment(image)
+    advice = str(caught.value).partition("first: ")[2]
+    found = eval(advice, {"Image": Image, "numpy": np, "image": image})
+    assert np.array_equal(np.asarray(found), decode.read(tmp_path / "deep.png", DataConfig())[..., 0])
+    assert augment(found).mode == "L"
 
 
 class Constant(Dataset):

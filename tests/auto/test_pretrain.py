@@ -155,6 +155,17 @@ def test_stopped_while_several_are_trained(n, at_once, tiny_npz):
     assert all(torch.equal(again.stage.theta_0[name], value) for name, value in whole.stage.theta_0.items())
 
 
+def test_a_search_with_several_at_once_leaves_what_it_leaves_otherwise(at_once, tiny_npz, tmp_path, monkeypatch):
+    let_losses_be(monkeypatch, {3: 1.0, 2: 0.5, 1: 2.0})
+    slackaug.search(tiny_npz, tmp_path / "run", set=tiny.assignments(n_composed="null"), estimate=False)
+    stored = json.loads((tmp_path / "run" / "composing.json").read_text())
+    assert (stored["n_composed"], [trial["n_composed"] for trial in stored["trials"]]) == (2, [1, 2, 3])
+    rows = tiny.metrics(tmp_path / "run")
+    assert [row["n_composed"] for row in rows if not row["round"]] == [3, 2, 5, 1] * 6
+    past = history.read(tmp_path / "run")
+    assert [step.n_composed for step in past.steps if not step.round] == [2] * 6
+
+
 def test_it_is_said_stored_and_shown(tiny_npz, tmp_path, command, monkeypatch):
     let_losses_be(monkeypatch, {3: 1.0, 2: 0.5, 1: 2.0})
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", n_composed="null"))

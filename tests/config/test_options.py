@@ -53,7 +53,7 @@ def test_a_new_field_is_an_option_a_parameter_and_a_row_of_the_reference():
 def test_python_and_the_command_line_have_the_same_names(name):
     function = getattr(__import__(f"slackaug.commands.{name}", fromlist=[name]), name)
     parameters = inspect.signature(function).parameters
-    assert {one.name for one in cli.load(name).params} == {*parameters} - {"console", "watch", "estimate"}
+    assert {one.name for one in cli.load(name).params} == {*parameters} - {"console", "watch", "estimate", "test"}
     assert all(one.help for one in cli.load(name).params)
     assert function.__doc__
 

@@ -112,6 +112,14 @@ def test_the_same_seed_gives_the_same_pixels(name, tmp_path, generator):
         assert torch.equal(images, before)
 
 
+def test_it_is_off_in_eval_mode_unless_it_is_always_on(tmp_path, generator):
+    module = exported.module(exported.uneven(), "python", tmp_path)
+    images = torch.randint(0, 256, (8, 3, 16, 16), generator=generator, dtype=torch.uint8)
+    assert module.SlackAugment().eval()(images) is images
+    for augment in (module.SlackAugment().eval().train(), module.SlackAugment(always=True).eval()):
+        assert not torch.equal(augment(images), images)
+
+
 def test_numbers_are_those_of_the_policy(tmp_path):
     policy = exported.uneven()
     module = exported.module(policy, "python", tmp_path)

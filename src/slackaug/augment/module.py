@@ -21,24 +21,31 @@ class SlackAugment(nn.Module):
     """Augment PIL images, (C, H, W) or (B, C, H, W) tensors, each image of a batch with a composite of its own.
 
     Tensors are uint8, or floats in [0, 1], which pass through uint8; mode L or RGB, so C = 1 or 3. Apply it before the
-    normalisation. The mirror flip is included where the policy says so. `strength` multiplies every magnitude bound, up
-    to the full range; transformations without a magnitude stay. Random numbers come from torch's default stream, which
-    DataLoader seeds per worker and epoch, unless a CPU `generator` is given, which no worker may have.
+    normalisation. The mirror flip is included where the policy says so. After `.eval()` images stay as they are, unless
+    `always` is set. `strength` multiplies every magnitude bound, up to the full range; transformations without a
+    magnitude stay. Random numbers come from torch's default stream, which DataLoader seeds per worker and epoch, unless
+    a CPU `generator` is given, which no worker may have.
     """
 
     def __init__(
-        self, policy: Policy | str | os.PathLike[str], *, strength: float = 1.0, generator: Generator | None = None
+        self,
+        policy: Policy | str | os.PathLike[str],
+        *,
+        strength: float = 1.0,
+        always: bool = False,
+        generator: Generator | None = None,
     ):
         super().__init__()
         if not 0 <= strength < float("inf"):
             raise ValueError(f"strength must be a number from 0 up, got {strength}")
         found = load(policy) if isinstance(policy, str | os.PathLike) else policy
         if not isinstance(found, Policy):
-            raise TypeError(f"expected a slackaug.Policy or its file, got {type(found).__name__}")
+            raise TypeError(f"expected a slackaug.Policy, its file or the folder of a run, got {type(found).__name__}")
         if found.learned.get("is_answer") is False:
             warn(f"the search says to use {found.learned['use']}; this policy is what it learned", stacklevel=2)
         self.policy = found
         self.strength = strength
+        self.always = always
         self.generator = generator
 
     @property
@@ -47,6 +54,8 @@ class SlackAugment(nn.Module):
         return self.policy.strengthened(self.strength)
 
     def forward(self, image: ImageOrTensor) -> ImageOrTensor:
+        if not (self.training or self.always):
+            return image
         if self.generator is not None and get_worker_info() is not None:
             raise RuntimeError("every DataLoader worker would draw the same from its copy of `generator`; leave it out")
         if isinstance(image, Image.Image):
@@ -60,9 +69,7 @@ class SlackAugment(nn.Module):
         if 0 in image.size:
             raise ValueError(f"expected an image with pixels, got {image.size}")
         if image.mode not in pil.MODES:
-            raise TypeError(
-                f"expected an image of mode RGB or L, got {image.mode}; convert it first: image.convert('RGB')"
-            )
+            raise TypeError(f"expected an image of mode RGB or L, got {image.mode}; {how_to_convert(image.mode)}")
         composites = self.applied.sample(1, self.generator)
         return on_pil(image, draw(composites, self.generator, flip=self.policy.flip), self.policy.fill)
 
@@ -71,10 +78,18 @@ class SlackAugment(nn.Module):
         return augment(images, composites, self.generator, flip=self.policy.flip, fill=self.policy.fill)
 
     def __repr__(self) -> str:
-        n_composed, n = self.policy.pi.shape
         strength = "" if self.strength == 1 else f", strength={self.strength:g}"
-        flips = "with flips" if self.policy.flip else "without flips"
-        return f"SlackAugment({n_composed} of {n} transformations of {self.policy.space.name!r}, {flips}{strength})"
+        always = ", always" if self.always else "" if self.training else ", off in eval mode"
+        return f"SlackAugment({self.policy.summary}{strength}{always})"
+
+
+def how_to_convert(mode: str) -> str:
+    """Pillow's own conversion of what is deeper than 8 bits would clip it."""
+    if mode.startswith("I"):
+        return "make 16 bits 8 first: Image.fromarray((numpy.asarray(image) / 257).round().astype('uint8'))"
+    if mode == "F":
+        return "scale its values to 0..255 first: Image.fromarray(values.round().astype('uint8'))"
+    return "convert it first: image.convert('RGB')"
 
 
 def check_tensor(image: Any) -> None:

@@ -17,6 +17,7 @@ from .. import rng, schema
 from ..schema import PolicyError
 from . import policy_file
 from .apply import Composites, beside
+from .display import displayed
 from .policy_file import MAX_COMPOSED, MU_FILE_MIN, MU_START, RGB, placed, read_rgb
 from .space import Space
 from .transforms import get_space
@@ -48,6 +49,7 @@ class SmoothedUniform:
         return log_upper + torch.log1p(-torch.exp(log_lower - log_upper)) - torch.log(self.high)
 
 
+@displayed
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Policy:
     """p_phi(tau): K categorical distributions over the N transformations of a space, and N magnitude bounds."""
@@ -141,7 +143,7 @@ class Policy:
         return (self.probabilities * (self.log_probabilities - anchor.log_probabilities)).sum()
 
     def entropy(self) -> Tensor:
-        """Of each position's distribution, in nats: (K,)."""
+        """Return the entropy of each position's distribution, in nats: (K,)."""
         return -(self.probabilities * self.log_probabilities).sum(1)
 
     def strengthened(self, strength: float) -> Self:
@@ -167,6 +169,15 @@ class Policy:
             pi = self.pi.new_full((1, len(self.space)), NEVER)
             pi[:, self.space.index(IDENTITY)] = 0
         return replace(self, pi=pi, mu=torch.full_like(self.mu, MU_START))
+
+    def __repr__(self) -> str:
+        return f"Policy({self.summary})"
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a few words."""
+        flips = "with flips" if self.flip else "without flips"
+        return f"{self.n_composed} of {len(self.space)} transformations of {self.space.name!r}, {flips}"
 
     def to_dict(self) -> dict[str, Any]:
         return policy_file.to_document(vars(self))

@@ -114,7 +114,7 @@ class Calibrate:
 
 
 def guessing_loss(labels: Tensor) -> float:
-    """Of a network that knows how frequent the classes of these labels are, and nothing else."""
+    """Return the loss of a network that knows how frequent the classes of these labels are, and nothing else."""
     return float(torch.special.entr(labels.bincount() / len(labels)).sum())
 
 

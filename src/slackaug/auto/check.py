@@ -1,6 +1,7 @@
 """`slackaug check`: what a data set is, what to fix, what a search would do and cost. Writes nothing."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from ..data.dataset import DIM, dim_note
 from ..data.dividing import HOLD_OUT
 from ..data.files import check_memory, is_large, stacks_note
 from ..data.listing import Groups, linked, same_but_for_case, shared
-from ..data.options import N_EXAMPLES, DataConfig, Progress, examples, listing, percent, printable
+from ..data.options import N_EXAMPLES, DataConfig, Progress, counted, examples, listing, percent, printable
 from ..data.sources import own_preparation
 from ..data.survey import Survey, survey
 from ..messages import check as messages
@@ -38,6 +39,10 @@ class Findings(NamedTuple):
     remarks: list[str]  # to be known
     proposal: Proposal | None
     costs: list[Cost]
+
+    def __repr__(self) -> str:
+        found = counted(len(self.problems), "problem", "problems")
+        return f"Findings({self.survey.name!r}: {self.survey.count('train')} training images, {found} to fix)"
 
     @property
     def exit_code(self) -> int:
@@ -75,11 +80,23 @@ class Findings(NamedTuple):
         }  # fmt: skip
 
 
-def look(data: DataConfig, *, model: str | None, device: str, cost: bool, progress: Progress) -> Findings:
-    """Look at every image; with `cost`, measure for each preset what a search takes on this machine."""
+def look(
+    data: DataConfig,
+    given: Sequence[str] = (),
+    *,
+    model: str | None,
+    device: str,
+    cost: bool,
+    progress: Progress,
+) -> Findings:
+    """Look at every image; with `cost`, measure for each preset what a search takes on this machine.
+
+    `given` are the arguments of the call, where a program gave its own images.
+    """
     own = own_preparation(data.source) if data.size is None else None
     prepared = data if own is None else replace(data, size=own[0], margin=own[1])
     found = survey(prepared, progress)
+    found = replace(found, name=messages.YOUR_IMAGES) if given else found
     of_classes = class_problems(found)
     problems, said = [*of_classes, *file_problems(found, prepared)], remarks(found)
     if not found.sizes or len(found.classes) < 2:
@@ -98,7 +115,7 @@ def look(data: DataConfig, *, model: str | None, device: str, cost: bool, progre
             said += divided
     preset = presets.default_preset()
     config = presets.preset(preset, stand_in, model)
-    command = search_command(replace(data, skip_bad=data.skip_bad or bool(found.bad)))
+    command = search_command(replace(data, skip_bad=data.skip_bad or bool(found.bad)), given)
     proposal = Proposal(prepared.size, preparation(found, prepared), config.space, config.model, preset, command)
     return Findings(found, problems, said, proposal, measure(stand_in, model, device) if cost else [])
 
@@ -177,9 +194,12 @@ def remarks(found: Survey) -> list[str]:
 # --- what is proposed -------------------------------------------------------------------------------------------------
 
 
-def search_command(data: DataConfig) -> str:
+def search_command(data: DataConfig, given: Sequence[str]) -> str:
+    if given:
+        options = [f"{name}={value!r}" for name, value in data.given().items()]
+        return f"slackaug.search({', '.join([*given, 'out=' + repr(messages.RUN), *options])})"
     words = [word for option in data.options() for word in option]
-    return shlex.join(["slackaug", "search", data.source, "-o", "runs/NAME", *words])
+    return shlex.join(["slackaug", "search", data.source, "-o", messages.RUN, *words])
 
 
 def preparation(found: Survey, data: DataConfig) -> str:

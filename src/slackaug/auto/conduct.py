@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from ..augment.display import displayed
 from ..augment.policy import Policy
 from ..augment.stability import CHANCE
 from ..config import parse
@@ -34,10 +35,14 @@ REPORT = "report.html"
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
 
 
+@displayed
 class SearchResult(NamedTuple):
     policy: Policy
     run: Path
     answer: Answer | None = None  # None: nothing was raced
+
+    def __repr__(self) -> str:
+        return f"SearchResult({str(self.run)!r}, {self.policy if self.answer is None else self.answer})"
 
 
 class Session(NamedTuple):

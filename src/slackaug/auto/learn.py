@@ -88,7 +88,7 @@ class Keeper:
                 self.look()
 
     def look(self) -> None:
-        """At the numbers that were seen last, which have arrived by now."""
+        """Look at the numbers that were seen last, which have arrived by now."""
         arrived, self.arriving = self.arriving, []
         for seen in (one.get() for one in arrived):
             is_finite = self.check_finite(seen, [seen.train_loss, seen.val_loss, seen.phi.pi, seen.phi.mu])
@@ -111,7 +111,7 @@ class Keeper:
         self.saved_at = time.monotonic()
 
     def save_policy(self, phi: Policy, n_rounds: int, *names: str) -> None:
-        """With how it was learned, as the result so far and under other names."""
+        """Write it with how it was learned, as the result so far and under other names."""
         config = self.search.problem.config
         learned = {
             "preset": config.preset,
@@ -229,7 +229,7 @@ def search_seconds(config: RunConfig, data: Dataset, device: str, engine: str = 
 
 
 def whole_seconds(each: StepSeconds, config: RunConfig) -> float:
-    """Of all stages and of the race, whose trainings have the images of so many pre-trainings."""
+    """Add up all stages and the race, whose trainings see as many images as some number of pre-trainings."""
     stages = sum(cost(steps, of_each(*each[2:])) for _, steps in plan(config, each.n_pretraining))
     if not config.race.candidates:
         return stages

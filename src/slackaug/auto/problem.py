@@ -147,7 +147,7 @@ class Problem:
 
     @torch.no_grad()
     def val_loss(self, passes: Passes) -> float:
-        """Of validation images as they are, in train mode, as the search sees them; leaves no trace."""
+        """Return the loss of validation images as a search sees them: unchanged, in train mode. It leaves no trace."""
         self.model.train()
         total, n = torch.zeros((), device=self.val.labels.device), 0
         with unchanged_buffers(self.model), drawing_from(rng.generator(self.config.seed, "validation loss")):
@@ -160,7 +160,7 @@ class Problem:
 
 
 def train(name: str, fits: Fits) -> Iterator[Standing]:
-    """To the end, step by step of each in turn."""
+    """Train to the end, and tell of each after every step."""
     while fits.fits[0].done < fits.fits[0].n_steps:
         for fit, loss in zip(fits.fits, fits.step(), strict=True):
             phi = fit.policy

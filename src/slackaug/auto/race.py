@@ -17,6 +17,7 @@ import torch
 from ..augment.policy import MU_MAX, MU_MIN, Policy
 from ..config.run_config import RunConfig, start_policy
 from ..data import Dataset
+from ..exits import Stopped
 from ..judge import candidates, training
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
@@ -61,7 +62,7 @@ class Race:
         return self.work.training(self.candidates[name], seed + (FIRST_OF_LAST if half == LEARNED_ON else 0), part)
 
     def found(self, half: int, n: int) -> dict[str, Answers]:
-        """By candidate, from the first seed to the first of n that is missing."""
+        """Return the answers by candidate, from the first seed to the first of n that is missing."""
         results = iter(training.read_results([self.training(*one, half) for one in product(self.candidates, range(n))]))
         found: dict[str, Answers] = {}
         for name in self.candidates:
@@ -95,7 +96,7 @@ class Race:
         self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
 
     def n_last(self) -> int:
-        """As many as the settings say; fewer where less time is left, but as many as an interval needs."""
+        """Follow the settings; take fewer where less time is left, but as many as an interval needs."""
         if not self.n_trained or math.isinf(self.deadline):
             return self.settings.n_last
         paid = (self.deadline - time.monotonic()) / (2 * self.seconds / self.n_trained)
@@ -135,13 +136,13 @@ def candidate(name: str, learned: Policy) -> Candidate:
 
 
 def different(found: Mapping[str, Candidate]) -> dict[str, Candidate]:
-    """Without those that are the same, as what was learned and its first two transformations may be."""
+    """Leave out candidates that are the same, as the learned policy and its first two transformations may be."""
     shortest = {one.digest: name for name, one in sorted(found.items(), key=lambda entry: -len(entry[0]))}
     return {name: one for name, one in found.items() if shortest[one.digest] == name}
 
 
 def at_strength(phi: Policy, strength: float = 1.0, mu_factor: float = 1.0) -> Policy:
-    """In the direction that was learned, less far or further: pi is proportional to exp(strength * logits), where 0 is
+    """Go in the learned direction, less far or further: pi is proportional to exp(strength * logits), where 0 is
     uniform. The bounds of the magnitudes have a factor of their own, for nothing shows that both are wrong alike."""
     mu = (mu_factor * phi.mu).clamp(MU_MIN, MU_MAX)
     return replace(phi, pi=strength * phi.pi.log_softmax(-1), mu=mu)
@@ -176,6 +177,8 @@ def hold(session: Session, opened: Opened, deadline: float) -> Answer | None:
         one.run()
     except OutOfTime:
         session.say(messages.OUT_OF_TIME)
+    except Stopped as error:
+        raise Stopped(f"{one.answer().sentence}\n{error}", error.signal_number) from None
     except BackendError as error:
         raise BackendError(f"{error}\n{messages.race_failed(session.data, str(session.folder))}") from None
     finally:
@@ -218,5 +221,5 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
 
 
 def share_of_time(config: RunConfig) -> float:
-    """Of a time limit, for learning."""
+    """Return the share of a time limit that is for learning."""
     return 0.5 if config.race.candidates else 1.0

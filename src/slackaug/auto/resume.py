@@ -65,7 +65,7 @@ def check_resumable(session: Session, stored: RunConfig, model: str | None) -> N
 
 
 def restore(session: Session, run: Run | None, problem: Problem) -> tuple[Search, float]:
-    """Where each rank was at the newest checkpoint, and the seconds of work that are in it."""
+    """Return each rank's search at the newest checkpoint, and the seconds of work that are in it."""
     saved: dict[str, Any] | None = None
     with session.ensemble.together(), writing(session, problem.config):
         if run is not None:

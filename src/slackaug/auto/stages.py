@@ -28,7 +28,7 @@ class SearchStage(Protocol):
     def __init__(self, problem: Problem, given: Found): ...
 
     def run(self) -> Iterator[Standing]:
-        """From where it is to its end; it can be left after any step."""
+        """Work from where it is to its end; it can be left after any step."""
 
     @property
     def found(self) -> Found:
@@ -38,14 +38,14 @@ class SearchStage(Protocol):
         """What there is to tell when it is over."""
 
     def state(self) -> dict[str, Any]:
-        """What decides, with what it was given, all that is to come of it."""
+        """Return all that decides, beside what it was given, how it continues."""
 
     def set_state(self, saved: dict[str, Any]) -> None: ...
 
 
 def plan(config: RunConfig, n_training: int) -> list[tuple[type[SearchStage], Amounts]]:
-    """The stages of a search, and the steps of each if there are as many trials as there are as a rule; a training has
-    n_training. One stage in another's place is a change of this list."""
+    """List the stages of a search, and the steps of each with the usual number of trials; a training has n_training.
+    To replace a stage, change this list."""
     search, n_trainings = config.search, N_NUMBERS if config.n_composed is None else 1
     n_retrain, n_unrolled = search.n_rounds * search.n_retrain, search.n_rounds * search.n_unrolled
     stages: list[tuple[type[SearchStage], bool, Amounts]] = [
@@ -75,7 +75,7 @@ class Search:
     """The stage that is at work, how many are over, and how many images it has seen."""
 
     def __init__(self, problem: Problem, saved: dict[str, Any] | None = None):
-        """From the start, or from a state that was saved."""
+        """Begin at the start, or at a saved state."""
         self.problem, config, n_train = problem, problem.config, len(problem.train.labels)
         self.each = images(config, n_train)
         n_training = config.pretrain.epochs * (n_train // min(config.pretrain.batch, n_train))
@@ -90,7 +90,7 @@ class Search:
             self.stage.set_state(saved["stage"])
 
     def stages(self) -> Iterator[SearchStage]:
-        """From the one at work to the last, each to be run before the next is asked for."""
+        """Yield them from the one at work to the last; each is to be run before the next is asked for."""
         yield self.stage
         for kind in self.kinds[self.n_over + 1 :]:
             self.stage = kind(self.problem, self.stage.found)
@@ -103,7 +103,7 @@ class Search:
         return standing._replace(done=self.share_done())
 
     def share_done(self) -> float:
-        """By images that pass through the network. A stage that is over counts as what it takes as a rule."""
+        """Count images that pass through the network. A stage that is over counts as what it usually takes."""
         over, own = self.costs[: self.n_over], self.costs[self.n_over]
         return (sum(over) + min(self.n_images, own)) / sum(self.costs)
 

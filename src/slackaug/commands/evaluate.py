@@ -13,9 +13,10 @@ from rich.console import Console
 from .. import messages
 from ..augment.policy import Policy
 from ..config import layers, parse
+from ..config.layers import data_config
 from ..config.options import ConfigFile, Given, Path, ReadAs, Settings, Source, Workers, command
 from ..config.run_config import Choices, RunConfig
-from ..data import DataError, Dataset
+from ..data import DataError, Dataset, held
 from ..data.options import DataConfig
 from ..data.sources import refuse_inside
 from ..judge import intervals, results, training
@@ -69,12 +70,14 @@ def evaluate(
     overwrite: Annotated[bool, "replace the results in this folder"] = False,
     reading: ReadAs,
     where: Workers,
+    test: Any = None,
     console: Console | None = None,
 ) -> Results:
     """Train with policies and baselines under one protocol, and say whether a policy helps.
 
     Give the same command again, and it continues where it stopped.
     """
+    # In Python alone: `test` is the test set of data that is given as an object.
     console = console or Console(stderr=True)
     if not 1 <= seeds <= MAX_SEEDS:
         raise ValueError(f"--seeds {seeds}: expected at {'least 1' if seeds < 1 else f'most {MAX_SEEDS}'}")
@@ -91,11 +94,13 @@ def evaluate(
     if home is None:
         raise ValueError("give a folder for the results: -o runs/x (a policy of a run would use that run's folder)")
     folder = home / "eval"
-    refuse_inside(os.fspath(data), home)
-    refuse_inside(os.fspath(data), save_models, "--save-models")
+    refuse_inside(data, home)
+    refuse_inside(data, save_models, "--save-models")
     backend = get_backend(where.backend, address=where.address, n_jobs=where.jobs, device=device, threads=threads)
     training.load_once.cache_clear()  # files may have changed since an earlier call
-    source, dataset, lost = load_as(stored, os.fspath(data), reading, config, Reading(console))
+    before = None if stored is None else stored.data
+    place = held.file_of(data, test, home, data_config("", reading, config, before), Reading(console))
+    source, dataset, lost = load_as(stored, place, reading, config, Reading(console))
     settings = configure(dataset, chosen, stored, config, set)
     source = replace(source, fingerprint=dataset.fingerprint)
     protocol = Protocol.of(settings, source, training.data_digest(dataset), settings.model)
@@ -176,12 +181,12 @@ def load_as(
     trained on and tested with. Then the options of the run that do not count come with it.
     """
     run = None if stored is None else stored.data
-    as_run = layers.data_config(source, given, config, run)
+    as_run = data_config(source, given, config, run)
     if run is None or is_same_place(source, run.source):
         return as_run, training.dataset(as_run, reading), []
-    own = replace(layers.data_config(source, given, config), cache=as_run.cache)
+    own = replace(data_config(source, given, config), cache=as_run.cache)
     grouped = replace(own, group_by=as_run.group_by)
-    exact = layers.data_config(source, {}, None, run)  # by which it is known again where it has moved
+    exact = data_config(source, {}, None, run)  # by which it is known again where it has moved
     reasons = []
     for choice in dict.fromkeys((exact, grouped, own)):
         try:

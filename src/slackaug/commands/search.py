@@ -1,9 +1,9 @@
 """`slackaug.search`: learn a policy for some images."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Annotated, Any
@@ -13,12 +13,12 @@ from rich.console import Console
 from ..auto import learn, race
 from ..auto.conduct import SearchResult, Session, begun, concluded, read_data, watching
 from ..auto.learn import Ending
-from ..auto.resume import resumed
+from ..auto.resume import read_config, resumed
 from ..config import paper, parse
 from ..config.layers import configure, data_config
 from ..config.options import ConfigFile, Given, Machine, Path, ReadAs, Settings, Source, command
 from ..config.run_config import Choices, RunConfig
-from ..data import Dataset
+from ..data import DataConfig, Dataset, held
 from ..data.sources import refuse_inside
 from ..engine.ways import OutOfMemory
 from ..machine import default_device, duration_seconds, machine
@@ -27,6 +27,7 @@ from ..methods.budget import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import RunError
 from ..runs.loggers import Logger, check
+from ..runs.progress import Reading
 
 LEAST_BATCH, LEAST_COMPOSITES = 16, 2  # that a search makes do with by itself
 
@@ -47,6 +48,7 @@ def search(
     where: Machine,
     log: Annotated[Sequence[str | Logger], "where losses and the policy go, too: tensorboard, wandb or mlflow"] = (),
     engine: Annotated[str, "how steps are executed: compiled, where they can be (on a GPU), or plain"] = "compiled",
+    test: Any = None,
     estimate: bool = True,
     console: Console | None = None,
     watch: Callable[[float], None] | None = None,
@@ -55,23 +57,31 @@ def search(
 
     With --resume, all settings are those of the run. In processes of torchrun, their models are an ensemble.
     """
-    # In Python alone: `log` takes functions of (numbers, step), too; `console` is told the progress, else stderr is;
-    # `watch` the share that is done; without `estimate`, no steps are measured to say how long it will take, nor
-    # batches fitted to the GPU.
-    data, limit = os.fspath(data), duration_seconds(time_limit) if isinstance(time_limit, str) else time_limit
-    with ensemble.join(where.device or default_device()) as ranks:
+    # In Python alone: `log` takes functions of (numbers, step), too; `test` is the test set of data that is given as an
+    # object; `console` is told the progress, else stderr is; `watch` the share that is done; without `estimate`, no
+    # steps are measured to say how long it will take, nor batches fitted to the GPU.
+    limit = duration_seconds(time_limit) if isinstance(time_limit, str) else time_limit
+    folder = FilePath(out)
+
+    def how_to_read() -> DataConfig:
+        return read_config(folder).data if resume else data_config("", reading, config)
+
+    home = held.for_a_look(data) if dry_run else nullcontext(folder)
+    with ensemble.join(where.device or default_device()) as ranks, home as place_of_images:
         console = (console or Console(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
             place = machine(ranks.place(where.device or default_device()), where.threads)
-            session = Session(data, FilePath(out), *place, limit, log, console, ranks, watch, engine)
             if resume and (chosen.keys() - {"model", "weights"} or config or set or overwrite or dry_run or reading):
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
                 )
             check(log)
             if ranks.leads and not resume and not dry_run:
-                refuse_inside(data, session.folder)
-                folders.refuse(session.folder, overwrite=overwrite)  # before the data is read, which may take long
+                refuse_inside(data, folder)
+                folders.refuse(folder, overwrite=overwrite)  # before the data is read, which may take long
+        told = Reading(console)
+        source = ranks.lead(lambda: held.file_of(data, test, place_of_images, how_to_read(), told, is_new=not resume))
+        session = Session(source, folder, *place, limit, log, console, ranks, watch, engine)
         if resume:
             opening: Any = resumed(session, chosen.get("model"), chosen.get("weights"))
         else:

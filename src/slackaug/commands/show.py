@@ -21,8 +21,8 @@ def show(
     Reads slackaug's policies and the published formats of SLACK, AutoAugment, Fast AA, DADA, DeepAA and PBA.
     """
     console = console or Console()
-    first = published.find(str(policy))
+    first = published.load(str(policy))
     if other is None:
         policy_table.show(console, str(policy), first)
     else:
-        policy_table.compare(console, (str(policy), str(other)), (first, published.find(str(other))))
+        policy_table.compare(console, (str(policy), str(other)), (first, published.load(str(other))))

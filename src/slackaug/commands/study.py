@@ -1,6 +1,5 @@
 """`slackaug.study`: several searches on different splits, several evaluations of each, beside the paper's numbers."""
 
-import os
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -14,9 +13,10 @@ from .. import messages
 from ..augment.stability import consensus
 from ..auto import learn
 from ..config import parse
-from ..config.options import Given, Path, ReadAs, Settings, Workers, command
+from ..config.layers import data_config
+from ..config.options import Given, Images, Path, ReadAs, Settings, Workers, command
 from ..config.run_config import Choices
-from ..data import Dataset
+from ..data import DataConfig, Dataset, held
 from ..data.sources import refuse_inside
 from ..files import write_atomically
 from ..judge import intervals, queue, results, training
@@ -52,7 +52,7 @@ def study(
     recipe: Annotated[str | None, "such as quick, cifar10-wrn-40-2; --list names all"] = None,
     out: Annotated[Path | None, "folder of the study, such as runs/study"] = None,
     *,
-    data: Annotated[Path | None, "the images, instead of the recipe's own; with --resume, where they are now"] = None,
+    data: Annotated[Images | None, "the images, instead of the recipe's own; with --resume, where they are now"] = None,
     plan: Annotated[dict[str, Any], Given(Study, only=("n_search", "n_eval", "until", "baselines", "policies"))],
     chosen: Annotated[dict[str, Any], Given(Choices, without=("preset", "space", "seed"))],
     set: Settings = (),
@@ -61,18 +61,20 @@ def study(
     list: Annotated[bool, "name all recipes, and exit"] = False,
     reading: ReadAs,
     where: Workers,
+    test: Any = None,
     console: Console | None = None,
 ) -> StudyResults | None:
     """Several searches and several evaluations of each: the paper's tables, or the same on your own data.
 
     With --resume, all settings are those of the study; but it may get more --searches, or another --until.
     """
+    # In Python alone: `test` is the test set of data that is given as an object.
     if list:
         print("\n".join(study_recipes.STUDIES))
         return None
     if out is None or (recipe is None and not resume):
         raise ValueError("expected a recipe and -o FOLDER, or -o FOLDER --resume; --list names the recipes")
-    console, folder, place = console or Console(stderr=True), FilePath(out), None if data is None else os.fspath(data)
+    console, folder = console or Console(stderr=True), FilePath(out)
     device, threads = where.ready()
     if resume:
         if recipe or plan.keys() - GROWING or chosen.keys() - {"model"} or set or overwrite or reading:
@@ -81,11 +83,14 @@ def study(
                 "--searches or --until for a larger study"
             )
         found = grown(read_study(folder), plan)
+        read_as = found.data
         check_model(found, chosen.get("model"))
     else:
         folders.refuse(folder, overwrite=overwrite, what="study", config=folders.STUDY)
-        study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
+        known = study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
+        read_as = data_config("", reading, None, DataConfig(size=known.size, margin=known.margin))
     backend = get_backend(where.backend, address=where.address, n_jobs=where.jobs, device=device, threads=threads)
+    place = None if data is None else held.file_of(data, test, folder, read_as, Reading(console), is_new=not resume)
     if resume:
         found = found_again(found, place, Reading(console))
     else:

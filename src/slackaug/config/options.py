@@ -31,8 +31,9 @@ class Given(NamedTuple):
 
 
 Path = str | os.PathLike[str]
+Images = Path | Any  # in Python also what holds images in memory: see data/held.py
 Source = Annotated[
-    Path,
+    Images,
     "a folder of class folders (with or without train/ and test/), FILE.npz, FILE.csv, digits, shapes, "
     "torchvision:NAME, hf:NAME, imagenet100:ROOT, domainnet:ROOT/DOMAIN or module:callable",
 ]
@@ -93,7 +94,7 @@ def options_of(one: inspect.Parameter) -> dict[str, inspect.Parameter]:
 
 
 def plain(value: Any) -> Any:
-    """As in a file: paths are texts, and what holds several is a list."""
+    """Convert to what a file would hold: paths are texts, and what holds several is a list."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(value)
     return os.fspath(value) if isinstance(value, os.PathLike) else value

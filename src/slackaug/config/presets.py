@@ -24,7 +24,7 @@ DISTANCE = 0.4  # nats from uniform, per position, for a policy that goes one wa
 
 
 def kl_budget(n_rounds: int, distance: float = DISTANCE) -> float:
-    """Of a round. KL grows with the square of the rounds that go one way; the paper's ten come to 0.004 each."""
+    """Return a round's budget. KL grows with the square of the rounds that go one way; the paper's come to 0.004."""
     return distance / n_rounds**2
 
 

@@ -39,7 +39,7 @@ class RaceConfig:
 
     @property
     def rounds(self) -> list[tuple[int, int]]:
-        """How many challengers are in each, and how often they have been trained at its end: half as many, twice."""
+        """The challengers in each, and how often each is trained by its end: half as many, twice as often."""
         found = [(max(len(self.candidates) - 1, 1), self.n_first)]
         while found[-1][0] > 3:
             found.append((found[-1][0] // 2, 2 * found[-1][1]))
@@ -47,7 +47,7 @@ class RaceConfig:
 
     @property
     def n_trainings(self) -> int:
-        """In all; the incumbent is trained beside the challengers."""
+        """Count all trainings; the incumbent is trained beside the challengers."""
         ends = [0, *(n for _, n in self.rounds)]
         in_rounds = sum((n_alive + 1) * (n - before) for (n_alive, n), before in zip(self.rounds, ends, strict=False))
         return in_rounds + 2 * self.n_last

@@ -151,7 +151,8 @@ def one_size(name: str, sizes: Counter[tuple[int, int]]) -> None:
         shorter = sorted(min(size) for size in sizes.elements())
         raise DataError(
             f"{name}: images of different sizes: {listed(found)}. Give a size, for example --size "
-            f"{min(224, shorter[len(shorter) // 2])}, and every image is resized to that square"
+            f"{(size := min(224, shorter[len(shorter) // 2]))} (in Python size={size}), and every image is resized to "
+            "that square"
         )
 
 

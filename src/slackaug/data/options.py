@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from os import PathLike
+from typing import Annotated, Any, TypeGuard
 
 MARGIN = 8 / 7  # the side that is stored, of the size that the network sees
 MAX_LISTED = 20
@@ -59,6 +60,11 @@ class DataConfig:
         """The same for the command line: each option with its value."""
         words = [(f"--{name.replace('_', '-')}", value) for name, value in self.given().items()]
         return [[word] if value is True else [word, str(value)] for word, value in words]
+
+
+def is_path(data: object) -> TypeGuard[str | PathLike[str]]:
+    """Whether data is named and not held: a program may give images of its own."""
+    return isinstance(data, str | PathLike)
 
 
 def printable(name: str) -> str:

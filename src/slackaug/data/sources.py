@@ -16,7 +16,7 @@ from .dataset import Dataset, with_margin
 from .decode import NO_FILE
 from .files import from_files
 from .listing import Listing, real, with_groups
-from .options import DataConfig, DataError, Progress, silent
+from .options import DataConfig, DataError, Progress, is_path, silent
 from .table import list_table
 
 DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {
@@ -72,8 +72,9 @@ def located(source: str) -> str:
     return os.path.abspath(source) if source not in DATASETS and os.path.exists(source) else source
 
 
-def refuse_inside(source: str, place: str | os.PathLike[str] | None, option: str = "-o") -> None:
+def refuse_inside(data: Any, place: str | os.PathLike[str] | None, option: str = "-o") -> None:
     """Nothing is written among the images: in a folder of class folders it would be taken for a class."""
+    source = os.fspath(data) if is_path(data) else ""
     scheme, _, rest = source.partition(":")
     root = Path(rest.removesuffix(layouts.OFFICIAL) if scheme in PUBLISHED else source)
     if place is None or not source or source in DATASETS or not root.is_dir():

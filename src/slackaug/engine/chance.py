@@ -47,7 +47,7 @@ class Drawn(NamedTuple):
 
 
 def given(drawn: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
-    """By name, without what is not there."""
+    """Leave out what is not there."""
     return {name: value for name, value in drawn.items() if value is not None}
 
 

@@ -132,7 +132,7 @@ class PlainModel:
         return gradient(loss, self.model), loss.detach()
 
     def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each of A * B images' A parts, one after the other: batch-norm sees one composite at a time."""
+        """Return the gradients (A, P) and losses (A,) of A groups of B images; batch-norm sees one group at a time."""
         pairs = [self.gradient(part, labels) for part in images.split(len(labels))]
         return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
 

@@ -36,7 +36,7 @@ class State(NamedTuple):
         return type(self)(self.round, self.step, self.theta, phi, anchor, *momenta)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain tensors and numbers, to be kept in a file; later steps do not reach into it."""
+        """Convert to plain tensors and numbers, to be kept in a file; later steps do not reach into it."""
         values = [value.clone() for value in self.tensors()]
         return {"round": self.round, "step": self.step} | dict(zip(NAMES, values, strict=True))
 

@@ -38,7 +38,7 @@ def precision() -> torch.dtype:
 
 
 def is_eligible(model: nn.Module, device: torch.device) -> bool:
-    """On a GPU, and nothing in the model draws at random: a captured step would not know the model's stream."""
+    """Whether steps can be captured: on a GPU, if nothing in the model draws at random, as a graph has no stream."""
     draws = any(isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0 for module in model.modules())
     if device.type == "cuda" and draws:
         log.warning("slackaug: the model has dropout, so steps are not captured; they are slower")
@@ -187,7 +187,7 @@ class OutOfMemory(RuntimeError):
 def timed(step: Callable[[], object]) -> float:
     """Seconds of one step after a warm-up: a few steps where they are slow, some hundred where they are not.
 
-    On a GPU several at a time, as steps follow one another there: to wait for each had made a seventh of a short one.
+    On a GPU several at a time, as steps follow one another there: waiting after each makes a short one longer.
     """
     times: list[float] = []
     spent, n = 0.0, 1

@@ -71,7 +71,7 @@ def load(model: nn.Module, path: str | Path) -> str:
 
 
 def digest(path: str | Path) -> str:
-    """By which a file is known again: the digest of its content."""
+    """Return the digest of a file's content, by which it is known again."""
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..augment.display import displayed
 from ..config.run_config import RaceConfig
 from ..files import read_note
 from ..messages import answer as messages
@@ -25,6 +26,7 @@ class Entrant(NamedTuple):
     dropped_after: int | None  # trainings; None: it was in to the end
 
 
+@displayed
 class Answer(NamedTuple):
     """Gains are in points of accuracy, and those of `use` over `other`."""
 
@@ -40,13 +42,16 @@ class Answer(NamedTuple):
     n_trainings: int
     seconds: float
 
+    def __repr__(self) -> str:
+        return f"Answer({self.sentence!r})"
+
     def to_json(self) -> str:
         found = self._asdict() | {"candidates": [one._asdict() for one in self.candidates]}
         return json.dumps({"schema_version": 1} | found, indent=1, allow_nan=False)
 
 
 def load(folder: Path) -> Answer | None:
-    """Of a run, if it is there and whole."""
+    """Read the answer of a run, if it is there and whole."""
     found = read_note(folder / FILE)
     found.pop("schema_version", None)
     try:
@@ -63,7 +68,7 @@ def answer(
     worth: float,
     seconds: float,
 ) -> Answer:
-    """Of what is known so far; final if the last two have been trained as often as they should.
+    """Answer from what is known so far; final if the last two have been trained as often as they should.
 
     `worth`, in points: where one image of those tested counts more than that, as much as it does.
     """
@@ -95,7 +100,7 @@ def answer(
 
 
 def ends(gain: Difference) -> tuple[float, float]:
-    """Of its interval, in points."""
+    """Return the ends of its interval, in points."""
     reach = gain.reach(0.05)
     return 100 * (gain.mean - reach), 100 * (gain.mean + reach)
 

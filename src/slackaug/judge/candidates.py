@@ -47,7 +47,7 @@ class Candidate(NamedTuple):
         policy: str | AnyPolicy = self.augmentation
         parts: Parts
         if isinstance(policy, str) and policy.startswith(FILE):
-            policy, may_choose = published.load(policy.removeprefix(FILE)), True
+            policy, may_choose = published.read_file(Path(policy.removeprefix(FILE))), True
         if isinstance(policy, str):
             baseline = baselines.define(policy)
             parts, defaults = baseline.parts(size, space), baseline.defaults(size)
@@ -73,7 +73,7 @@ class Candidate(NamedTuple):
 
 
 def digest(policy: Policy | bytes | str) -> str:
-    """Of a policy, a policy file or the name of a baseline."""
+    """Digest a policy, a policy file or the name of a baseline."""
     if isinstance(policy, Policy):
         policy = replace(policy, learned={}).dumps()
     return hashlib.sha256(policy.encode() if isinstance(policy, str) else policy).hexdigest()[:16]
@@ -91,7 +91,7 @@ def find_candidates(policies: Sequence[PolicyLike], baselines: Sequence[str]) ->
             candidates.append(Candidate(f"policy {i}", policy, digest(policy)))
             continue
         path = published.policy_file(policy)
-        found = published.load(path)
+        found = published.read_file(path)
         # What else decides what it does: the length of PBA's schedules may be in the file's name
         length = f"{found.n_epochs} epochs" if isinstance(found, PBASchedule) else ""
         candidates.append(Candidate(label(path), found, digest(path.read_bytes() + length.encode())))

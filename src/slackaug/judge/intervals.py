@@ -60,7 +60,7 @@ class Accuracy(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Of the interval; where there is none, both are the mean."""
+        """Return the ends of the interval; where there is none, both are the mean."""
         return self.mean if self.low is None else self.low, self.mean if self.high is None else self.high
 
     def counted(self) -> str:
@@ -87,7 +87,7 @@ def interval(values: Sequence[float], unit: str = "seed") -> Interval:
 
 
 def accuracy(values: Sequence[float], unit: str = "seed") -> Accuracy:
-    """Of independent shares: t on the logit scale, at whose slope the deviation is taken there."""
+    """Average independent shares; the interval is that of t on the logit scale, whose slope scales the deviation."""
     found = interval(values, unit)
     if found.n < LEAST or not found.has_spread:
         return Accuracy(found.mean, None, None, found.n, unit)
@@ -105,7 +105,7 @@ def n_for(found: Interval, half_width: float, most: int) -> int:
 
 
 def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Interval | None:
-    """Of a - b, over the seeds they share; None where they share none."""
+    """Average a - b over the seeds they share; None where they share none."""
     differences = [a[seed] - b[seed] for seed in a if seed in b]
     return interval(differences) if differences else None
 
@@ -127,7 +127,7 @@ def nested(accuracies: Matrix) -> Nested:
 
 
 def nested_difference(differences: Matrix) -> Interval:
-    """Of D_s = mean_e(accuracy[s, e] - baseline[s, e]), given these: t over the searches, S - 1 degrees of freedom.
+    """Average D_s = mean_e(accuracy[s, e] - baseline[s, e]), given these: t over searches, S - 1 degrees of freedom.
 
     Every (s, e) has a seed of its own, and the baseline was evaluated with the same seeds, so the D_s are independent:
     each has its own search, its own evaluations and its own evaluations of the baseline.

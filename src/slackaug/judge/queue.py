@@ -173,7 +173,7 @@ def n_side_by_side(work: Comparison) -> int:
 
 
 def train(work: Comparison, wanted: Sequence[Training], describe: Callable[[Sequence[Training]], str]) -> None:
-    """As many at a time as the device is fastest with; `describe` says what came out, of those that are done."""
+    """Train as many at a time as the device is fastest with; `describe` says what came out of those that are done."""
     n = n_side_by_side(work)
     teams = [wanted[i : i + n] for i in range(0, len(wanted), n)]
     jobs = [partial(training.run_all, team) if n > 1 else partial(training.run, team[0]) for team in teams]
@@ -217,7 +217,7 @@ def by_policy(results: Sequence[dict[str, Any] | None]) -> Found:
 
 
 def run_jobs(work: Comparison, jobs: Sequence[Job], names: Sequence[str], describe_done: Callable[[int], str]) -> None:
-    """On the backend; what ends the work early says how to go on."""
+    """Run jobs on the backend; what ends the work early says how to resume it."""
     with Jobs(work.console, names, describe_done, work.follow) as shown:
         try:
             work.backend.run(jobs, shown)

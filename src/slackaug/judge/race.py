@@ -30,7 +30,7 @@ Entry = tuple[str, int]  # a candidate and a seed
 
 
 class Difference(NamedTuple):
-    """Of two accuracies, over all seeds and all images of the kind."""
+    """How two accuracies differ, over all seeds and all images of the kind."""
 
     mean: float
     error: float  # standard error
@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
 
 def difference(a: Answers, b: Answers, n_folds: int = N_FOLDS) -> Difference:
-    """Of a less b, after trainings with the same seeds, and so on the same images; the seeds themselves do not pair.
+    """Subtract b from a, after trainings with the same seeds, and so on the same images; the seeds do not pair them.
 
     While each fold is used once, differences by seed are independent, and their variance has all that chance did. From
     then on the same images are asked again, and what two candidates differ by on these very images does not go away.
@@ -74,11 +74,11 @@ class Runners(NamedTuple):
 
 
 def race(found: Mapping[str, Answers], config: RaceConfig) -> Runners:
-    """The race so far; `found` has a row for each seed from 0 on.
+    """Say how far the race is; `found` has a row for each seed from 0 on.
 
-    The worse half of the challengers drops out, the others get as many trainings again, until one is left (sequential
-    halving). The incumbent runs along: whether the one that is left is better is for the last word, which alone
-    decides, so that choosing it among many cannot make anything look better than it is.
+    In each round the worse half of the challengers drops out, and the others get as many trainings again; of the last
+    two or three, the best one is left. The incumbent runs along. Whether the one that is left is better is decided by
+    the last word alone, so choosing it among many cannot make anything look better than it is.
     """
     alive, dropped = [name for name in config.candidates if name != config.incumbent], dict[str, int]()
     for n_alive, n in config.rounds:
@@ -97,7 +97,7 @@ def accuracy(answers: Answers) -> float:
 
 class Case(Enum):
     BETTER = "better"
-    AHEAD = "ahead"  # and at most the zone worse
+    AHEAD = "ahead"  # and at worst `worth` behind
     EQUAL = "equal"  # for practice
     UNKNOWN = "unknown"
 
@@ -110,7 +110,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(challenger: str, incumbent: str, simpler: str, gain: Difference, worth: float) -> Verdict:
-    """The last word: `gain` is that of the challenger, where nothing was chosen by; `worth` a share."""
+    """Say the last word. `gain` is the challenger's, on images by which nothing was chosen; `worth` is a share."""
     reach = gain.reach(0.05)
     if abs(gain.mean) + reach <= worth:
         case, use = Case.EQUAL, simpler

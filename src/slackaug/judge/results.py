@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__, messages
+from ..augment.display import displayed
 from ..config import parse
 from ..files import write_atomically
 from ..runs import provenance
@@ -42,6 +43,7 @@ class PolicyRow(NamedTuple):
         return by_seed(self.trials)
 
 
+@displayed
 class Results(NamedTuple):
     protocol: Protocol
     class_names: tuple[str, ...]
@@ -51,6 +53,9 @@ class Results(NamedTuple):
     answer: str
     use: str | None  # of these two; None: no measurable difference
     remarks: dict[str, Any]  # what else was found: duplicates, a grid
+
+    def __repr__(self) -> str:
+        return f"Results({self.answer!r})"
 
     @property
     def imbalance(self) -> float | None:
@@ -63,7 +68,7 @@ def by_seed(trials: Sequence[dict[str, Any]]) -> dict[int, float]:
 
 
 def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> list[PolicyRow]:
-    """Of the trials by policy, in order; a policy without a finished trial has no row yet."""
+    """Make a row for each policy, in order; one without a finished trial has no row yet."""
     base = by_seed(found.get(reference, [])) if reference is not None else {}
     rows = []
     for name, trials in found.items():
@@ -120,7 +125,7 @@ def plain(value: Any) -> Any:
 
 
 def to_json(**found: Any) -> str:
-    """With the version and the machine that found it."""
+    """Add the version and the machine that found it."""
     about = {"schema_version": 1, "library_version": __version__, "environment": provenance.environment()}
     return json.dumps(about | plain(found), indent=1)
 

@@ -69,7 +69,7 @@ class Protocol:
 
     @classmethod
     def of(cls, config: RunConfig, data: DataConfig, dataset_digest: str, model: str) -> Self:
-        """As a run's configuration has it; weights are for its own network alone."""
+        """Take what a run's configuration says; weights are for its own network alone."""
         is_own = config.weights is not None and model == config.model
         return cls(
             data=data,
@@ -141,7 +141,7 @@ class Training:
 
     @property
     def stem(self) -> str:
-        """Of its files: readable, and unlike that of every other training."""
+        """Name its files: readable, and unlike those of every other training."""
         readable = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in self.name)
         readable = readable.lstrip("._-")[:80]  # no hidden file, and no name too long for a disk
         return f"{readable}-seed{self.seed}-{digest(self.name)[:6]}"
@@ -255,7 +255,7 @@ def run_all(trainings: Sequence[Training], tell: Tell) -> None:
 
 
 def go_on(some: Sequence[Begun], fits: Fits, tell: Callable[[], None]) -> float:
-    """To the end, or until none is a number any more; the seconds that this took each of them."""
+    """Train to the end, or until all losses are NaN; return the seconds that this took each of them."""
     started = saved_at = time.monotonic()
     fit = some[0].fit
     tell()
@@ -317,7 +317,7 @@ def network(training: Training, data: Dataset) -> nn.Module:
 
 
 def take_up(training: Training, fit: Fit, data: Dataset, test: Split) -> Begun:
-    """From its newest checkpoint, where there is one."""
+    """Begin at its newest checkpoint, where there is one."""
     training.result_file.parent.mkdir(exist_ok=True)  # where the folder above it has vanished, so have earlier results
     begun = Begun(training, fit, data, test, Checkpoints(training.checkpoint_folder), 0.0)
     state, wrong = begun.checkpoints.load()

@@ -82,7 +82,7 @@ def no_difference(name: str, baseline: str, difference: float, half_width: float
 
 
 def no_spread(name: str, baseline: str, difference: float, over: str) -> str:
-    """Of values that are all the same, as a few on a small test set may be."""
+    """Speak of values that are all the same, as a few on a small test set may be."""
     return (
         f"{name} {ALIKE} {augmentation(baseline)} ({100 * difference:+z.2f} points in each of {over}: where all are "
         "the same there is no interval)."
@@ -302,7 +302,7 @@ def more_evaluations(half_width: float, until: float, n: int, seconds: float) ->
 
 
 def needs_searches(half_width: float, until: float, n_searches: int, *, is_most: bool) -> str:
-    """Where more evaluations would not do."""
+    """Say that more evaluations are not enough."""
     about = f"more than {n_searches:,}" if is_most else f"about {n_searches}"
     advice = "" if is_most else f" To add them: --resume --searches {n_searches}"
     return (

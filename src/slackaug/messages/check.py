@@ -39,6 +39,10 @@ def about_files(kind: str, n: int, names: str) -> str:
 # --- what is there ----------------------------------------------------------------------------------------------------
 
 
+YOUR_IMAGES = "your images"  # that a program holds
+RUN = "runs/NAME"
+
+
 def overview(name: str, n_classes: int, n_train: int, n_test: int) -> str:
     return f"{name}: {counted(n_classes, 'class')}, {n_train:,} training and {n_test:,} test images"
 

@@ -83,7 +83,7 @@ class SlackConfig:
 
     @property
     def divisors(self) -> tuple[float, float]:
-        """Of the gradients of pi and of mu; infinite for what is not learned."""
+        """Return the rates of pi and of mu; infinite for what is not learned."""
         return 1.0 if self.learn_pi else math.inf, self.mu_divisor if self.learn_mu else math.inf
 
     @property
@@ -98,7 +98,7 @@ def start(phi: Policy, theta: Tensor, round_number: int = 0) -> State:
 
 
 def rounds(state: State, chance: Chance, passes: Passes, config: SlackConfig) -> Iterator[tuple[State, Report]]:
-    """From any state on: yields the state after every step; the phi of the last one is the result."""
+    """Yield the state after every step, from any state on; the phi of the last one is the result."""
     step = passes.as_captured(take_step)
     while state.round < config.n_rounds:  # 3
         if state.step == 0:
@@ -127,7 +127,7 @@ def model_lr(step: int, config: SlackConfig) -> float:
 
 
 def take_step(state: State, drawn: Drawn, passes: Passes, config: SlackConfig) -> tuple[State, Report]:
-    """One step of a round (7 to 11); phi moves in the last n_unrolled, for which alone chance has drawn val images."""
+    """One step of a round (7 to 11); in the last n_unrolled, for which val images were drawn, phi moves, too."""
     tau = state.phi.transport(drawn.uniform, drawn.normal)  # 7: tau_1 .. tau_A ~ p_phi
     grad_train, losses = passes.train_gradients(tau, drawn)  # (A, P), (A,)
     grad_train = clip(grad_train, config.clip)

@@ -75,7 +75,9 @@ def policy_remarks(policy: Policy) -> str:
     else:
         remarks = f"images stay as they are, {flips} mirror flips"
     history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}
-    return remarks + "".join(f"\n{key[:40]}: {schema.describe(value)}" for key, value in history.items())
+    history.pop("kept", None)  # a number that earlier versions wrote
+    said = "" if history.pop("is_kept", True) else "\nthe learned policy did not win the race; use names what did"
+    return remarks + "".join(f"\n{key[:40]}: {schema.describe(value)}" for key, value in history.items()) + said
 
 
 def compare(console: Console, names: tuple[str, str], policies: tuple[AnyPolicy, AnyPolicy]) -> None:

@@ -120,18 +120,24 @@ def svg(scene: Scene, identity: str) -> str:
 # --- PNG and PDF ------------------------------------------------------------------------------------------------------
 
 
+def figure(scene: Scene) -> Any:
+    """The scene as matplotlib's figure."""
+    size = (WIDTH / UNITS_PER_INCH, scene.height / UNITS_PER_INCH)
+    drawn = extra("matplotlib.figure", "figures").Figure(figsize=size, facecolor=COLOURS["paper"])
+    patches = extra("matplotlib.patches", "figures")
+    axes = drawn.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(scene.height, 0))
+    axes.set_axis_off()
+    for order, shape in enumerate(scene.shapes):
+        add(axes, patches, shape, order)
+    return drawn
+
+
 def save(scene: Scene, to: Path | BinaryIO, kind: str) -> None:
     """Draw the scene; `kind` is png or pdf."""
     matplotlib = extra("matplotlib", "figures")
-    size = (WIDTH / UNITS_PER_INCH, scene.height / UNITS_PER_INCH)
-    figure = extra("matplotlib.figure", "figures").Figure(figsize=size, facecolor=COLOURS["paper"])
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(scene.height, 0))
-    axes.set_axis_off()
-    for order, shape in enumerate(scene.shapes):
-        add(axes, matplotlib.patches, shape, order)
     dates = {"CreationDate": None} if kind == "pdf" else {}  # the same policy gives the same bytes
     with matplotlib.rc_context({"pdf.fonttype": 42, "font.family": "sans-serif"}):
-        figure.savefig(to, format=kind, dpi=DPI, metadata={"Title": scene.title, **dates})
+        figure(scene).savefig(to, format=kind, dpi=DPI, metadata={"Title": scene.title, **dates})
 
 
 def add(axes: Any, patches: Any, shape: Shape, order: int) -> None:

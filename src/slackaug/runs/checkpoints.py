@@ -50,7 +50,7 @@ class Checkpoints:
         self.n_saved = 0  # up to the newest whole one
 
     def paths(self) -> list[Path]:
-        """From the oldest to the newest."""
+        """List them from the oldest to the newest."""
         return sorted(path for path in self.folder.glob(SMALL_FILES) if path.is_file())
 
     def save(self, state: dict[str, Any]) -> None:
@@ -150,7 +150,7 @@ def checked(path: Path, content: bytes, digest: str) -> Any:
 
 
 def part_name(where: Where) -> str | None:
-    """By how the way to it ends: in front there may be a rank."""
+    """Compare how the path ends: in front there may be a rank."""
     return next((name for way, name in PARTS.items() if where[-len(way) :] == way), None)
 
 
@@ -165,7 +165,7 @@ def take_out(state: Any, parts: dict[Where, Any], where: Where = ()) -> Any:
 
 
 def to_vectors(part: Tensor | dict[str, Tensor]) -> Any:
-    """On the CPU; of a model, all tensors of a type as one vector: hundreds of copies from a GPU would be slow."""
+    """Copy to the CPU, a model's tensors of one type as one vector: hundreds of copies from a GPU would be slow."""
     if isinstance(part, Tensor):
         return part.cpu()
     of_type: dict[torch.dtype, dict[str, Tensor]] = {}

@@ -47,7 +47,7 @@ class Ensemble:
 
     @classmethod
     def connect(cls, device: str) -> "Ensemble":
-        """With the processes that the environment names; gradients go over NCCL where the device is a GPU."""
+        """Connect with the processes that the environment names; gradients go over NCCL where the device is a GPU."""
         from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous
 
@@ -114,7 +114,7 @@ class Ensemble:
     # --- the states of all ranks, in one checkpoint -------------------------------------------------------------------
 
     def gather_states(self, state: dict[str, Any]) -> list[dict[str, Any]] | None:
-        """Of all ranks, on the CPU, for the one that writes; None for the others."""
+        """Collect those of all ranks, on the CPU, for the one that writes; None for the others."""
         if self.store is None:
             return [state]
         parts: list[Any] | None = [None] * self.n_ranks if self.leads else None
@@ -122,7 +122,7 @@ class Ensemble:
         return None if parts is None else [from_bytes(part) for part in parts]
 
     def scatter_states(self, states: Sequence[dict[str, Any] | None] | None) -> dict[str, Any] | None:
-        """To each rank its own, from the one that has read them."""
+        """Send each rank its own, from the one that has read them."""
         if self.store is None:
             assert states is not None
             return states[0]

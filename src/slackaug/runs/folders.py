@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from ..augment.policy import Policy
 from ..augment.stability import agreement_of_rounds
+from ..data.held import FILES as IMAGES
 from ..files import leads_elsewhere, temporary_name, write_atomically
 from ..messages import search as messages
 from ..schema import PolicyError
@@ -28,8 +29,7 @@ OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
     "composing.json", "calibration.json", "answer.json", "race/trials/*.json", "report.html",
     "eval/results.json", "eval/results.csv", "tensorboard/events.*",
-    "wandb/run_id", "mlflow/run_id",
-    *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
+    "wandb/run_id", "mlflow/run_id", *IMAGES, *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
 LOGS = ("search.log", "metrics.jsonl")
 START_ANEW = "start anew with --overwrite, or choose another -o"
@@ -111,7 +111,8 @@ class Run:
             for own in map(Path, OWN):
                 for pattern in (own, own.with_name(temporary_name(own.name))):
                     for old in path.glob(str(pattern)):
-                        old.unlink()
+                        if str(own) not in IMAGES or old.name not in config:  # which names the images of this run
+                            old.unlink()
         except OSError:
             run.close()
             raise
@@ -187,7 +188,7 @@ def is_finished(path: Path) -> bool:
 
 
 def read_policies(run: Path) -> list[Policy]:
-    """Of the rounds from the first on, as far as they are all there."""
+    """Read the policies of the rounds from the first on, as far as they are all there."""
     policies: list[Policy] = []
     while (path := run / "policies" / f"round_{len(policies) + 1:02d}.json").is_file():
         policies.append(Policy.load(path))
@@ -208,19 +209,23 @@ def learned(run: Path) -> Policy:
 
 
 def agreement(run: Path) -> float | None:
-    """Of what its rounds changed; None where that cannot be told, for it is for people."""
+    """Compare what its rounds changed; None where that is unknown, as it only informs."""
     try:
         return agreement_of_rounds(read_policies(run))
     except PolicyError:
         return None
 
 
+def is_before_it(entry: Path, config: str) -> bool:
+    """Whether it is what a process leaves that dies before its run has begun, or the run's own images."""
+    return entry.name in (".lock", temporary_name(config)) or any(map(entry.match, IMAGES))
+
+
 def refuse(path: Path, *, overwrite: bool, what: str = "run", config: str = "config.yaml") -> None:
     """Where a new run, or a study, whose configuration is a file of another name, may not be written to."""
     if path.exists() and not path.is_dir():
         raise RunError(f"{path}: is a file, expected a folder for the {what}")
-    before = {".lock", temporary_name(config)}  # left by a process that dies before it has begun
-    if not path.is_dir() or {entry.name for entry in path.iterdir()} <= before:
+    if not path.is_dir() or all(is_before_it(entry, config) for entry in path.iterdir()):
         return
     if not overwrite:
         raise RunError(f"{path}: is not empty; go on with --resume, start anew with --overwrite, or choose another -o")

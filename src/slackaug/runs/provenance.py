@@ -52,7 +52,7 @@ def what_changed(folder: Path) -> str | None:
 
 @cache
 def commit() -> str | None:
-    """With "+" where the code may have been changed since; None for a copy of the code, as `pip install .` makes it."""
+    """Name the commit, with "+" where the code may have been changed since; None for an installed copy of the code."""
     return of_checkout(PACKAGE) or of_installation(PACKAGE)
 
 
@@ -79,7 +79,7 @@ def git(folder: Path, *arguments: str) -> str | None:
 
 
 def of_installation(package: Path) -> str | None:
-    """As pip notes it down for `pip install git+URL`, if this is the code that it installed."""
+    """Read what pip notes down for `pip install git+URL`, if this is the code that it installed."""
     try:
         found = metadata.distribution("slackaug")
         if Path(str(found.locate_file("slackaug"))).resolve() != package.resolve():

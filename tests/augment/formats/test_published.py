@@ -61,6 +61,16 @@ def test_deepaa():
     assert torch.equal(policy.magnitude[:, 0], policy.magnitude[:, 1])
 
 
+def test_each_is_one_line():
+    found = [from_document(document, "mine") for document in (subpolicies(), deepaa(), pba())]
+    assert [repr(one).partition(",")[0] for one in found] == [
+        "SubPolicies('mine'",
+        "DeepAA('mine'",
+        "PBASchedule('mine'",
+    ]
+    assert repr(found[0]).endswith(f", transformations of {found[0].space.name!r})")
+
+
 def test_deepaa_on_imagenet_draws_the_area():
     names = ("Identity", "RandFlip", "RandResizeCrop_imagenet", "RandCutout")
     policy = from_document(deepaa(op_names=[f"{name}:(0.0,,1.0)" for name in names]))

@@ -7,7 +7,7 @@ stated at each table; what our kernels do not share with theirs is in the docstr
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from PIL import Image
@@ -154,6 +154,10 @@ def deepaa_transform(name: str, span: tuple[float, float], size: int) -> Transfo
 # --- the types --------------------------------------------------------------------------------------------------------
 
 
+def in_words(policy: Any) -> str:
+    return f"{type(policy).__name__}({policy.name!r}, transformations of {policy.space.name!r})"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SubPolicies:
     """A list of sub-policies, one of which is drawn for each image: AutoAugment, Fast AA, DADA.
@@ -175,6 +179,8 @@ class SubPolicies:
         u = rng.uniform((n, 1 + self.op.shape[1]), generator)
         drawn = (u[:, 0] * len(self.op)).long()  # (n,)
         return Composites(self.op[drawn], self.magnitude[drawn], u[:, 1:] < self.probability[drawn], self.space)
+
+    __repr__ = in_words
 
     def rows(self, progress: float = 0.0) -> list[Row]:
         weight = self.probability / len(self.op)
@@ -205,6 +211,8 @@ class DeepAA:
         low, high = self.magnitude[choice].unbind(-1)
         op = self.op[choice]
         return Composites(op, low + (high - low) * u_magnitude, torch.ones_like(op, dtype=torch.bool), self.space)
+
+    __repr__ = in_words
 
     def rows(self, progress: float = 0.0) -> list[Row]:
         return describe.rows(self.space, self.op, self.probability.sum(0), self.magnitude.mean(-1))
@@ -251,6 +259,8 @@ class PBASchedule:
         first = torch.where(acts, u_order, torch.inf).topk(longest, largest=False).indices  # (n, E) -> (n, L)
         active = acts.gather(1, first) & (torch.arange(longest) < count[:, None])
         return Composites(self.op[first], self.magnitude[phase][first], active, self.space)
+
+    __repr__ = in_words
 
     def rows(self, progress: float = 0.0) -> list[Row]:
         phase = self.phase(progress)

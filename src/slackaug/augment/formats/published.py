@@ -34,32 +34,38 @@ DEEPAA_KIND = "layers x (op,level) probabilities"
 PBA_KIND = "PBT updates [target,clone,target_epochs,clone_epochs,old(60 ints),new(60 ints)]"
 
 
-def load(path: str | os.PathLike[str], transforms: Mapping[str, Any] | None = None) -> AnyPolicy:
-    """The policy in a file, whatever its format; `transforms` supplies a user's own transformations by name."""
-    document = schema.read_json(path)
-    with placed(path):
-        return from_document(document, Path(path).stem, transforms)
+def load(policy: str | os.PathLike[str], transforms: Mapping[str, Any] | None = None) -> AnyPolicy:
+    """The policy in a file of any known format, that of a run, by its folder, or `uniform:SPACE`.
 
-
-def policy_file(policy: str | os.PathLike[str]) -> Path:
-    """That of a run, where its folder is given."""
-    path = Path(policy)
-    return path / "policy.json" if path.is_dir() else path
-
-
-def find(policy: str) -> AnyPolicy:
-    """A policy file, the folder of a run that has one, or `uniform:SPACE`, which is where a search starts."""
-    kind, _, space = policy.partition(":")
+    `transforms` supplies a user's own transformations by name.
+    """
+    kind, _, space = os.fspath(policy).partition(":")
     if kind != "uniform":
-        return load(policy_file(policy))
+        return read_file(policy_file(policy), transforms)
     if space not in SPACES:
         raise PolicyError(f"{policy}: expected one of {', '.join(f'uniform:{name}' for name in SPACES)}")
     return Policy.uniform(space)
 
 
+def read_file(path: Path, transforms: Mapping[str, Any] | None = None) -> AnyPolicy:
+    document = schema.read_json(path)
+    with placed(path):
+        return from_document(document, path.stem, transforms)
+
+
+def policy_file(policy: str | os.PathLike[str]) -> Path:
+    """That of a run, where its folder is given."""
+    path = Path(policy)
+    if not path.is_dir():
+        return path
+    if not (path / "policy.json").is_file():
+        raise PolicyError(f"{path}: a folder without policy.json; a run has one at the end of its first round")
+    return path / "policy.json"
+
+
 def find_slack(policy: str) -> Policy:
     """One that has pi and mu."""
-    found = find(policy)
+    found = load(policy)
     if not isinstance(found, Policy):
         raise PolicyError(
             f"{policy}: a {type(found).__name__} of another method, which has no pi and mu; expected a policy of "

@@ -78,7 +78,7 @@ class CompiledModel(PlainModel):
 
     @contextmanager
     def prepared(self, n_groups: int) -> Iterator[None]:
-        """For a pass: train mode, the model's compiled blocks, and layers that take groups."""
+        """Prepare a pass: train mode, the model's compiled blocks, and layers that take groups."""
         self.model.train()
         if self.grouped is not None:
             self.grouped.prepare(n_groups)
@@ -115,7 +115,7 @@ class CompiledModel(PlainModel):
             return gradient(loss, self.model), loss.detach()
 
     def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each of A groups in images (A * B, C, H, W), labels (B,) or (A, B): (A, P), and the losses (A,)."""
+        """Return the gradients (A, P) and losses (A,) of A groups of B images; labels are (B,) or (A, B)."""
         if self.grouped is None:
             return super().gradients(images, labels)
         n_groups = len(images) // labels.shape[-1]

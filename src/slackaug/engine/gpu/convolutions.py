@@ -235,7 +235,8 @@ def is_suited(grad: Tensor, x: Tensor, weight: Tensor, options: Options) -> bool
 def weight_gradients(
     grad: Tensor, x: Tensor, weight: Tensor, n_groups: int, options: Options, *, of_bias: bool = True
 ) -> tuple[Tensor, Tensor | None]:
-    """Of a weight (O, C, h, w), for grad (A * B, O, ...) and x (A * B, C, ...): (A, O, C, h, w) and (A, O)."""
+    """Return the gradients of a weight (O, C, h, w) and its bias by group, (A, O, C, h, w) and (A, O), for
+    grad (A * B, O, ...) and x (A * B, C, ...)."""
     stride, padding, dilation, n = options
     n_out, n_in, height, width = weight.shape
     if is_suited(grad, x, weight, options):

@@ -70,7 +70,7 @@ def convolve_tile(
 
 
 class Shape(NamedTuple):
-    """Of a convolution: how an output's place is found in the input."""
+    """How a convolution finds an output's place in the input."""
 
     kernel: int
     stride: int
@@ -158,7 +158,7 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | None
 
 
 def input_gradient(grad: Tensor, x: Tensor, weight: Tensor, options: Options) -> Tensor:
-    """Of the x of a convolution, with one weight (O, C / n, h, w) for all groups or one for each."""
+    """Return the gradient of x, with one weight (O, C / n, h, w) for all groups or one for each."""
     stride, padding, dilation, n = options
 
     def of_group(grad: Tensor, x: Tensor, weight: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ TOLERANCE = 1e-2  # of what groups at once may differ from one by one: far more 
 
 
 def takes_groups(model: nn.Module, theta: Tensor, normalise: Normalise, train: Split) -> bool:
-    """By its layers, and, of a model that is not ours, by trying it with two groups of three images."""
+    """Look at its layers, and try a model that is not ours with two groups of three images."""
     if not is_groupable(model):
         return False
     if type(model).__module__ == models.__name__:

@@ -4,8 +4,9 @@ with a composite of its own:
     augment = SlackAugment()
     images = augment(images)  # before the conversion to floats and the normalisation
 
-The mirror flip is part of it where the policy says so. Random numbers come from torch's default stream on the CPU,
-which DataLoader seeds per worker; the same seed gives the same pixels as slackaug.SlackAugment.
+After `.eval()` images stay as they are, except with SlackAugment(always=True). The mirror flip is part of it where the
+policy says so. Random numbers come from torch's default stream on the CPU, which DataLoader seeds per worker; the same
+seed gives the same pixels as slackaug.SlackAugment.
 """
 
 import torch
@@ -24,7 +25,13 @@ KERNELS: dict[str, Kernel] = {
 class SlackAugment(nn.Module):
     """Augments each image with a composite of its own."""
 
+    def __init__(self, *, always: bool = False):
+        super().__init__()
+        self.always = always  # in eval mode, too
+
     def forward(self, images: Tensor) -> Tensor:
+        if not (self.training or self.always):
+            return images
         if not isinstance(images, Tensor):
             raise TypeError(f"expected a uint8 tensor, got {type(images).__name__}: v2.PILToTensor() makes one")
         if images.dtype != torch.uint8 or images.ndim not in (3, 4) or images.shape[-3] not in (1, 3):

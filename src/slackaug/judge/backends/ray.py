@@ -105,7 +105,7 @@ class Board:
 
 
 def do_on_ray(job: Job, index: int, board: Any, folder: str) -> Exception | None:
-    """In a worker of Ray. Errors are values, so that Ray starts again only what has died."""
+    """Work in a worker of Ray. Errors are values, so that Ray restarts only what has died."""
     sys.path.insert(0, "")
     with suppress(FileNotFoundError):  # a folder of another machine: then all paths must be whole ones
         os.chdir(folder)

@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 
 from ... import messages
+from ...augment.display import displayed
 from ...augment.policy import Policy
 from ...augment.stability import Stability, stability
 from ...config import parse
@@ -31,6 +32,7 @@ class StudyRow(NamedTuple):
     paper: list[Figure]
 
 
+@displayed
 class StudyResults(NamedTuple):
     rows: list[StudyRow]
     answer: str
@@ -39,6 +41,9 @@ class StudyResults(NamedTuple):
     stability: Stability | None = None  # of the learned policies, whether they were kept or not; None likewise
     others: tuple[str, ...] = ()  # verdicts against all baselines but the first
     kept: str | None = None  # how many searches kept the learned policy; None where none has asked
+
+    def __repr__(self) -> str:
+        return f"StudyResults({self.answer!r})"
 
 
 def summarise(
@@ -71,7 +76,7 @@ def differences_to(name: str, study: Study, found: Found) -> intervals.Matrix:
 
 
 def kept_text(policies: Sequence[Policy]) -> str | None:
-    """In how many searches the race kept the learned policy, and which baseline the others end with."""
+    """Count the searches whose race kept the learned policy, and the baselines that the others end with."""
     used = Counter(use for policy in policies if isinstance(use := policy.learned.get("use"), str))
     instead = {name: n for name, n in sorted(used.items()) if not name.startswith(LEARNED)}
     n_raced = sum(used.values())

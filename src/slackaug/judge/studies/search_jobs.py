@@ -48,7 +48,7 @@ class SearchJob(NamedTuple):
         return self.folder.with_suffix(".log")
 
     def options(self) -> dict[str, Any]:
-        """Of `slackaug search`, in Python and on the command line: to begin, or to go on."""
+        """The options of `slackaug search`, in Python and on the command line, to begin or to resume."""
         data, search = self.study.data, self.study.search
         model = search.model if layers.is_foreign(search.model) else None  # which a file may not name
         found: dict[str, Any] = {"device": self.device, "threads": self.threads, "model": model}
