@@ -34,7 +34,7 @@ if __name__ == "__main__":  # the workers of a DataLoader import this file, too
 
     model = timm.create_model(NETWORK, pretrained=True, num_classes=len(list(Path(DATA, "train").iterdir())))
     wanted = resolve_data_config({}, model=model)  # the mean and std that the weights were trained with
-    augment = slackaug.SlackAugment(f"{OUT}/policy.json")
+    augment = slackaug.SlackAugment(OUT)
     to_input = [
         v2.ToImage(),
         v2.ToDtype(torch.float32, scale=True),

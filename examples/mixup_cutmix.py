@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 
 import slackaug
 
-DATA, POLICY, SIZE, EPOCHS = "pets", "runs/pets/policy.json", 32, 2
+DATA, POLICY, SIZE, EPOCHS = "pets", "runs/pets", 32, 2
 
 augment = slackaug.SlackAugment(POLICY)
 to_floats = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import slackaug
 
-DATA, POLICY, SIZE, EPOCHS = "pets", "runs/pets/policy.json", 32, 2
+DATA, POLICY, SIZE, EPOCHS = "pets", "runs/pets", 32, 2
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 

@@ -10,7 +10,7 @@ from transformers import AutoModelForImageClassification, ResNetConfig, Trainer,
 
 import slackaug
 
-DATA, POLICY, SIZE = "pets", "runs/pets/policy.json", 32
+DATA, POLICY, SIZE = "pets", "runs/pets", 32
 
 pets = load_dataset("imagefolder", data_dir=DATA)  # or any other set with "image" and "label"
 augment = slackaug.SlackAugment(POLICY)

@@ -12,7 +12,7 @@ from torchvision.transforms import v2
 
 import slackaug
 
-DATA, POLICY, SIZE, ON_GPU = "pets", "runs/pets/policy.json", 32, torch.cuda.is_available()
+DATA, POLICY, SIZE, ON_GPU = "pets", "runs/pets", 32, torch.cuda.is_available()
 
 
 class Pets(L.LightningDataModule):
@@ -38,7 +38,9 @@ class Classifier(L.LightningModule):
 
     def on_after_batch_transfer(self, batch: tuple[Tensor, Tensor], _: int) -> tuple[Tensor, Tensor]:
         images, labels = batch
-        if self.trainer.training and ON_GPU:  # a whole batch at a time, each image with draws of its own
+        if (
+            ON_GPU
+        ):  # a whole batch at a time, each image with draws of its own; off in validation, as Lightning sets eval()
             images = self.augment(images)
         return self.normalize(images), labels
 

@@ -16,7 +16,7 @@ from torchvision.transforms import Compose
 
 import slackaug
 
-DATA, POLICY, SIZE, EPOCHS = "pets", "runs/pets/policy.json", 32, 2
+DATA, POLICY, SIZE, EPOCHS = "pets", "runs/pets", 32, 2
 
 model = timm.create_model("resnet18", num_classes=2)
 config = resolve_data_config({"input_size": (3, SIZE, SIZE)}, model=model)  # the mean and std that the network wants

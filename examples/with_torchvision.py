@@ -12,7 +12,7 @@ from torchvision.transforms import v2
 
 from slackaug.torchvision import SlackAugment
 
-DATA, POLICY, SIZE, EPOCHS = "pets", "runs/pets/policy.json", 32, 2
+DATA, POLICY, SIZE, EPOCHS = "pets", "runs/pets", 32, 2
 
 augment = SlackAugment(POLICY)
 to_input = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(augment.policy.mean, augment.policy.std)]

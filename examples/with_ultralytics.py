@@ -14,7 +14,7 @@ from ultralytics.models.yolo.classify import ClassificationTrainer
 
 import slackaug
 
-DATA, POLICY, SIZE = "pets", "runs/pets/policy.json", 32
+DATA, POLICY, SIZE = "pets", "runs/pets", 32
 
 
 class WithPolicy(ClassificationTrainer):
