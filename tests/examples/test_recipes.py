@@ -3,8 +3,10 @@
 import ast
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from slackaug import export
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 LONGEST = 60  # lines
+N_ROUNDS = 60  # of a search that is to be stopped on its way
 NEEDS = {  # packages of each recipe
     "pytorch_loop.py": (),
     "with_torchvision.py": ("torchvision",),
@@ -85,35 +88,42 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(words: list[str], here: Path, **more: str) -> str:
-    path = os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests", here)))
+def environment(here: Path) -> dict[str, str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}  # Ultralytics looks at it
+    path = os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests", here)))
     env |= {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "YOLO_OFFLINE": "true"}
-    env |= {"YOLO_CONFIG_DIR": str(here), "HF_HOME": str(here / "hf"), "CUDA_VISIBLE_DEVICES": ""} | more
-    done = subprocess.run(words, cwd=here, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout + done.stderr
+    return env | {"YOLO_CONFIG_DIR": str(here), "HF_HOME": str(here / "hf"), "CUDA_VISIBLE_DEVICES": ""}
 
 
 @pytest.mark.recipes
 @pytest.mark.parametrize("name", [one for one in recipes() if one.values[0].endswith(".py")])
 def test_a_recipe_runs(name, here):
-    told = start([sys.executable, "-c", BEFORE, str(EXAMPLES / name)], here)
-    assert ENDS_WITH.get(name, "epoch 2: loss") in told
+    words = [sys.executable, "-c", BEFORE, str(EXAMPLES / name)]
+    done = subprocess.run(words, cwd=here, env=environment(here), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert ENDS_WITH.get(name, "epoch 2: loss") in done.stdout + done.stderr
 
 
 @pytest.mark.recipes
-def test_the_recipe_for_slurm_runs_and_goes_on(here):
-    """By bash alone: SLURM itself reads no more than the comments."""
+def test_the_recipe_for_slurm_stops_at_the_signal_and_continues(here):
+    """By bash alone: what SLURM itself does is to read the comments, and to send the signal."""
     (here / "torchrun").write_text(f'#!/bin/sh\nexec {sys.executable} -m torch.distributed.run "$@"\n')
     (here / "torchrun").chmod(0o755)
     words = ["bash", str(EXAMPLES / "slurm.sh"), "pets", "runs/slurm", "--size", "8", "--device", "cpu"]
-    words += [word for text in tiny.assignments() for word in ("--set", text)]
-    more = {"SLURM_GPUS_ON_NODE": "2", "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
-    start(words, here, **more)
-    assert (here / "runs" / "slurm" / "finished.json").is_file()
-    assert "n_ranks: 2" in (here / "runs" / "slurm" / "config.yaml").read_text()
-    assert "is finished" in start(words, here, **more)
+    words += [word for text in tiny.assignments(search__n_rounds=N_ROUNDS) for word in ("--set", text)]
+    env = environment(here) | {"SLURM_GPUS_ON_NODE": "2", "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
+    run = here / "runs" / "slurm"
+    with subprocess.Popen(words, cwd=here, env=env, stderr=subprocess.PIPE, text=True) as job:
+        deadline = time.monotonic() + 200
+        while not (run / "policies" / "round_01.json").is_file() and time.monotonic() < deadline and job.poll() is None:
+            time.sleep(0.01)
+        job.send_signal(signal.SIGTERM)
+        _, told = job.communicate(timeout=100)
+    assert "stopped; everything is saved" in told
+    assert not (run / "finished.json").exists()
+    subprocess.run(words, cwd=here, env=env, check=True, capture_output=True, timeout=300)
+    assert (run / "finished.json").is_file()
+    assert "n_ranks: 2" in (run / "config.yaml").read_text()
 
 
 def test_every_recipe_is_listed_short_and_compiles():
