@@ -5,7 +5,7 @@ CHROMIUM ?= /usr/bin/chromium
 PYTEST = -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all test-browser screenshot reference docs chromium check audit benchmark mutants clean
+.PHONY: help demo test test-all test-browser test-recipes screenshot reference docs chromium check dist audit benchmark mutants clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,6 +25,16 @@ EXPORTS = timm huggingface_hub tqdm kornia kornia_rs albumentations albucore ope
 	.venv-tv/bin/python $(PIP) --no-deps torchvision $(EXPORTS)
 	touch $@
 
+# All libraries of the recipes; transformers needs a newer huggingface_hub than the other lanes have.
+.venv-recipes/installed: pyproject.toml constraints.txt examples/requirements.txt
+	$(PYTHON) -m venv .venv-recipes
+	grep -v huggingface_hub constraints.txt | cat - examples/requirements.txt > .venv-recipes/constraints.txt
+	.venv-recipes/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-recipes/constraints.txt \
+	  --editable '.[dev,ray,figures,tensorboard]' $$(grep -v -e '^#' -e ultralytics examples/requirements.txt)
+	.venv-recipes/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-recipes/constraints.txt \
+	  --no-deps torchvision $(EXPORTS) ultralytics
+	touch $@
+
 .venv/browser: .venv/installed
 	.venv/bin/python $(PIP) --editable '.[dev,browser]'
 	touch $@
@@ -33,15 +43,18 @@ demo: .venv/installed  ## search, evaluate and judge on 200 of the embedded digi
 	.venv/bin/slackaug demo
 
 test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, then those with torchvision, Ray and others
-	.venv/bin/python $(PYTEST) -m "not slow and not gpu and not data and not torchvision and not ray and not exports and not figures and not browser"
+	.venv/bin/python $(PYTEST) -m "not slow and not gpu and not data and not torchvision and not ray and not exports and not figures and not browser and not recipes"
 	.venv-tv/bin/python $(PYTEST) -m "(torchvision or ray or exports or figures) and not slow and not gpu and not data"
 
-test-all: .venv/installed .venv-tv/installed test-browser  ## all tests, slow ones and those on shared data too
-	.venv/bin/python -m pytest -m "not torchvision and not ray and not exports and not figures and not browser"
+test-all: .venv/installed .venv-tv/installed test-browser test-recipes  ## all tests, slow ones and those on shared data too
+	.venv/bin/python -m pytest -m "not torchvision and not ray and not exports and not figures and not browser and not recipes"
 	.venv-tv/bin/python -m pytest -m "torchvision or ray or exports or figures"
 
 test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install chromium)
 	CHROMIUM="$(CHROMIUM)" .venv/bin/python -m pytest -m browser tests/report/test_browser.py
+
+test-recipes: .venv-recipes/installed  ## every file of examples/, with the libraries it is for
+	.venv-recipes/bin/python $(PYTEST) --dist load -m "recipes" tests/examples tests/runs/test_loggers.py
 
 screenshot: chromium .venv/browser  ## docs/report.png, of the run that `make demo` has left
 	.venv/bin/python docs/screenshot.py runs/demo/report.html docs/report.png "$(CHROMIUM)"
@@ -62,10 +75,16 @@ docs: .venv-docs/installed  ## build the documentation as a site, in site/; a wa
 chromium:
 	@test -x "$(CHROMIUM)" || { echo "no Chromium at $(CHROMIUM): apt-get install -y chromium, or CHROMIUM=PATH" >&2; exit 1; }
 
-check: .venv/installed  ## ruff and mypy --strict
+check: .venv/installed  ## ruff, mypy --strict, and hadolint where it has a build
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	test ! -x .venv/bin/hadolint || .venv/bin/hadolint Dockerfile
+
+dist: .venv/installed  ## build the sdist and the wheel, check them, and run the demo from the wheel alone
+	rm -rf dist
+	.venv/bin/python -m build --quiet
+	.venv/bin/python -m pytest tests/test_wheel.py
 
 audit: .venv/installed  ## ask for known weaknesses of the versions in constraints.txt (needs pypi.org)
 	$(PYTHON) -m venv .venv-audit
@@ -84,4 +103,4 @@ mutants: .venv/mutants  ## do the tests notice small changes of the core? An hou
 	OMP_NUM_THREADS=1 .venv/bin/python research/mutate.py $(FILES)
 
 clean:  ## remove the environments and caches
-	rm -rf .venv .venv-tv .venv-audit .venv-docs build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tv .venv-recipes .venv-audit .venv-docs build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -41,7 +41,8 @@ def words(*rest):
 
 
 BAD_WORDS = {
-    "--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'": words("--tensorboard"),
+    "tensorboard is not installed; pip install 'slackaug[tensorboard]'": words("--log", "tensorboard"),
+    "unknown logger 'wand'; did you mean 'wandb'?": words("--log", "wand"),
     "warmup_epochs must not exceed epochs, got 9 of 2": words("--set", "evaluate.warmup_epochs=9", "--set",
                                                               "evaluate.epochs=2"),
     "expected module:callable, as in my_package.my_module:my_function, got ':x'": words("--model", ":x"),

@@ -1,15 +1,22 @@
-"""The wheel alone, in an environment that has nothing else: what `pip install slackaug` gives somebody."""
+"""What is published: a wheel that is small and whole, made from the sdist, and enough by itself."""
 
+import email
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import slackaug
+
 ROOT = Path(__file__).parents[1]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+MOST_BYTES = 1_000_000
+BUILD = "import sys; from setuptools import build_meta; print(build_meta.{}(sys.argv[1]))"
 
 
 def run(*words, **options):
@@ -18,11 +25,41 @@ def run(*words, **options):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
-    (path,) = folder.glob("slackaug-*.whl")
+def sdist(tmp_path_factory):
+    """Of a copy: what an earlier build has left here is not to get into it."""
+    here, out = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("sdist")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, here)
+    shutil.copytree(ROOT / "src", here / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    run(sys.executable, "-c", BUILD.format("build_sdist"), out, cwd=here)
+    (path,) = out.glob("slackaug-*.tar.gz")
     return path
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory):
+    here, out = tmp_path_factory.mktemp("unpacked"), tmp_path_factory.mktemp("wheel")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(here, filter="data")
+    (top,) = here.iterdir()
+    run(sys.executable, "-c", BUILD.format("build_wheel"), out, cwd=top)
+    (path,) = out.glob("slackaug-*-py3-none-any.whl")
+    return path
+
+
+def test_both_are_small_and_have_the_version_of_the_package(sdist, wheel):
+    assert max(path.stat().st_size for path in (sdist, wheel)) < MOST_BYTES
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        said = email.message_from_bytes(archive.read(name))
+    assert said["Version"] == slackaug.__version__
+    assert sdist.name == f"slackaug-{slackaug.__version__}.tar.gz"
+
+
+def test_the_version_is_written_down_in_one_place():
+    files = [ROOT / "pyproject.toml", ROOT / "Dockerfile", ROOT / "docs" / "conf.py", *(ROOT / "src").rglob("*.py")]
+    number = re.compile(rf'"v?{re.escape(slackaug.__version__)}"')
+    assert [path.name for path in files if number.search(path.read_text(encoding="utf-8"))] == ["_version.py"]
 
 
 def test_the_wheel_has_all_that_is_no_code_and_no_more(wheel):
@@ -33,6 +70,8 @@ def test_the_wheel_has_all_that_is_no_code_and_no_more(wheel):
     assert all(".dist-info/" in name for name in names - ours)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_the_wheel_alone_runs_the_demo(wheel, tmp_path):
     """With the versions of constraints.txt, which say which torch; without any extra."""
     run(sys.executable, "-m", "venv", tmp_path / "venv")

@@ -15,7 +15,7 @@ from .commands import COMMANDS
 from .config.command_line import Command, as_typer_has_it, show_help
 from .messages.terminal import terminal
 
-COMMA_SEPARATED = ("exclude", "baselines")
+COMMA_SEPARATED = ("exclude", "baselines", "log")
 LOOK: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 

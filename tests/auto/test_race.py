@@ -248,7 +248,7 @@ def test_the_last_two_are_trained_as_often_as_time_is_left_for(left, n, raced, i
 
 
 def test_the_race_looks_at_the_clock_while_trainings_run(raced, images, tmp_path):
-    session = Session(str(images), tmp_path, "cpu", None, None, False, Console(quiet=True))
+    session = Session(str(images), tmp_path, "cpu", None, None, [], Console(quiet=True))
     for deadline, is_late in ((time.monotonic() + 1000, False), (time.monotonic() - 1, True)):
         work = race.comparison(session, read_config(raced), load(str(images)), tmp_path, deadline)
         with pytest.raises(race.OutOfTime) if is_late else nullcontext():

@@ -280,10 +280,10 @@ def test_own_code_is_named_on_the_command_line_only(command, monkeypatch, tiny_n
 
 
 def test_the_resume_command_keeps_what_no_configuration_knows():
-    work = conduct.Session("my data", Path("runs/x"), "meta", 3, None, True, Console())
+    work = conduct.Session("my data", Path("runs/x"), "meta", 3, None, ["wandb", print], Console())
     config = paper.row("cifar10", "own_model:net")
     assert work.resume_command(config) == (
-        "slackaug search 'my data' -o runs/x --resume --model own_model:net --device meta --threads 3 --tensorboard"
+        "slackaug search 'my data' -o runs/x --resume --model own_model:net --device meta --threads 3 --log wandb"
     )
 
 
@@ -299,21 +299,6 @@ def test_search_returns_the_policy_and_the_folder(tiny_npz, finished, tmp_path, 
     assert slackaug.search(str(tiny_npz), tmp_path / "dry", set=tiny.assignments(), dry_run=True) is None
     assert not (result.run / "tensorboard").exists()
     assert capsys.readouterr().out == ""  # a function keeps stdout for its caller
-
-
-@pytest.mark.figures
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TensorBoard's own imports
-def test_tensorboard_gets_scalars(tiny_npz, tmp_path):
-    """As TensorBoard itself reads them."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    policy = slackaug.search(str(tiny_npz), tmp_path / "run", set=tiny.assignments(), tensorboard=True).policy
-    found = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
-    found.Reload()
-    assert {"pre-training-3/train_loss", "search/val_loss", "search/entropy"} <= set(found.Tags()["scalars"])
-    for name, share in zip(policy.space.names, policy.probabilities.mean(0).tolist(), strict=True):
-        last = found.Scalars(f"pi/{name}")[-1]
-        assert (last.step, last.value) == (12, pytest.approx(share, abs=6e-7))  # metrics have 6 decimals
 
 
 def test_search_in_a_thread(tiny_npz, finished, tmp_path):

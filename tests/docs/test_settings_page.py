@@ -11,7 +11,6 @@ import torch
 
 import small_search
 import tiny
-from slackaug.commands.evaluate import flat
 from slackaug.config import paper, parse, presets
 from slackaug.config.run_config import RunConfig
 from slackaug.data.options import DataConfig
@@ -39,7 +38,7 @@ def test_a_page_is_what_the_script_writes(name):
 
 def test_the_page_lists_every_setting():
     found = rows()
-    assert {*found} == flat(parse.to_dict(paper.row("cifar10"))).keys(), RENEW
+    assert {*found} == parse.flat(parse.to_dict(paper.row("cifar10"))).keys(), RENEW
     assert all(len(cells) in (3, 2 + len(make_settings.PRESETS)) for cells in found.values())
 
 
@@ -70,7 +69,7 @@ def agrees(cell: str, value: object) -> bool:
 @pytest.mark.parametrize("name", ["own", "shapes:colour", "torchvision:CIFAR10", "imagenet100:x", "domainnet:x/real"])
 @pytest.mark.parametrize(("n", "size"), [(40, 8), (1500, 8), (10, 100)])
 def test_the_values_are_those_of_the_presets(preset, name, n, size):
-    given = flat(parse.to_dict(presets.preset(preset, tiny.dataset(name, n, size))))
+    given = parse.flat(parse.to_dict(presets.preset(preset, tiny.dataset(name, n, size))))
     for setting, (_, _, *cells) in rows().items():
         cell = cells[make_settings.PRESETS.index(preset)] if len(cells) > 1 else cells[0]
         assert agrees(cell, given[setting]), f"{setting}: {preset} gives {given[setting]}, and not {cell}; {RENEW}"

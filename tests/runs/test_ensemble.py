@@ -306,7 +306,7 @@ def test_what_goes_wrong_on_one_rank_or_on_all_is_said_once(rank, error, says, t
 def test_the_ranks_must_have_the_same_data(tiny_npz, tmp_path):
     data = load(str(tiny_npz))
     ranks = SimpleNamespace(all=lambda value: [value, "another"], n_ranks=2)
-    session = conduct.Session(str(tiny_npz), tmp_path / "run", "cpu", None, None, False, Console(quiet=True), ranks)
+    session = conduct.Session(str(tiny_npz), tmp_path / "run", "cpu", None, None, [], Console(quiet=True), ranks)
     with (
         pytest.raises(ValueError, match="is not the same data for all processes of the ensemble"),
         conduct.begun(session, presets.quick(data), data, overwrite=False),
@@ -335,7 +335,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
 def test_the_command_to_go_on():
     config = RunConfig(preset="quick", model="small", space="cifar", n_ranks=4)
     for device in ("cuda:0", "cuda:3"):
-        session = conduct.Session("my data", Path("r"), device, None, None, False, Console())
+        session = conduct.Session("my data", Path("r"), device, None, None, [], Console())
         expected = "torchrun --nproc-per-node 4 -m slackaug search 'my data' -o r --resume"
         assert session.resume_command(config) == expected + ("" if torch.cuda.is_available() else " --device cuda")
 

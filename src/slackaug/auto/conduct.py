@@ -2,11 +2,11 @@
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
@@ -26,7 +26,7 @@ from ..messages import search as messages
 from ..messages.answer import LEARNED
 from ..messages.terminal import say
 from ..report.strength import entropy_share
-from ..runs import folders, provenance, tensorboard
+from ..runs import folders, loggers, provenance
 from ..runs.ensemble import ALONE, Ensemble, Parted
 from ..runs.folders import Run
 from ..runs.progress import Bar, Display, Reading, Standing
@@ -56,7 +56,7 @@ class Session(NamedTuple):
     device: str
     threads: int | None
     time_limit: float | None
-    tensorboard: bool
+    log: Sequence[str | loggers.Logger]
     console: Console
     ensemble: Ensemble = ALONE
     watch: Callable[[float], None] | None = None  # is told the share that is done
@@ -84,7 +84,7 @@ class Session(NamedTuple):
         words += ["--model", config.model] if is_foreign(config.model) else []
         words += ["--device", device] if device != default_device() else []
         words += [] if self.threads is None else ["--threads", str(self.threads)]
-        words += ["--tensorboard"] * self.tensorboard
+        words += [word for one in self.log if isinstance(one, str) for word in ("--log", one)]
         words += ["--engine", self.engine] if self.engine != "compiled" else []
         return shlex.join(words)
 
@@ -149,9 +149,6 @@ def writing(session: Session, config: RunConfig) -> AbstractContextManager[None]
 def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     """Show, log and report a search on the rank that has the run, and catch what is to stop it."""
     search, run, dataset, _ = opened
-    if run is not None and session.tensorboard:
-        folder, n_steps = run.path / "tensorboard", search.problem.config.search.n_steps
-        run.loggers.append(tensorboard.logger(folder, search.problem.phi.space.names, n_steps))
     share, bar = share_of_learning(search, len(dataset.train.labels), session.n_at_once), Bar(session.console)
     bar.found = share * search.share_done()
     n_rounds, display = search.problem.config.search.n_rounds, None
@@ -166,11 +163,31 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
 
     try:
         reported = nullcontext() if run is None else reporting(session, run, dataset)
-        with signals() as caught, reported, nullcontext() if display is None else bar:
+        logged = nullcontext() if run is None else logging(session, run, search.problem)
+        with signals() as caught, reported, logged, nullcontext() if display is None else bar:
             yield Watch(on_step, session.say, session.detail, caught, bar)
     except Parted as parted:
         to_go_on = session.to_go_on(search.problem.config)
         raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
+
+
+@contextmanager
+def logging(session: Session, run: Run, problem: Problem) -> Iterator[None]:
+    """The metrics go to the loggers that were asked for, too."""
+    settings = parse.flat(parse.to_dict(problem.config))
+    logs = [loggers.Guarded(one, run.path, settings, session.say) for one in session.log]
+
+    def listen(metrics: dict[str, Any]) -> None:
+        numbers, step = loggers.scalars(metrics, problem.phi.space.names, problem.config.search.n_steps)
+        for log in logs:
+            log(numbers, step)
+
+    run.listeners.append(listen)
+    try:
+        yield
+    finally:
+        for log in logs:
+            log.close()
 
 
 @contextmanager

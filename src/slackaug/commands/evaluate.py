@@ -265,12 +265,12 @@ def begin(folder: FilePath, protocol: Protocol, *, overwrite: bool) -> None:
             (folder / own).unlink(missing_ok=True)
         shutil.rmtree(folder / "trials", ignore_errors=True)
     try:
-        before = flat(json.loads((folder / "results.json").read_bytes())["protocol"])
+        before = parse.flat(json.loads((folder / "results.json").read_bytes())["protocol"])
     except FileNotFoundError:
         return
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise RunError(f"{folder / 'results.json'}: is not a file of ours; choose another -o, or --overwrite") from None
-    now = flat(parse.to_dict(protocol))
+    now = parse.flat(parse.to_dict(protocol))
     for where in ("data.source", "data.cache", "weights"):
         before[where] = now[where]  # the same images may lie elsewhere
     differences = [
@@ -283,11 +283,3 @@ def begin(folder: FilePath, protocol: Protocol, *, overwrite: bool) -> None:
             f"{folder}: holds results of another protocol ({'; '.join(differences)}); choose another -o, or replace "
             "them with --overwrite"
         )
-
-
-def flat(document: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """{"fit": {"lr": 0.1}} as {"fit.lr": 0.1}."""
-    found: dict[str, Any] = {}
-    for key, value in document.items():
-        found |= flat(value, f"{where}{key}.") if isinstance(value, dict) else {f"{where}{key}": value}
-    return found

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -40,6 +39,7 @@ from ..messages.terminal import terminal
 from ..methods.budget import SearchConfig
 from ..runs import ensemble, folders
 from ..runs.folders import RunError
+from ..runs.loggers import Logger, check
 from ..runs.progress import Reading
 
 LEAST_BATCH, LEAST_COMPOSITES = 16, 2  # that a search makes do with by itself
@@ -59,7 +59,9 @@ def search(
     dry_run: Annotated[bool, "print the settings and the cost, and write no run"] = False,
     reading: ReadAs,
     where: Machine,
-    tensorboard: Annotated[bool, "write scalars for TensorBoard, too", SETTING] = False,
+    log: Annotated[
+        Sequence[str | Logger], "where losses and the policy go, too: tensorboard, wandb or mlflow", SETTING
+    ] = (),
     engine: Annotated[
         str, "how steps are executed: compiled, where they can be (on a GPU), or plain", SETTING
     ] = "compiled",
@@ -79,9 +81,9 @@ def search(
         slackaug search pets/ -o runs/pets --set evaluate.epochs=60
         slackaug search pets/ -o runs/pets --resume
     """
-    # In Python alone: `test` is the test set of data that is given as an object; `console` is told the progress, else
-    # stderr is; `watch` the share that is done; without `estimate`, no steps are measured to say how long it will
-    # take, nor batches fitted to the GPU.
+    # In Python alone: `log` takes functions of (numbers, step), too; `test` is the test set of data that is given as an
+    # object; `console` is told the progress, else stderr is; `watch` the share that is done; without `estimate`, no
+    # steps are measured to say how long it will take, nor batches fitted to the GPU.
     limit = duration_seconds(time_limit) if isinstance(time_limit, str) else time_limit
     folder = FilePath(out)
 
@@ -97,14 +99,13 @@ def search(
                 raise RunError(
                     "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
                 )
-            if tensorboard and not resume and find_spec("tensorboard") is None:
-                raise RunError("--tensorboard needs TensorBoard: pip install 'slackaug[tensorboard]'")
+            check(log)
             if ranks.leads and not resume and not dry_run:
                 refuse_inside(data, folder)
                 folders.refuse(folder, overwrite=overwrite)  # before the data is read, which may take long
         told = Reading(console)
         source = ranks.lead(lambda: held.file_of(data, test, place_of_images, how_to_read(), told, is_new=not resume))
-        session = Session(source, folder, *place, limit, tensorboard, console, ranks, watch, engine, verbose)
+        session = Session(source, folder, *place, limit, log, console, ranks, watch, engine, verbose)
         if resume:
             opening: Any = resumed(session, chosen.get("model"), chosen.get("weights"))
         else:

@@ -67,6 +67,14 @@ def to_dict(config: Any) -> dict[str, Any]:
     })  # fmt: skip
 
 
+def flat(document: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """{"fit": {"lr": 0.1}} as {"fit.lr": 0.1}."""
+    found: dict[str, Any] = {}
+    for key, value in document.items():
+        found |= flat(value, f"{where}{key}.") if isinstance(value, dict) else {f"{where}{key}": value}
+    return found
+
+
 def update(config: C, changes: dict[str, Any], where: str = "") -> C:
     """The configuration with the changes of a nested dictionary."""
     kinds = typing.get_type_hints(type(config))

@@ -187,6 +187,10 @@ USE_IT, LOOK_AT_IT = "to use the answer without slackaug in your training", "to 
 FOR_YOURS = "for your images, of which 200 digits and trainings of seconds say little"
 
 
+def no_log(logger: str, reason: str) -> str:
+    return f"{logger} gets no more numbers ({reason}). The search continues, and metrics.jsonl has them all."
+
+
 def finished(folder: str, policy: str) -> str:
     return f"{folder}: this search is finished. Its policy is {policy}"
 

@@ -29,7 +29,7 @@ OWN = (  # beside config.yaml
     "env.json", "search.log", "metrics.jsonl", POLICY, FINISHED, "policies/round_*.json",
     "composing.json", "calibration.json", "answer.json", "race/trials/*.json", "report.html",
     "eval/results.json", "eval/results.csv", "tensorboard/events.*",
-    *IMAGES, *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
+    "wandb/run_id", "mlflow/run_id", *IMAGES, *(f"checkpoints/{pattern}" for pattern in (SMALL_FILES, *PART_FILES)),
 )  # fmt: skip
 LOGS = ("search.log", "metrics.jsonl")
 START_ANEW = "start anew with --overwrite, or choose another -o"
@@ -95,7 +95,7 @@ class Run:
     def __init__(self, path: Path):
         self.path, self.metrics = path, path / "metrics.jsonl"
         self.checkpoints = Checkpoints(path / "checkpoints")
-        self.loggers: list[Callable[[dict[str, Any]], None]] = []  # see the metrics, too
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []  # get the metrics, too
         self.followers: list[Callable[[], None]] = []  # are called when a round has ended and more are to come
         refuse_links(path, *LOGS)
         self.lock = lock(path)
@@ -131,8 +131,8 @@ class Run:
     def add_metrics(self, metrics: dict[str, Any]) -> None:
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(metrics) + "\n")
-        for log in self.loggers:
-            log(metrics)
+        for listen in self.listeners:
+            listen(metrics)
 
     def cut_metrics(self, size: int) -> None:
         """Forget what was written after a checkpoint: it will be written again."""
