@@ -93,7 +93,7 @@ class Bench:
         """Fresh trainings are done as those of a race are."""
         folder = self.scratch / self.name / "fresh"
         folder.mkdir(parents=True, exist_ok=True)
-        session = Session(str(self.source), folder, self.device, self.threads, None, False, self.console, ALONE)
+        session = Session(str(self.source), folder, self.device, self.threads, None, (), self.console, ALONE)
         return race.comparison(session, self.config, self.dataset, folder, float("inf"))
 
     @property

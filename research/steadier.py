@@ -56,7 +56,7 @@ def moments(n_steps: int, share: float) -> list[int]:
 
 def train(one: Training) -> dict[str, float]:
     """The accuracy by each way to end."""
-    fit, _, test = training.begin(one)
+    fit, _, test = training.begin(one, {})
     tested = {step for share in SHARES for step in moments(fit.n_steps, share)}
     begin = round(fit.n_steps * (1 - 3 * max(SHARES)))  # of the longest mean, little is older
     averaged: dict[float, Averaged] = {}

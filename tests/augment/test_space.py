@@ -44,12 +44,6 @@ def test_rerange_changes_one_span_and_not_the_table():
     assert space["Rotate"].strength(torch.tensor([1.0]), torch.tensor([0.9])).item() == 30
 
 
-def test_what_is_left_out_may_be_spelled_in_any_letters():
-    space = SPACES["cifar"].exclude("invert", "CUTOUT", "Solarize")
-    assert {*SPACES["cifar"].names} - {*space.names} == {"Invert", "Cutout", "Solarize"}
-    assert space.spelled("shearx") == "ShearX"
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -13,7 +13,9 @@ import pytest
 import slackaug
 from slackaug import cli
 from slackaug.commands import COMMANDS
+from slackaug.config import layers
 from slackaug.config.options import IMAGES, Given, command
+from slackaug.data import load
 
 ROOT = Path(__file__).parents[2]
 # Another field in one of the configurations, before anything else has seen the class.
@@ -108,3 +110,8 @@ def test_what_no_option_is_called_is_refused():
 def test_a_list_is_a_list(names):
     with pytest.raises(TypeError, match="names takes a list, such as"):
         run("x", names=names)
+
+
+def test_what_is_left_out_may_be_spelled_in_any_letters():
+    config = layers.configure(load("digits"), {"exclude": ["invert", "CUTOUT", "Solarize"]}, None, [])
+    assert config.exclude == ("Invert", "Cutout", "Solarize")

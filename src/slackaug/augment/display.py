@@ -28,6 +28,16 @@ def plot(self: Any) -> Any:
     return notebook().plot(self)
 
 
+def in_words(policy: Any) -> str:
+    """What it does, in a few words."""
+    flips = "with flips" if policy.flip else "without flips"
+    return f"{policy.n_composed} of {len(policy.space)} transformations of {policy.space.name!r}, {flips}"
+
+
+def policy_in_words(policy: Any) -> str:
+    return f"Policy({in_words(policy)})"
+
+
 def displayed(kind: T) -> T:
     """Gives a class these three methods: a NamedTuple cannot inherit them."""
     for method in (_repr_html_, to_frame, plot):

@@ -11,6 +11,7 @@ from torch.utils.data import get_worker_info
 
 from . import pil
 from .apply import augment, draw, on_pil
+from .display import in_words
 from .formats.published import load
 from .policy import Policy
 
@@ -80,7 +81,7 @@ class SlackAugment(nn.Module):
     def __repr__(self) -> str:
         strength = "" if self.strength == 1 else f", strength={self.strength:g}"
         always = ", always" if self.always else "" if self.training else ", off in eval mode"
-        return f"SlackAugment({self.policy.summary}{strength}{always})"
+        return f"SlackAugment({in_words(self.policy)}{strength}{always})"
 
 
 def how_to_convert(mode: str) -> str:

@@ -17,7 +17,7 @@ from .. import rng, schema
 from ..schema import PolicyError
 from . import policy_file
 from .apply import Composites, beside
-from .display import displayed
+from .display import displayed, policy_in_words
 from .policy_file import MAX_COMPOSED, MU_FILE_MIN, MU_START, RGB, placed, read_rgb
 from .space import Space
 from .transforms import get_space
@@ -64,6 +64,7 @@ class Policy:
     std: RGB
     dataset: str | None = None  # fingerprint of the data it was learned on
     learned: dict[str, Any] = field(default_factory=dict)  # how it was learned: free text and numbers
+    __repr__ = policy_in_words
 
     def __post_init__(self) -> None:
         n = len(self.space)
@@ -116,16 +117,14 @@ class Policy:
 
     def sample(self, n: int, generator: Generator | None, progress: float = 0.0) -> Composites:
         """Draw n composites. The noise comes from the CPU, so that a seed means the same wherever phi lives."""
-        k = len(self.pi)
-        uniform, normal = rng.uniform((2, n, k), generator), rng.normal((n, k), generator)
+        uniform, normal = rng.uniform((2, n, len(self.pi)), generator), rng.normal((n, len(self.pi)), generator)
         return self.transport(beside(self.pi, uniform), beside(self.pi, normal))
 
     def transport(self, uniform: Tensor, normal: Tensor) -> Composites:
         """The composites that standard noise (2, n, K) and (n, K) becomes under this policy."""
         u_op, u_magnitude = uniform
         cumulative = self.probabilities.detach().cumsum(1)  # (K, N)
-        op = torch.searchsorted(cumulative, u_op.T.contiguous(), right=True).T  # (K, n) -> (n, K)
-        op = op.clamp(max=len(self.space) - 1)
+        op = torch.searchsorted(cumulative, u_op.T.contiguous(), right=True).T.clamp(max=len(self.space) - 1)  # (n, K)
         magnitude = SmoothedUniform(self.mu.detach()[op], self.sigma).sample(u_magnitude, normal)
         return Composites(op, magnitude, torch.ones_like(op, dtype=torch.bool), self.space)
 
@@ -169,15 +168,6 @@ class Policy:
             pi = self.pi.new_full((1, len(self.space)), NEVER)
             pi[:, self.space.index(IDENTITY)] = 0
         return replace(self, pi=pi, mu=torch.full_like(self.mu, MU_START))
-
-    def __repr__(self) -> str:
-        return f"Policy({self.summary})"
-
-    @property
-    def summary(self) -> str:
-        """What it does, in a few words."""
-        flips = "with flips" if self.flip else "without flips"
-        return f"{self.n_composed} of {len(self.space)} transformations of {self.space.name!r}, {flips}"
 
     def to_dict(self) -> dict[str, Any]:
         return policy_file.to_document(vars(self))

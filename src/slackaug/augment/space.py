@@ -144,14 +144,10 @@ class Space:
     def changed(self, candidates: tuple[Transform, ...]) -> "Space":
         return Space(self.name.removesuffix("*") + "*", candidates)
 
-    def spelled(self, name: str) -> str:
-        """The name of a transformation, given in any capital or small letters."""
-        alike = [own for own in self.names if own.casefold() == name.casefold()]
-        return alike[0] if alike and name not in self.names else self.names[self.index(name)]
-
     def exclude(self, *names: str) -> "Space":
-        out = [self.spelled(name) for name in names]
-        return self.changed(tuple(t for t in self.transforms if t.name not in out))
+        for name in names:
+            self.index(name)
+        return self.changed(tuple(t for t in self.transforms if t.name not in names))
 
     def rerange(self, **spans: tuple[float, float]) -> "Space":
         """The same space with other strengths at magnitudes 0 and 1, e.g. `rerange(Rotate=(0, 30))`."""

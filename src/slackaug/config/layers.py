@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import foreign
+from ..augment.space import Space
 from ..augment.transforms import get_space
 from ..data import DataConfig, DataError, Dataset
 from ..data.sources import located
@@ -108,8 +109,14 @@ def changed(base: RunConfig, layers: Sequence[dict[str, Any]]) -> RunConfig:
             together["weights_digest"] = None
         together = merge(merge(together, {"search": implied} if implied else {}), layer)
     found = parse.update(base, together)
-    excluded = tuple(map(get_space(found.space).spelled, found.exclude))
-    return known_weights(replace(found, exclude=excluded))
+    space = get_space(found.space)
+    return known_weights(replace(found, exclude=tuple(spelled(name, space) for name in found.exclude)))
+
+
+def spelled(name: str, space: Space) -> str:
+    """The name of a transformation that was given in any capital or small letters."""
+    alike = [own for own in space.names if own.casefold() == name.casefold()]
+    return alike[0] if alike else name
 
 
 def known_weights(config: RunConfig) -> RunConfig:
