@@ -22,7 +22,7 @@ from slackaug.auto.resume import read_config
 from slackaug.data import load
 from slackaug.engine.fit import Diverged
 from slackaug.exits import Stopped
-from slackaug.judge import training
+from slackaug.judge import answer, training
 from slackaug.judge.backends.jobs import BackendError
 from slackaug.judge.training import HeldOut
 
@@ -181,9 +181,11 @@ def test_trainings_that_fail_keep_what_was_learned(images, tmp_path, monkeypatch
 
 
 def test_a_race_of_guesses_says_little(raced, images, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(race, "NOT_GUESSED", 10)
+    monkeypatch.setattr(answer, "NOT_GUESSED", 10)
     slackaug.search(images, tmp_path / "run", set=tiny.assignments(**RACE), estimate=False)
-    assert "But no training was much better than guessing (" in " ".join(capsys.readouterr().err.split())
+    says = "No training was much better than guessing ("
+    assert says in " ".join(capsys.readouterr().err.split())
+    assert says in read(tmp_path / "run")["sentence"]
 
 
 def test_the_rounds_do_not_depend_on_it(raced, images, tmp_path):

@@ -24,7 +24,7 @@ def answered(learned, uniform=0.9, n_last=8, config=CONFIG, race_learned=None):
     raced = {"none": trained(0.5, 2), "uniform-2": trained(uniform, 2), "learned": trained(race_learned or learned, 2)}
     challenger = race(raced, config).challengers[0]
     last = {"uniform-2": trained(uniform, n_last, seed=1), challenger: trained(learned, n_last, seed=2)}
-    return answer(race(raced, config), raced, last, config, 0.25, 12.34)
+    return answer(race(raced, config), raced, last, config, 0.25, 12.34, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,9 @@ def test_where_nothing_is_shown_the_incumbent_stays_and_the_sentence_says_what_c
 def test_what_was_learned_and_is_not_among_the_last_two_is_not_forgotten():
     found = answered(0.95, race_learned=0.4)
     assert found.use == "none"  # which takes the place of what was learned
-    assert found.sentence.endswith("The learned policy was 10.0 points behind after 2 trainings.")
+    assert found.sentence.endswith(
+        "The learned policy was 10.0 points behind the leader after 2 trainings, and dropped out."
+    )
     assert {one.name: one.dropped_after for one in found.candidates} == {"none": None, "uniform-2": None, "learned": 2}
 
 
@@ -107,9 +109,17 @@ def test_the_document():
 def test_accuracies_have_intervals_within_0_and_100():
     config = RaceConfig(candidates=("none", "uniform-2"), n_first=4)
     raced = {"none": [np.arange(50) < n for n in (50, 50, 50, 44)], "uniform-2": trained(0.5, 4)}
-    entrant = answer(race(raced, config), raced, {}, config, 0.25, 0.0).candidates[0]
+    entrant = answer(race(raced, config), raced, {}, config, 0.25, 0.0, 0.1).candidates[0]
     low, high = entrant.interval
     assert 0 < low < entrant.accuracy < high < 100
     assert entrant.accuracy - low > high - entrant.accuracy  # there is more room below
     always = raced | {"none": [np.ones(50, bool)] * 4}
-    assert answer(race(always, config), always, {}, config, 0.25, 0.0).candidates[0].interval is None
+    assert answer(race(always, config), always, {}, config, 0.25, 0.0, 0.1).candidates[0].interval is None
+
+
+def test_trainings_that_guess_are_named_in_the_answer():
+    raced = {name: trained(0.5, 4, seed=i) for i, name in enumerate(CONFIG.candidates)}
+    last = {name: trained(0.5, 8, seed=i + 9) for i, name in enumerate(("uniform-2", "none"))}
+    for largest, is_said in ((0.5, True), (0.2, False)):
+        found = answer(race(raced, CONFIG), raced, last, CONFIG, 0.25, 0.0, largest)
+        assert ("No training was much better than guessing (" in found.sentence) is is_said

@@ -39,7 +39,6 @@ FORM = re.compile(rf"learned(?:-x(?P<strength>{FACTOR}))?(?:-mu(?P<mu>{FACTOR}))
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
 FIRST_OF_LAST = 1000  # seed: no training before had it
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
-NOT_GUESSED = 1.1  # times the largest class: accuracies below say little
 LEAST_IMAGES = 40  # of all training images: with fewer, a fold is a handful
 
 
@@ -79,7 +78,8 @@ class Race:
         """So far."""
         runners, raced = self.runners()
         last = self.found(LEARNED_ON, self.settings.n_last)
-        return answer(runners, raced, last, self.settings, self.config.worth, time.monotonic() - self.began)
+        seconds = time.monotonic() - self.began
+        return answer(runners, raced, last, self.settings, self.config.worth, seconds, self.largest_class())
 
     def run(self) -> None:
         out: set[str] = set()
@@ -196,7 +196,9 @@ def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = No
         work = work._replace(part=Part(bar, start, 1.0, str))
     one = Race(work, dataset, config, learned, deadline)
     one.work.folder.mkdir(exist_ok=True)
-    session.say(messages.race(list(one.candidates), len(dataset.half_indices(config.seed)[CHOSEN_BY])))
+    session.say(
+        messages.race(list(one.candidates), one.settings.incumbent, len(dataset.half_indices(config.seed)[CHOSEN_BY]))
+    )
     try:
         one.run()
     except OutOfTime:
@@ -212,8 +214,6 @@ def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = No
         is_kept = found.use.startswith(messages.LEARNED)
         about = {"use": found.use, "is_kept": is_kept, "is_answer": used is not None}
         run.write(folders.POLICY, replace(used or learned, learned=learned.learned | about).dumps())
-    if (best := max((one.accuracy / 100 for one in found.candidates), default=1)) < NOT_GUESSED * one.largest_class():
-        session.say(messages.guessing(best, one.largest_class()))
     return found
 
 

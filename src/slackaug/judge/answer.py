@@ -14,6 +14,7 @@ from .intervals import accuracy as accuracy_of
 from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, verdict
 
 FILE = "answer.json"  # of a run
+NOT_GUESSED = 1.1  # times the largest class: accuracies below say little
 
 
 class Entrant(NamedTuple):
@@ -67,10 +68,12 @@ def answer(
     config: RaceConfig,
     worth: float,
     seconds: float,
+    largest: float,
 ) -> Answer:
     """Answer from what is known so far; final if the last two have been trained as often as they should.
 
-    `worth`, in points: where one image of those tested counts more than that, as much as it does.
+    `worth`, in points: where one image of those tested counts more than that, as much as it does. `largest`, the share
+    of the largest class.
     """
     challenger, incumbent, names = runners.challengers[0], config.incumbent, config.candidates
     n = min(len(last.get(name, ())) for name in (challenger, incumbent))
@@ -82,8 +85,11 @@ def answer(
         "n_trainings": n_trainings,
         "seconds": round(seconds, 1),
     }
+    best = max((one.accuracy / 100 for one in entrants), default=1.0)
+    guessed = f" {messages.guessing(best, largest)}" if best < NOT_GUESSED * largest else ""
     if n < LEAST:
         says = messages.too_few(incumbent, n) if rest["is_final"] else messages.so_far(incumbent, n_trainings)
+        says += guessed
         return Answer(says, incumbent, None, Case.UNKNOWN.value, None, None, None, **rest)
     tables = last[challenger][:n], last[incumbent][:n]
     worth = max(worth, 100 / sum(len(answers) for answers in tables[0][:N_FOLDS]))
@@ -94,6 +100,7 @@ def answer(
         says += behind(raced, runners)
     low, high = ends(found.gain)
     points = 100 * found.gain.mean + 0.0, (low, high), 100 * found.gain.reach(0.05)  # + 0.0: no -0.0
+    says += guessed
     if not rest["is_final"]:
         says = f"So far: {says[:1].lower()}{says[1:]}"
     return Answer(says, found.use, found.other, found.case.value, *points, **rest)

@@ -96,12 +96,15 @@ def too_few(use: str, n: int) -> str:
 
 
 def learned_dropped(points: float, n: int) -> str:
-    how = f"{points:.1f} points behind" if points >= TIE else "no better than simpler choices"
-    return f"The learned policy was {how} after {counted(n, 'training')}."
+    how = f"{points:.1f} points behind the leader" if points >= TIE else "no better than simpler choices"
+    return f"The learned policy was {how} after {counted(n, 'training')}, and dropped out."
 
 
 def so_far(use: str, n: int) -> str:
-    return f"So far: use {spoken(use)}. The race was stopped after {counted(n, 'training')}."
+    return (
+        f"So far: use {spoken(use)}, the default; nothing is shown to beat it yet. The race was stopped after "
+        f"{counted(n, 'training')}, before its final."
+    )
 
 
 def capital(text: str) -> str:
@@ -111,10 +114,11 @@ def capital(text: str) -> str:
 # --- on the way -------------------------------------------------------------------------------------------------------
 
 
-def race(names: Sequence[str], n_images: int) -> str:
+def race(names: Sequence[str], incumbent: str, n_images: int) -> str:
     return (
         f"Race: {listed([spoken(name) for name in names])}. Each is trained several times, and tested in turn on "
-        f"{n_images:,} images that it was not trained on."
+        f"{n_images:,} images that it was not trained on. The best meets {spoken(incumbent)}, the default, in the "
+        "final, and must beat it there."
     )
 
 
@@ -140,9 +144,10 @@ def race_failed(data: str, run: str) -> str:
 
 
 def guessing(accuracy: float, largest: float) -> str:
+    """What must be said of a race of such trainings; `largest`, the share of the largest class."""
     return (
-        f"But no training was much better than guessing ({100 * accuracy:.1f} % at best; the largest class has "
-        f"{100 * largest:.1f} %), so the race says little. Try longer trainings: --set evaluate.epochs=..."
+        f"No training was much better than guessing ({100 * accuracy:.1f} % at best; the largest class has "
+        f"{100 * largest:.1f} %), so this says little: the network may need more images, or longer trainings."
     )
 
 

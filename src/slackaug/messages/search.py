@@ -150,7 +150,7 @@ def too_short(epochs: int) -> str:
 
 
 def time_limit(n_rounds: int, planned: int, to_go_on: str) -> str:
-    return f"Time limit reached. The policy is that of round {n_rounds} of {planned}. {to_go_on}"
+    return f"Time limit reached: learning ended with round {n_rounds} of {planned}. {to_go_on}"
 
 
 OTHER_SPLITS = "`slackaug study` shows whether other splits agree."

@@ -55,16 +55,17 @@ def of_answer(found: dict[str, Any]) -> Raced:
         use,
         document.read("is_final", schema.boolean),
         "better" if document.read("verdict", schema.string) in BETTER else "open",
-        [mark(one, use) for one in runners],
+        [mark(one, use, is_final=document.read("is_final", schema.boolean)) for one in runners],
         counted(document.read("n_trainings", schema.integer, 0, MOST), "training"),
     )
 
 
-def mark(one: Runner, use: str) -> Mark:
+def mark(one: Runner, use: str, *, is_final: bool) -> Mark:
     name, trained = messages.capital(messages.spoken(one.name)), one.accuracy.counted()
     if one.dropped_after is not None:
         return Mark(name, one.accuracy, f"dropped out after {trained}", "out")
-    return Mark(name, one.accuracy, "the answer" if one.name == use else "in to the end", "first")
+    note = "the answer" if one.name == use else "in to the end"
+    return Mark(name, one.accuracy, note if is_final else trained, "first")
 
 
 def read_runner(value: Any, where: str) -> Runner:
