@@ -63,6 +63,6 @@ def test_cuda_that_is_not_there_is_explained(cuda, says, monkeypatch):
         machine("cuda", None)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("1.5min", 90), ("2h", 7200)])
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("2m", 120), ("1.5min", 90), ("2h", 7200)])
 def test_durations(text, seconds):
     assert duration_seconds(text) == seconds

@@ -54,8 +54,8 @@ def use_threads(device: str, threads: int | None) -> None:
 
 
 def duration_seconds(text: str) -> float:
-    """90, 90s, 20min, 2h."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h)?", text.strip())
+    """90s, 20min, 2h."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h)", text.strip())
     if match is None or float(match[1]) <= 0:
-        raise ValueError(f"--time-limit {text}: expected a time such as 90s, 20min or 2h")
+        raise ValueError(f"--time-limit {text}: expected a time with its unit, such as 90s, 20min or 2h")
     return float(match[1]) * {"h": 3600, "m": 60, "min": 60}.get(match[2], 1)
