@@ -269,7 +269,7 @@ def test_own_code_is_named_on_the_command_line_only(command, monkeypatch, tiny_n
     (tmp_path / "own_model.py").write_text(OWN_MODEL)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(learn, "Clock", lambda before: lambda: before + 1)  # the limit is over at once
-    words = tiny.arguments(tiny_npz, tmp_path / "run", "--model", "own_model:net", "--time-limit", "0.5")
+    words = tiny.arguments(tiny_npz, tmp_path / "run", "--model", "own_model:net", "--time-limit", "0.5s")
     done = command(*words)
     assert done.stderr.rstrip().endswith("--resume --model own_model:net")
     done = command(*tiny.resume(tiny_npz, tmp_path / "run"))
