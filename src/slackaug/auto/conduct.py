@@ -64,7 +64,7 @@ class Session(NamedTuple):
     is_verbose: bool = False
 
     @property
-    def n_at_once(self) -> int:
+    def n_jobs(self) -> int:
         """Trainings of a race, in processes of one thread each; on a GPU they are one process."""
         return 1 if self.device.startswith("cuda") else torch.get_num_threads()
 
@@ -149,7 +149,7 @@ def writing(session: Session, config: RunConfig) -> AbstractContextManager[None]
 def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     """Show, log and report a search on the rank that has the run, and catch what is to stop it."""
     search, run, dataset, _ = opened
-    share, bar = share_of_learning(search, len(dataset.train.labels), session.n_at_once), Bar(session.console)
+    share, bar = share_of_learning(search, len(dataset.train.labels), session.n_jobs), Bar(session.console)
     bar.found = share * search.share_done()
     n_rounds, display = search.problem.config.search.n_rounds, None
     if run is not None:

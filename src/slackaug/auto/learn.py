@@ -246,10 +246,10 @@ def race_images(config: RunConfig, n_train: int) -> float:
     return config.race.n_trainings * config.evaluate.epochs * n_train * (1 - 0.5 / N_FOLDS)
 
 
-def share_of_learning(search: Search, n_train: int, n_at_once: int) -> float:
+def share_of_learning(search: Search, n_train: int, n_jobs: int) -> float:
     """Of a whole search, by images: the rest is its race, whose trainings go side by side."""
     config = search.problem.config
-    race = race_images(config, n_train) / n_at_once if config.race.candidates and config.n_ranks == 1 else 0.0
+    race = race_images(config, n_train) / n_jobs if config.race.candidates and config.n_ranks == 1 else 0.0
     return sum(search.costs) / (sum(search.costs) + race)
 
 

@@ -19,7 +19,7 @@ from ..engine.fit import Diverged, Fit, Fits
 from ..files import finite_or_null
 from ..messages import search as messages
 from ..runs.progress import Standing
-from .problem import Found, Notice, Problem, Weights, train
+from .problem import Found, Notice, Problem, Weights, train, weights_of
 
 FILE = "composing.json"  # of a run
 N_AT_ONCE = 4  # trainings on a GPU: those that are asked for most often
@@ -70,7 +70,7 @@ class Composing(NamedTuple):
 
 def n_at_once(problem: Problem) -> int:
     """Trainings: side by side they take less time on a GPU, and as much elsewhere."""
-    is_alone = not problem.train.labels.is_cuda or problem.config.n_ranks > 1
+    is_alone = not (problem.train.labels.is_cuda and problem.compares_trainings) or problem.config.n_ranks > 1
     return 1 if is_alone else N_AT_ONCE
 
 
@@ -119,7 +119,7 @@ class Pretrain:
             loss = self.problem.tempered_loss(fit) if self.problem.compares_trainings else math.nan
             self.composing = self.composing._replace(losses=self.composing.losses | {number: loss})
             if self.composing.n_positions == number:
-                self.theta_0 = {name: value.clone() for name, value in fit.model.state_dict().items()}
+                self.theta_0 = weights_of(fit.model)
 
     @property
     def found(self) -> Found:

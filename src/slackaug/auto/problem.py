@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import models, rng
@@ -97,7 +97,7 @@ class Problem:
         return rng.streams(self.config.seed, stage, *self.ensemble.purpose())
 
     def weights(self) -> Weights:
-        return {name: value.clone() for name, value in self.model.state_dict().items()}
+        return weights_of(self.model)
 
     def make_fits(self, phis: Sequence[Policy], first: Weights) -> list[Fit]:
         """Trainings with these policies, as pre-training is: all from the same start, the network as it is where there
@@ -158,6 +158,10 @@ class Problem:
                 total += cross_entropy(logits.float(), labels, reduction="sum")
                 n += len(labels)
         return self.ensemble.average(total / n).item()
+
+
+def weights_of(model: nn.Module) -> Weights:
+    return {name: value.clone() for name, value in model.state_dict().items()}
 
 
 def train(name: str, fits: Fits) -> Iterator[Standing]:

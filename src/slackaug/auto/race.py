@@ -1,4 +1,4 @@
-"""The race of a search: what was learned against what people use instead, on training images alone.
+"""The race of a search: the learned policy against what people use instead, on training images alone.
 
 It is the last stage, and has no state of its own: trainings leave their results in files, and all else is a function of
 these (judge/race.py).
@@ -47,7 +47,7 @@ class OutOfTime(Exception):
 
 
 class Race:
-    """A race that goes on from what is in its folder."""
+    """A race that resumes from what is in its folder."""
 
     def __init__(self, work: Comparison, dataset: Dataset, config: RunConfig, learned: Policy, deadline: float):
         self.work, self.dataset, self.config, self.deadline = work, dataset, config, deadline
@@ -192,7 +192,7 @@ def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = No
     learned = folders.learned(run.path)
     work = comparison(session, config, dataset, run.path / FOLDER, deadline)
     if bar is not None:
-        start = share_of_learning(opened.search, n, session.n_at_once)
+        start = share_of_learning(opened.search, n, session.n_jobs)
         work = work._replace(part=Part(bar, start, 1.0, str))
     one = Race(work, dataset, config, learned, deadline)
     one.work.folder.mkdir(exist_ok=True)
@@ -232,7 +232,7 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
     where = replace(config.data, source=session.data)
     protocol = Protocol.of(config, where, training.data_digest(dataset), config.model)
     threads = session.threads if session.device.startswith("cuda") else 1
-    backend = get_backend("local", address=None, n_jobs=session.n_at_once, device=session.device, threads=threads)
+    backend = get_backend("local", address=None, n_jobs=session.n_jobs, device=session.device, threads=threads)
 
     def follow() -> None:
         if time.monotonic() > deadline:

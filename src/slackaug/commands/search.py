@@ -51,7 +51,9 @@ def search(
     out: Annotated[Path, "folder of the run, such as runs/pets"],
     *,
     chosen: Annotated[dict[str, Any], Given(Choices, TRAINING)],
-    time_limit: Annotated[float | str | None, "such as 90s, 20min or 2h; ends with the last round"] = None,
+    time_limit: Annotated[
+        float | str | None, "such as 90s, 20min or 2h: half of it for learning, the rest for the race"
+    ] = None,
     config: ConfigFile = None,
     set: Settings = (),
     resume: Annotated[bool, "go on with the run in this folder"] = False,

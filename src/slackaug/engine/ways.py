@@ -2,7 +2,7 @@
 
 As they are written, on a CPU. On a GPU a step is captured, if that works: a training's (`captured`), or a search's
 (`make_passes`). Trainings that are wanted at the same time go together there (`side_by_side`): those alike, all in one
-captured step where that is faster. So a job of judge/training.py runs like this:
+captured step if it is faster. So a job of judge/training.py runs like this:
 
     side_by_side    who goes together; as many as memory takes
     StackedFits     their steps as one (gpu/captured.py): each draws, and is augmented, by itself
@@ -127,14 +127,14 @@ def stacked(part: str, fits: Sequence[Fit]) -> StackedFits | None:
     return found
 
 
-FASTER: dict[tuple[Any, ...], bool] = {}  # what has been measured in this process, by what it depends on most
+FASTER: dict[tuple[Any, ...], bool] = {}  # as measured in this process, for the first number of trainings that came
 
 
 def is_faster(part: str, found: StackedFits) -> bool:
     """Whether a step of all takes less time than one of each."""
     found.step()
     first, n = found.fits[0], len(found.fits)
-    about = type(first.model), first.theta.shape, first.train.images.shape[1:], first.feed.batches.batch, n
+    about = type(first.model), first.theta.shape, first.train.images.shape[1:], first.feed.batches.batch
     if about not in FASTER:
         _, policy, train, config, _, preparation = parts_of(first)
         alone = captured(part, Fit(deepcopy(first.model), policy, train, config, streams(0, "measured"), preparation))

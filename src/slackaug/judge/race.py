@@ -1,7 +1,7 @@
 """The race: each candidate is trained a few times, those plainly behind drop out, and the last two meet afresh.
 
 What is known of a candidate is a table of right and wrong answers, a row for each training. All that is decided here
-is a function of these tables: so a race that was stopped goes on from its files, and it can be simulated, as
+is a function of these tables: so a stopped race resumes from its files, and it can be simulated, as
 research/race_errors.py does.
 
 Training images are in two halves: a race tests on folds of the one, the last word on folds of the other, and each

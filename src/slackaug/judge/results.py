@@ -95,12 +95,10 @@ def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None,
 
 def seen(difference: Interval | None) -> list[str]:
     """The smallest gain that could have been; nothing where there is no interval, or where the answer says it."""
-    if difference is None or difference.n < LEAST or not difference.has_spread:
+    half_width = None if difference is None else intervals.width_to_judge_by(difference)
+    if difference is None or half_width is None or abs(difference.mean) <= half_width:
         return []
-    assert difference.half_width is not None
-    if abs(difference.mean) <= difference.half_width:
-        return []
-    return [messages.smallest_gain(difference.half_width)]
+    return [messages.smallest_gain(half_width)]
 
 
 def reservations(rows: Sequence[PolicyRow], n_test: int, n_duplicates: int) -> str:

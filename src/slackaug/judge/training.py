@@ -200,7 +200,7 @@ class Begun:
     data: Dataset
     test: Split
     checkpoints: Checkpoints
-    seconds: float  # before now, and then in all
+    seconds: float  # of work on it before
 
     @property
     def share(self) -> float:

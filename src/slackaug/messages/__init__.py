@@ -225,7 +225,7 @@ def there_already(n: int, n_all: int) -> str:
 
 
 def cost(n: int, seconds: float, at_once: int) -> str:
-    """`seconds` of one training, as a share of what goes on at once."""
+    """`seconds` of one training: its share of those that are trained at once."""
     if at_once > 1 and n > 1:
         return f"{n} trainings, {min(n, at_once)} at once: about {duration(n * seconds)}, measured over a few steps."
     return (
