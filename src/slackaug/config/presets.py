@@ -36,7 +36,7 @@ RACE = RaceConfig(
 # in the first round, cost a race six trainings more. It ships something worse in 4 % of simulated cases at most, as it
 # does without them. Where one of them is half a point better, it ships that or another one that was learned in 16 to
 # 31 % of cases instead of 4 to 7, with 4,000 training images, and in 83 to 86 % instead of 21, with 20,000 and half the
-# noise. Where the learned policy is best as it is, 0.02 to 0.12 points more are lost, as the first round knows less. Four
+# noise. Where the learned policy is best as it is, 0.02 to 0.12 points more are lost: the first round knows less. Four
 # times as far was worse wherever it was measured. For `quick`, which has minutes, six are many (research/notebook.md).
 DIRECTIONS = RaceConfig(
     candidates=(
