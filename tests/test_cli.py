@@ -130,7 +130,7 @@ LOST = Policy.uniform("cifar").to_dict() | {"learned": {"use": "uniform-2", "is_
         (ONE, ["entropy 100.0% of uniform"]),
         (SUBPOLICIES, ["0.500  ±30 degrees"]),
         (HOSTILE, ["[/x] hi"]),
-        (LOST, ["the learned policy did not win the race; uniform-2 did"]),
+        (LOST, ["the learned policy did not win the race; 2 random transformations per image did"]),
     ],
     ids=["start", "one transformation", "published", "hostile", "lost"],
 )

@@ -14,6 +14,7 @@ from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
 from ..augment.stability import stability
 from ..messages import counted
+from ..messages.answer import spoken
 from .strength import entropy_share
 
 LONGEST = len("threshold")  # word of a strength
@@ -80,9 +81,9 @@ def policy_remarks(policy: Policy, is_verbose: bool) -> str:
         remarks += f"; entropy {entropy_share(policy):.1%} of uniform" if is_verbose else ""
     else:
         remarks = f"images stay as they are, {flips} mirror flips"
-    used, learned = policy.learned.get("use"), policy.learned if is_verbose else {}
+    winner, learned = spoken(str(policy.learned.get("use"))), policy.learned if is_verbose else {}
     history = {key: value for key, value in learned.items() if not isinstance(value, dict | list)}
-    said = "" if policy.learned.get("is_kept", True) else f"\nthe learned policy did not win the race; {used} did"
+    said = "" if policy.learned.get("is_kept", True) else f"\nthe learned policy did not win the race; {winner} did"
     return remarks + "".join(f"\n{key[:40]}: {schema.describe(value)}" for key, value in history.items()) + said
 
 
