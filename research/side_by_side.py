@@ -21,7 +21,8 @@ from slackaug.augment.samplers import Method
 from slackaug.augment.space import Space
 from slackaug.data import Dataset, Split
 from slackaug.engine.fit import Fit, FitConfig
-from slackaug.engine.gpu.captured import CapturedFit, StackedFits
+from slackaug.engine.gpu.captured import CapturedFit
+from slackaug.engine.gpu.stacked import StackedFits
 from slackaug.judge.candidates import from_name
 
 BATCH = 128

@@ -20,7 +20,7 @@ from slackaug.auto.stages import Search
 from slackaug.data import load
 from slackaug.engine import ways
 from slackaug.engine.fit import Diverged
-from slackaug.engine.gpu.captured import StackedFits
+from slackaug.engine.gpu.stacked import StackedFits
 from slackaug.messages import search as messages
 from slackaug.report import history
 

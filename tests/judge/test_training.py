@@ -20,7 +20,7 @@ from slackaug.config import parse
 from slackaug.data.options import DataConfig
 from slackaug.engine import ways
 from slackaug.engine.fit import Diverged, FitConfig, predict
-from slackaug.engine.gpu.captured import StackedFits
+from slackaug.engine.gpu.stacked import StackedFits
 from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped
 from slackaug.judge import scoring, training

@@ -2,12 +2,12 @@
 
 As they are written, on a CPU. On a GPU a step is captured, if that works: a training's (`captured`), or a search's
 (`make_passes`). Trainings that are wanted at the same time go together there (`side_by_side`): those alike, all in one
-captured step if it is faster. So a job of judge/training.py runs like this:
+captured step if it is faster. So a job of judge/training.py runs like this, the last two in gpu/stacked.py:
 
     side_by_side    who goes together; as many as memory takes
-    StackedFits     their steps as one (gpu/captured.py): each draws, and is augmented, by itself
-    Stacked         their networks in one pass (gpu/stacked.py): the layers of gpu/grouped.py, in which each group of
-                    images finds parameters of its own; gpu/convolve_each.py convolves such groups
+    StackedFits     their steps as one: each draws, and is augmented, by itself
+    Stacked         their networks in one pass: the layers of gpu/grouped.py, in which each group of images finds
+                    parameters of its own; gpu/convolve_each.py convolves such groups
 """
 
 import logging
@@ -23,9 +23,9 @@ from torch import nn
 from ..rng import streams
 from ..schema import unknown
 from .fit import Fit, Fits
-from .gpu.captured import CapturedFit, CapturedPasses, CompiledModel, StackedFits
+from .gpu.captured import CapturedFit, CapturedPasses, CompiledModel
 from .gpu.graphs import NotCaptured
-from .gpu.stacked import is_stackable
+from .gpu.stacked import StackedFits, is_stackable
 from .passes import Passes
 
 ENGINES = ("compiled", "plain")  # of a search; a training is always tried in the compiled way first

@@ -10,9 +10,9 @@ from slackaug.augment.policy import Policy
 from slackaug.data import Split
 from slackaug.engine import ways
 from slackaug.engine.fit import Fit, FitConfig, Fits, predict
-from slackaug.engine.gpu.captured import CapturedFit, StackedFits
+from slackaug.engine.gpu.captured import CapturedFit
 from slackaug.engine.gpu.graphs import NotCaptured
-from slackaug.engine.gpu.stacked import is_stackable
+from slackaug.engine.gpu.stacked import StackedFits, is_stackable
 
 EXACT = {"precision": torch.float64, "compiled": False}
 CONFIG = FitConfig(epochs=2, batch=8, clip=0.5)

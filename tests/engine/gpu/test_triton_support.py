@@ -1,18 +1,17 @@
 """Kernels that are compiled before they are launched."""
 
-from contextlib import nullcontext
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from slackaug.engine.gpu import triton_support
-from slackaug.engine.gpu.triton_support import compiled_ahead, launch
+from slackaug.engine.gpu.triton_support import compiled_ahead
 
 
 class Kernel:
-    """Tells what happens to it."""
+    """Tells what happens to it, as one of Triton's would."""
 
     def __init__(self):
         self.launched, self.compiled = [], []
@@ -21,48 +20,74 @@ class Kernel:
         return lambda *given, **sizes: self.launched.append((grid, given, sizes))
 
     def warmup(self, *given, grid, **sizes):
-        self.compiled.append((given, sizes))
+        assert Mode.executor is not None
+        self.compiled.append((grid, given, sizes))
+
+
+class Mode:
+    executor = None
+
+    def __init__(self, executor, ignore_errors):
+        assert ignore_errors  # else an error leaves the real one active
+        assert isinstance(executor, ThreadPoolExecutor)
+        self.given = executor
+
+    def __enter__(self):
+        Mode.executor = self.given
+
+    def __exit__(self, *_):
+        Mode.executor = None
 
 
 @pytest.fixture
-def triton(monkeypatch):
-    monkeypatch.setattr(triton_support, "triton", SimpleNamespace(AsyncCompileMode=lambda pool: nullcontext()))
+def kernel(monkeypatch):
+    class Plain(Kernel):  # which may be changed
+        pass
+
+    monkeypatch.setattr(triton_support, "triton", SimpleNamespace(AsyncCompileMode=Mode, JITFunction=Plain))
+    return Plain()
 
 
-def test_inside_nothing_is_launched_and_all_is_compiled_at_the_end(triton):
-    kernel, x = Kernel(), torch.zeros(5)[1:]
+def test_inside_kernels_are_compiled_and_after_it_launched(kernel):
     with compiled_ahead():
-        launch(kernel, (3,), x, 7, TILE=16)
-        backward = Thread(target=launch, args=(kernel, (3,), 8))
-        backward.start()
-        backward.join()
-        assert not kernel.compiled
-    assert not kernel.launched
-    ((like, seven), sizes), second = kernel.compiled
-    assert (like.dtype, like.data_ptr(), seven, sizes) == (x.dtype, x.data_ptr(), 7, {"TILE": 16})
-    assert second == ((8,), {})
-    launch(kernel, (3,), x, TILE=16)
-    assert kernel.launched == [((3,), (x,), {"TILE": 16})]
+        kernel[3,](7, TILE=16)
+    assert (kernel.compiled, kernel.launched) == ([((3,), (7,), {"TILE": 16})], [])
+    kernel[3,](7, TILE=16)
+    assert len(kernel.compiled) == 1
+    assert kernel.launched == [((3,), (7,), {"TILE": 16})]
 
 
-def test_after_an_error_kernels_are_launched_again(triton):
-    kernel = Kernel()
+class Launching(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, kernel):
+        ctx.kernel = kernel
+        return x.clone()
 
-    def fail():
-        with compiled_ahead():
-            launch(kernel, (3,), 1)
-            raise ValueError("wrong")
+    @staticmethod
+    def backward(ctx, grad):
+        assert not torch.autograd.is_multithreading_enabled()  # on a GPU another thread would do this
+        ctx.kernel[5,]()
+        return grad, None
 
-    with pytest.raises(ValueError, match="wrong"):
-        fail()
-    assert not kernel.compiled
-    launch(kernel, (3,), 1)
+
+def test_a_backward_pass_stays_in_the_thread_that_compiles(kernel):
+    with compiled_ahead():
+        Launching.apply(torch.ones(1, requires_grad=True), kernel).backward()
+    assert kernel.compiled == [((5,), (), {})]
+    assert torch.autograd.is_multithreading_enabled()
+
+
+def test_after_an_error_kernels_are_launched_again(kernel):
+    with pytest.raises(ValueError, match="wrong"), compiled_ahead():
+        raise ValueError("wrong")
+    kernel[3,]()
     assert len(kernel.launched) == 1
+    assert not kernel.compiled
 
 
 def test_without_a_triton_that_can_they_are_launched(monkeypatch):
     monkeypatch.setattr(triton_support, "triton", None)
     kernel = Kernel()
     with compiled_ahead():
-        launch(kernel, (3,), 1)
+        kernel[3,]()
     assert len(kernel.launched) == 1

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .norms import Grid, can_run, channels_last, places, precise, share_of_pixels, tile
-from .triton_support import constexpr, jit, launch, tl, triton
+from .triton_support import constexpr, jit, tl, triton
 
 MAX_CHANNELS = 128  # beyond, cuDNN's calls are faster than our kernel
 TILE_P = 64  # pixels that a program takes at a time
@@ -128,9 +128,7 @@ def added_by_kernel(x: Tensor, bias: Tensor, plus: Tensor | None) -> Tensor:
     x = channels_last(x)
     out, n = torch.empty_like(x), x.numel()
     other = x if plus is None else channels_last(plus)  # a place, where none is read
-    launch(
-        add_tile, (triton.cdiv(n, TILE),), x, bias, other, out, n, N_C=x.shape[1], HAS_PLUS=plus is not None, TILE=TILE
-    )
+    add_tile[triton.cdiv(n, TILE),](x, bias, other, out, n, N_C=x.shape[1], HAS_PLUS=plus is not None, TILE=TILE)
     return out
 
 
@@ -154,15 +152,14 @@ def by_kernel(grad: Tensor, x: Tensor, n_groups: int, k: int, stride: int, paddi
     per_share = triton.cdiv(triton.cdiv(n_pixels, n_shares), TILE_P) * TILE_P
     size = n_out * (k * k * n_in + 1)
     shares = torch.empty(n_groups, n_shares, size, device=x.device, dtype=torch.float32)
-    launch(
-        multiply, (n_tiles, n_shares, n_groups),
+    multiply[n_tiles, n_shares, n_groups](
         grad, x, shares, n_pixels, per_share, size, n_out, n_in, height, width, out_height, out_width,
         K=k, STRIDE=stride, PAD=padding, TILE_O=tile_o, TILE_C=tile_c, TILE_P=TILE_P,
         ALL_O=n_out % tile_o == 0, ALL_C=n_in % tile_c == 0,
         num_warps=(1 if n_groups == 1 else 2) if is_small else 4, num_stages=4 if is_small and n_groups == 1 else 3,
     )  # fmt: skip
     out = torch.empty(n_groups, size, device=x.device, dtype=torch.float32)
-    launch(add_up, (triton.cdiv(size, 32), n_groups), shares, out, n_shares, size, TILE_S=32, TILE=32, num_warps=4)
+    add_up[triton.cdiv(size, 32), n_groups](shares, out, n_shares, size, TILE_S=32, TILE=32, num_warps=4)
     return out
 
 
@@ -179,9 +176,9 @@ def sums_by_kernel(grad: Tensor, n_groups: int) -> Tensor:
     n, n_out = grid.n_shares, grid.n_channels
     shares = torch.empty(n_groups, n, n_out, device=grad.device, dtype=torch.float32)
     tiles = {"num_warps": SUM_WARPS, **grid.tiles}
-    launch(sum_pixels, grid.programs, grad, shares, grid.n_pixels, grid.per_share, n_out, **tiles)
+    sum_pixels[grid.programs](grad, shares, grid.n_pixels, grid.per_share, n_out, **tiles)
     out = torch.empty(n_groups, n_out, device=grad.device, dtype=torch.float32)
-    launch(add_up, (triton.cdiv(n_out, 32), n_groups), shares, out, n, n_out, TILE_S=32, TILE=32, num_warps=4)
+    add_up[triton.cdiv(n_out, 32), n_groups](shares, out, n, n_out, TILE_S=32, TILE=32, num_warps=4)
     return out
 
 

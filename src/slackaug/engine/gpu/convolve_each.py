@@ -16,7 +16,7 @@ from torch.nn.functional import conv2d
 
 from .convolutions import MAX_CHANNELS, Options, is_plain, tile_of
 from .norms import can_run, channels_last
-from .triton_support import constexpr, jit, launch, tl, triton
+from .triton_support import constexpr, jit, tl, triton
 
 TILE_P, MANY_P = 128, 256  # pixels of a program; many where it has few output channels
 FEW_CHANNELS = 32
@@ -91,8 +91,7 @@ def write(x: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | None, o
     first, second = weight.stride(1), weight.stride(2)
     to_o, to_c = (second, first) if shape.turned else (first, second)
     tile_p = MANY_P if tile_o <= FEW_CHANNELS else TILE_P
-    launch(
-        convolve_tile, (triton.cdiv(n_pixels, tile_p), triton.cdiv(n_out, tile_o), n_groups),
+    convolve_tile[triton.cdiv(n_pixels, tile_p), triton.cdiv(n_out, tile_o), n_groups](
         x, weight, x if bias is None else bias, x if plus is None else channels_last(plus), out,
         n_pixels, weight.stride(0), 0 if bias is None else bias.stride(0), to_o, to_c, n_out, n_in,
         H=height, W=width, OH=out_height, OW=out_width,

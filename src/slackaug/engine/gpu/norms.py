@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .triton_support import HAS_TRITON, constexpr, jit, launch, tl, triton
+from .triton_support import HAS_TRITON, constexpr, jit, tl, triton
 
 TILE_P = 128  # pixels that a program takes at a time
 MAX_TILE_C = 32  # channels: 64 bytes a pixel, two of the units that memory is read in
@@ -255,9 +255,8 @@ def by_kernel(
     grid = Grid(x, n_groups)
     moments = torch.empty(n_groups, 2, grid.n_channels, device=x.device, dtype=torch.float32)
     out, sizes, (weight, bias, step) = torch.empty_like(x), (grid.n_pixels, grid.per_share), in_line(weight, bias)
-    launch(sum_moments, grid.programs, x, grid.shares, *sizes, grid.n_channels, **grid.tiles)
-    launch(
-        apply_norm, grid.programs,
+    sum_moments[grid.programs](x, grid.shares, *sizes, grid.n_channels, **grid.tiles)
+    apply_norm[grid.programs](
         x, grid.shares, weight, bias, other, out, moments, *sizes, grid.n_shares, eps, step, grid.n_channels,
         RELU=relu, JOINED=shortcut is not None, **grid.tile_s, **grid.tiles,
     )  # fmt: skip
@@ -283,13 +282,11 @@ def back_by_kernel(
     of_parameters = torch.empty(2, len(moments), grid.n_channels, device=x.device, dtype=torch.float32)
     weight, bias, step = in_line(weight, bias)
     known, sizes = (x, moments, weight, bias, grid.shares), (grid.n_pixels, grid.per_share)
-    launch(
-        sum_gradients, grid.programs,
+    sum_gradients[grid.programs](
         grad, *known, x if out is None else channels_last(out), before, *sizes, eps, step, grid.n_channels,
         RELU=relu, JOINED=joined, **grid.tiles,
     )  # fmt: skip
-    launch(
-        apply_gradients, grid.programs,
+    apply_gradients[grid.programs](
         before, *known, x if plus is None else channels_last(plus), grad_x, of_parameters, *sizes, grid.n_shares, eps,
         step, grid.n_channels, RELU=relu and not joined, HAS_PLUS=plus is not None, **grid.tile_s, **grid.tiles,
     )  # fmt: skip

@@ -12,8 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ... import models
+from ..fit import Fit, Fits, descend
+from .captured import CompiledModel
+from .graphs import Graphs, Outputs
 from .groupable import is_groupable
-from .grouped import Grouped
+from .grouped import ALIGNED, Grouped
 
 ENDS = "running_mean", "running_var"
 
@@ -68,3 +71,55 @@ def statistics(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
     named = dict(network.named_buffers())
     means, variances = ([value for name, value in named.items() if name.endswith(end)] for end in ENDS)
     return means, variances
+
+
+class StackedFits(Fits):
+    """Trainings of M networks of one shape whose steps are one captured step."""
+
+    def __init__(self, fits: Sequence[Fit], *, precision: torch.dtype, compiled: bool = True):
+        super().__init__(fits)
+        first = fits[0]
+        n = len(first.theta)
+        rows = first.theta.new_zeros(2, len(fits), n + -n % ALIGNED)
+        self.theta, self.momentum = rows[..., :n]  # (M, P)
+        self.stack = Stacked([fit.model for fit in fits], self.theta, precision)
+        self.gather()
+        self.way = CompiledModel(first.way, self.stack, precision, compiled=compiled)
+        self.descend = torch.compile(descend, dynamic=True) if compiled else descend  # for any M
+        self.graphs = Graphs(self.theta.device)
+
+    def gather(self) -> None:
+        """Take the values of the fits."""
+        for fit, theta, momentum in zip(self.fits, self.theta, self.momentum, strict=True):
+            theta.copy_(fit.theta)
+            momentum.copy_(fit.momentum)
+        self.stack.gather()
+
+    def settle(self) -> None:
+        for fit, theta, momentum in zip(self.fits, self.theta, self.momentum, strict=True):
+            fit.theta.copy_(theta)
+            fit.momentum.copy_(momentum)
+        self.stack.share_out()
+
+    def step(self) -> Tensor:
+        drawn = {f"{name} {i}": value for i, fit in enumerate(self.fits) for name, value in fit.draw().items()}
+        (losses,) = self.graphs.run("training", self.move, drawn, self.changed)
+        self.stack.n_seen += 1
+        for fit in self.fits:
+            fit.done += 1
+        return losses.clone()
+
+    def move(self, **drawn: Tensor) -> Outputs:
+        each: list[dict[str, Tensor]] = [{} for _ in self.fits]
+        for key, value in drawn.items():
+            name, _, i = key.partition(" ")
+            each[int(i)][name] = value
+        lr = torch.stack([one.pop("lr") for one in each])[:, None]
+        shown = [fit.shown(**one) for fit, one in zip(self.fits, each, strict=True)]
+        images = torch.cat([self.way.augment(images, parameters) for images, _, parameters in shown])
+        g, losses = self.way.gradients(images, torch.stack([labels for _, labels, _ in shown]))
+        self.descend(self.theta, self.momentum, g, self.fits[0].decay, lr, self.fits[0].config)
+        return (losses,)
+
+    def changed(self) -> list[Tensor]:
+        return [self.theta, self.momentum, self.stack.running]

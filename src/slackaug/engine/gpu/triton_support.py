@@ -1,19 +1,21 @@
-"""Triton, where it is installed; and how kernels are launched, or many compiled at once.
+"""Triton, where it is installed; and how many of its kernels are compiled at once.
 
 A kernel is compiled for each combination of sizes that it meets, a few tenths of a second each, most of it in another
-program. What a step needs is known after a pass in which nothing is launched, and is then compiled side by side.
+program. So a step first makes a pass in which nothing is launched, and the kernels that it asks for are compiled side
+by side.
 """
 
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from torch import Tensor
+import torch
 
-__all__ = ["HAS_TRITON", "compiled_ahead", "constexpr", "jit", "launch", "tl", "triton"]
+__all__ = ["HAS_TRITON", "compiled_ahead", "constexpr", "jit", "tl", "triton"]
 
 HAS_TRITON = find_spec("triton") is not None  # not beside a torch for CPUs alone
 
@@ -31,40 +33,19 @@ else:
         return kernel
 
 
-class Like:
-    """What a compiler asks of a tensor."""
-
-    def __init__(self, tensor: Tensor):
-        self.dtype, self.address = tensor.dtype, tensor.data_ptr()
-
-    def data_ptr(self) -> int:
-        return self.address
-
-
-NOTED: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] | None = None  # a list while nothing is launched
-
-
-def launch(kernel: Any, grid: tuple[int, ...], *given: Any, **sizes: Any) -> None:
-    """Inside `compiled_ahead`, note only what is to be compiled."""
-    if NOTED is None:
-        kernel[grid](*given, **sizes)
-    else:
-        NOTED.append((kernel, tuple(Like(one) if isinstance(one, Tensor) else one for one in given), sizes))
-
-
 @contextmanager
 def compiled_ahead() -> Iterator[None]:
-    """Inside, our kernels are not launched, so what they would write is arbitrary; at the end all are compiled."""
-    global NOTED  # not of a context: a thread of autograd launches what a backward pass needs
+    """Inside, our kernels are compiled and not launched, so what they would write is arbitrary."""
     if not hasattr(triton, "AsyncCompileMode"):  # an older Triton
         yield
         return
-    NOTED = []
-    try:
-        yield
-        noted = NOTED
-    finally:
-        NOTED = None
-    with ThreadPoolExecutor(os.cpu_count()) as pool, triton.AsyncCompileMode(pool):
-        for kernel, given, sizes in noted:
-            kernel.warmup(*given, grid=(1,), **sizes)
+    launched = triton.JITFunction.__getitem__
+    triton.JITFunction.__getitem__ = lambda kernel, grid: partial(kernel.warmup, grid=grid)
+    in_this_thread = torch.autograd.set_multithreading_enabled(False)  # the only one that knows of the mode
+    with in_this_thread, ThreadPoolExecutor(os.cpu_count()) as pool:
+        mode = triton.AsyncCompileMode(pool, ignore_errors=True)  # an error comes again at the launch
+        try:
+            with mode:
+                yield
+        finally:
+            triton.JITFunction.__getitem__ = launched
