@@ -117,8 +117,7 @@ def draw(state: State, chance: Chance, config: SlackConfig) -> Drawn:
     drawn = chance.draw(config.n_composites, len(state.phi.pi), model_lr(state.step, config))
     if state.step < config.n_retrain:
         return drawn
-    gone = (state.step + 1 - config.n_retrain) / config.n_unrolled  # of the way; a KL divergence goes with its square
-    return chance.draw_val(drawn, eta=config.model_lr, spent=gone**2)
+    return chance.draw_val(drawn, eta=config.model_lr, gone=(state.step + 1 - config.n_retrain) / config.n_unrolled)
 
 
 def model_lr(step: int, config: SlackConfig) -> float:
