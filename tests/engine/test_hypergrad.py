@@ -230,7 +230,7 @@ def test_a_baseline_leaves_the_expectation_and_takes_noise_out():
     triples = [composites(op[:, None], torch.zeros(3, 1), FREE) for op in torch.cartesian_prod(*[torch.arange(4)] * 3)]
     p = torch.stack([phi.log_prob(tau).sum().exp() for tau in triples])[:, None]
     means, noise = [], []
-    for worth in (lambda w: w, budget.less_the_others):
+    for worth in (lambda w: w, budget.minus_the_others):
         draws = torch.stack([g_phi(phi, tau, worth(reward[tau.op[:, 0]]), p)[0][0] for tau in triples])  # (4 ** 3, N)
         means.append((p * draws).sum(0))
         noise.append((p * (draws - means[-1]) ** 2).sum().item())

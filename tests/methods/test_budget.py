@@ -217,9 +217,9 @@ def test_a_composite_is_worth_what_it_is_worth_beyond_the_others_and_positions_s
 
 
 def test_what_others_are_worth_is_taken_off():
-    assert budget.less_the_others(torch.tensor([3.0])).tolist() == [3.0]  # there are no others
-    assert budget.less_the_others(torch.tensor([3.0, 1.0])).tolist() == [2.0, -2.0]
-    assert budget.less_the_others(torch.tensor([3.0, 1.0, 2.0])).tolist() == [1.5, -1.5, 0.0]
+    assert budget.minus_the_others(torch.tensor([3.0])).tolist() == [3.0]  # there are no others
+    assert budget.minus_the_others(torch.tensor([3.0, 1.0])).tolist() == [2.0, -2.0]
+    assert budget.minus_the_others(torch.tensor([3.0, 1.0, 2.0])).tolist() == [1.5, -1.5, 0.0]
 
 
 def test_mu_counts_by_how_often_it_is_drawn():

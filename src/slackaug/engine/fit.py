@@ -136,7 +136,7 @@ class Fit:
 
 
 class Fits:
-    """Trainings that go on together, each as if it were alone: here by turns."""
+    """Trainings that go on together: here each takes its step in turn."""
 
     def __init__(self, fits: Sequence[Fit]):
         self.fits, self.way = fits, fits[0].way
@@ -146,7 +146,7 @@ class Fits:
         return torch.stack([fit.step() for fit in self.fits])
 
     def settle(self) -> None:
-        """Let each be what it would be if it had gone on alone."""
+        """Leave each training in the state it would have reached alone."""
 
 
 @torch.no_grad()

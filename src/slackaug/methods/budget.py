@@ -65,15 +65,15 @@ class Budget:
 
     def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
         assert drawn.gone is not None
-        grad_pi, grad_mu = phi_gradient(state, tau, less_the_others(weight), drawn, self.divisors)
+        grad_pi, grad_mu = phi_gradient(state, tau, minus_the_others(weight), drawn, self.divisors)
         pi_sum = state.pi_momentum + average(grad_pi.mean(0).expand_as(grad_pi))
         mu_sum = state.mu_momentum + average(grad_mu)  # however long: the nats settle how far mu goes along it
         phi = along(state.anchor, pi_sum, mu_sum, self.nats * drawn.gone**2)  # which an even walk has spent by now
         return state._replace(phi=phi, pi_momentum=pi_sum, mu_momentum=mu_sum)
 
 
-def less_the_others(weight: Tensor) -> Tensor:
-    """w_a less the mean of the other composites' w: for a given v, the gradient's expectation stays and noise goes."""
+def minus_the_others(weight: Tensor) -> Tensor:
+    """w_a minus the mean of the other composites' w: the expected gradient stays the same, with less noise."""
     n = len(weight)
     return weight if n == 1 else (weight - weight.mean()) * (n / (n - 1))
 

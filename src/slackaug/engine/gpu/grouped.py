@@ -203,7 +203,7 @@ class Grouped:
         trainable = [p for p in parameters.values() if p.requires_grad]
         found = torch.autograd.grad(losses.sum(), trainable, materialize_grads=True)  # zeros of what was not used
         if self.norms:
-            self.learn()
+            self.update_statistics()
         parts = [channels_last(g).flatten(1) for g in found]
         whole = self.theta.new_empty(len(losses), self.theta.shape[-1])
         places = whole.split([part.shape[1] for part in parts], 1)
@@ -213,7 +213,7 @@ class Grouped:
             torch._foreach_copy_([to for to, _ in rows], [of for _, of in rows])  # twice as fast as torch.cat
         return whole.index_select(1, self.as_written)
 
-    def learn(self) -> None:
+    def update_statistics(self) -> None:
         track(self.norms)
 
 

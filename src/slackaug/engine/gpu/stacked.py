@@ -53,7 +53,7 @@ class Stacked(Grouped):
                     buffer += self.n_seen
         self.n_seen = 0
 
-    def learn(self) -> None:
+    def update_statistics(self) -> None:
         """r <- (1 - m) r + m s, each network by its own images."""
         seen = torch.cat([norm.seen for norm in self.norms], 2)  # (M, 2, C)
         means, variances = (seen[:, i].split([norm.num_features for norm in self.norms], 1) for i in range(2))
