@@ -5,7 +5,7 @@ CHROMIUM ?= /usr/bin/chromium
 PYTEST = -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 PIP = -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-all test-browser test-recipes screenshot reference docs chromium check dist audit benchmark mutants clean
+.PHONY: help demo test test-all test-gpu test-browser test-recipes screenshot reference docs chromium check dist audit benchmark mutants clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,9 @@ test: .venv/installed .venv-tv/installed  ## install, run every unmarked test, t
 test-all: .venv/installed .venv-tv/installed test-browser test-recipes  ## all tests, slow ones and those on shared data too
 	.venv/bin/python -m pytest -m "not torchvision and not ray and not exports and not figures and not browser and not recipes"
 	.venv-tv/bin/python -m pytest -m "torchvision or ray or exports or figures"
+
+test-gpu: .venv/installed  ## the tests that need a GPU, three files at a time: most of their time is compilation
+	.venv/bin/python -m pytest --numprocesses 3 --dist loadfile -m gpu
 
 test-browser: chromium .venv/browser  ## the report in Chromium (apt-get install chromium)
 	CHROMIUM="$(CHROMIUM)" .venv/bin/python -m pytest -m browser tests/report/test_browser.py

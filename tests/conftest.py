@@ -54,6 +54,9 @@ NEEDS = {  # of tests with a mark: packages, which are looked for and not import
 }
 
 
+SHARE_OF_A_GPU = 0.25
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reasons = {}
     for marker, packages in NEEDS.items():
@@ -66,6 +69,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in reasons.items():
             if item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu"):  # files may run side by side: one that fills its memory leaves the rest alone
+        torch.cuda.set_per_process_memory_fraction(SHARE_OF_A_GPU)
 
 
 @pytest.fixture
