@@ -320,13 +320,12 @@ def test_a_number_of_processes_that_is_none(command, tiny_npz, tmp_path, monkeyp
     assert (done.returncode, "WORLD_SIZE=x: expected a number, as torchrun sets it" in done.stderr) == (2, True)
 
 
-def test_more_processes_than_gpus_are_refused(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+def test_processes_share_the_gpus_that_there_are(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    assert [Ensemble(rank, 4, store=object()).place("cuda") for rank in range(4)] == ["cuda:0", "cuda:1"] * 2
     some = Ensemble(1, 2, store=object())
-    with pytest.raises(ValueError, match=r"2 processes on a machine with 1 GPUs.*--nproc-per-node 1.*--device cpu$"):
-        some.place("cuda")
-    with pytest.raises(ValueError, match="--device cuda:1: each process of an ensemble has its own GPU"):
+    with pytest.raises(ValueError, match="--device cuda:1: an ensemble takes all GPUs of its machine"):
         some.place("cuda:1")
     assert some.place("cpu") == "cpu"
     assert ALONE.place("cuda:1") == "cuda:1"
@@ -353,6 +352,17 @@ def test_torchrun(tiny_npz, tmp_path):
     assert done.stderr.count("slackaug: unknown transformation 'Invrt'; did you mean 'Invert'") == 1
     assert done.stderr.count("exitcode  : 2") == 2
     assert done.stderr.index("slackaug: ") < done.stderr.index("Traceback")  # torchrun's own, too
+
+
+@pytest.mark.gpu
+def test_two_processes_on_one_gpu(tiny_npz, tmp_path):
+    """NCCL has no place for them: gradients go over gloo. Both move the one policy."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "slackaug"]
+    words = tiny.arguments(tiny_npz, tmp_path / "run", "--device", "cuda", search__n_rounds=1)
+    env = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0", "TORCHDYNAMO_DISABLE": "1"}
+    done = subprocess.run([*torchrun, *words], env=env, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run/policy.json").read_text())["learned"]["ranks"] == 2
 
 
 @pytest.mark.gpu

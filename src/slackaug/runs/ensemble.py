@@ -31,6 +31,11 @@ class Parted(RuntimeError):
     """A process of the ensemble has ended, and with it what they can do together."""
 
 
+def n_here(n_ranks: int) -> int:
+    """The processes on this machine, as torchrun says."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", n_ranks))
+
+
 def n_processes(n: int) -> str:
     return "1 process" if n == 1 else f"{n} processes"
 
@@ -47,7 +52,7 @@ class Ensemble:
 
     @classmethod
     def connect(cls, device: str) -> "Ensemble":
-        """Connect with the processes that the environment names; gradients go over NCCL where the device is a GPU."""
+        """Connect with the processes that the environment names; gradients go over NCCL where each has its own GPU."""
         from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous
 
@@ -55,7 +60,7 @@ class Ensemble:
             raise RuntimeError("torch.distributed is in use here already; start the search in processes of its own")
         store, rank, n_ranks = next(rendezvous("env://", timeout=PATIENCE))
         store = PrefixStore(f"slackaug {next(N_JOINED)}", store)
-        nccl = device.startswith("cuda") and torch.cuda.is_available()
+        nccl = device.startswith("cuda") and 0 < n_here(n_ranks) <= torch.cuda.device_count()
         ensemble = cls(rank, n_ranks, PrefixStore("end", store), nccl=nccl)
         group = PrefixStore("group", store)
         dist.init_process_group(
@@ -75,20 +80,14 @@ class Ensemble:
         return ("rank", self.rank) if self.n_ranks > 1 else ()
 
     def place(self, device: str) -> str:
-        """The device of this process: each has a GPU of its own."""
+        """The device of this process; where there are more processes than GPUs, they share them."""
         if self.store is None or not device.startswith("cuda"):
             return device
         if device != "cuda":
-            raise ValueError(f"--device {device}: each process of an ensemble has its own GPU; give cuda or cpu")
-        n_here, n_gpus = int(os.environ.get("LOCAL_WORLD_SIZE", self.n_ranks)), torch.cuda.device_count()
-        if n_here > n_gpus:
-            raise ValueError(
-                f"{n_here} processes on a machine with {n_gpus} GPUs, and each needs one of its own; "
-                f"start at most {n_gpus} (torchrun --nproc-per-node {n_gpus}), or give --device cpu"
-            )
-        local_rank = int(os.environ.get("LOCAL_RANK", self.rank))
-        torch.cuda.set_device(local_rank)
-        return f"cuda:{local_rank}"
+            raise ValueError(f"--device {device}: an ensemble takes all GPUs of its machine; give cuda or cpu")
+        index = int(os.environ.get("LOCAL_RANK", self.rank)) % max(torch.cuda.device_count(), 1)
+        torch.cuda.set_device(index)
+        return f"cuda:{index}"
 
     # --- in every step ------------------------------------------------------------------------------------------------
 
