@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 
 from slackaug.augment.policy import Policy
-from slackaug.augment.stability import stability
 from slackaug.config import parse
 from slackaug.config.run_config import RunConfig
 from slackaug.data.options import DataConfig
@@ -149,10 +148,8 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
         n_search=n_search,
         baselines=("uniform", "trivialaugment-wide"),
     )
-    policies = []
     for s in range(n_search):
         run(folder / "searches" / str(s), source, n_rounds=n_rounds, seed=s)
-        policies.append(Policy.load(folder / "searches" / str(s) / "policy.json"))
     (folder / "study.yaml").write_text(parse.dump(chosen), encoding="utf-8")
     evaluation(folder, ("uniform", "trivialaugment-wide", LEARNED))
     document = json.loads((folder / "eval" / "results.json").read_text())
@@ -167,6 +164,6 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
         "learned": LEARNED,
         "kept": f"kept in {n_search} of {n_search}",
     }
-    summary |= {"rows": rows, "stability": stability(policies)._asdict(), "duplicates": 0}
+    summary |= {"rows": rows, "duplicates": 0}
     (folder / "study.json").write_text(json.dumps(summary | {"environment": provenance.environment()}))
     return folder

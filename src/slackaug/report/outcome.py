@@ -1,7 +1,7 @@
 """What the evaluations found, out of eval/results.json or study.json: the answer and the rows of a table."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,12 +19,6 @@ from .accuracies import Mark
 T = TypeVar("T")
 LONGEST = 1000  # characters of a sentence
 MAY_BE_MISSING = {"duplicates": 0, "others": [], "kept": None, "imbalance": None, "use": None}
-STABILITY = {
-    "pi": "probabilities",
-    "pi_rest": "probabilities, without Invert and Solarize",
-    "mu": "magnitude bounds",
-    "mu_rest": "magnitude bounds, without Solarize",
-}
 MEANINGS = {  # for those who have not read the paper
     "none": "no transformations, at most the mirror flip",
     "default": "the usual crops, with Cutout or colour jitter",
@@ -55,8 +49,7 @@ class Outcome(NamedTuple):
     headers: list[str]
     rows: list[ResultRow]
     n_duplicates: int = 0
-    stability: list[tuple[str, str]] = []  # noqa: RUF012  # a tuple's default, never changed
-    others: list[str] = []  # noqa: RUF012  # verdicts on the same policy, against all but the reference
+    others: Sequence[str] = ()  # verdicts on the same policy, against all but the reference
     kept: tuple[str, str] | None = None  # of a study: the row of the learned policy, and how many searches kept it
 
 
@@ -131,7 +124,6 @@ def of_study(content: dict[str, Any]) -> Outcome:
     kept = document.read_or_null("kept", schema.string, LONGEST)
     return found._replace(
         kept=None if kept is None else (rows[-1].name, kept),
-        stability=document.read_or_null("stability", read_stability) or [],
         others=document.read("others", schema.sequence, partial(schema.string, most=LONGEST), 0),
     )
 
@@ -176,17 +168,6 @@ def read_trial(value: Any, where: str) -> tuple[int, float]:
     """Seed and accuracy."""
     entry = Entry(value, where)
     return entry.read("seed", schema.integer, 0, 2**63), entry.read("accuracy", schema.number)
-
-
-def read_stability(value: Any, where: str) -> list[tuple[str, str]]:
-    """What each number means, and the number."""
-    entry, rows = Entry(value, where), []
-    for key, text in STABILITY.items():
-        found = entry.read_or_null(key, schema.number)
-        rows.append((text, "undefined" if found is None else f"{found:.2f}"))
-    share = entry.read_or_null("entropy_share", schema.number)
-    nats = entry.read("entropy", schema.number)
-    return [*rows, ("entropy", messages.entropy(nats, share).removeprefix("entropy "))]
 
 
 def with_own_name(found: Outcome, folder: Path) -> Outcome:

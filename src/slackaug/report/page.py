@@ -91,7 +91,7 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
         context |= {"marks": marks, "axis": axis(marks), "result_table": outcome.table(found)}
         context |= {"meanings": outcome.meanings(found)}
     if "study.yaml" in settings:
-        return fill("study.html", context | study_page.parts(folder, shown, found, is_running))
+        return fill("study.html", context | study_page.parts(folder, shown, is_running))
     if "config.yaml" in settings:
         return fill("run.html", context | run_page.parts(folder, shown, data, samples, is_running))
     if found is None:

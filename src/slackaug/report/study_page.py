@@ -3,18 +3,26 @@
 from pathlib import Path
 from typing import Any
 
+from .. import messages
 from ..augment.policy import Policy
+from ..augment.stability import stability
 from ..judge.studies.plan import Study, read_study
 from ..runs.folders import POLICY, RunError, learned
 from ..schema import PolicyError
 from . import history
-from .outcome import Outcome
 from .policy_figures import correlations, side_by_side
 from .run_page import Chart, chart, evolution, pie
 from .use import Use, command, with_policy
 
+STABILITY = {
+    "pi": "probabilities",
+    "pi_rest": "probabilities, without Invert and Solarize",
+    "mu": "magnitude bounds",
+    "mu_rest": "magnitude bounds, without Solarize",
+}
 
-def parts(folder: Path, shown_folder: Path, found: Outcome | None, is_running: bool) -> dict[str, Any]:
+
+def parts(folder: Path, shown_folder: Path, is_running: bool) -> dict[str, Any]:
     """`shown_folder` is how the page calls the folder."""
     study = read_study(folder)
     model, n_planned = study.foreign_model(), study.search.search.n_rounds
@@ -28,6 +36,9 @@ def parts(folder: Path, shown_folder: Path, found: Outcome | None, is_running: b
     for s, policy in policies.items():
         which = f", round {rounds[s]} of {n_planned}" if rounds[s] < n_planned else ""
         pies.append(pie(policy, f"pie-{s}", f"How often, search {s}{which}"))
+    compared = {f"search {s}": learned(runs[s]) for s in policies}
+    if len({tuple(policy.space.names) for policy in compared.values()}) > 1:
+        compared = {}
     broken = [f"Search {s} cannot be shown: {text}." for s, text in courses.items() if isinstance(text, str)]
     return {
         "study": study,
@@ -37,8 +48,8 @@ def parts(folder: Path, shown_folder: Path, found: Outcome | None, is_running: b
         "searches": pies,
         "evolution": [chart for chart in courses.values() if isinstance(chart, Chart)],
         "remarks": [*unreadable, *broken],
-        "stability": found.stability if found is not None else [],
-        "comparison": comparison([learned(runs[s]) for s in policies], [f"search {s}" for s in policies]),
+        "stability": stability_rows([*compared.values()]),
+        "comparison": comparison([*compared.values()], [*compared]),
     }
 
 
@@ -90,9 +101,18 @@ def course(s: int, run: Path) -> Chart | str:
 
 
 def comparison(policies: list[Policy], names: list[str]) -> list[Chart]:
-    if len({tuple(policy.space.names) for policy in policies}) != 1:
-        return []
-    found = [chart("side", "Probabilities, a dot for each search", side_by_side(policies, names))]
+    """Of searches over one space."""
+    found = [chart("side", "Probabilities, a dot for each search", side_by_side(policies, names))] if policies else []
     if len(policies) > 1:
         found.append(chart("alike", "How alike they are, pair by pair", correlations(policies, names)))
     return found
+
+
+def stability_rows(policies: list[Policy]) -> list[tuple[str, str]]:
+    """What each number means, and the number; none of a lone search."""
+    if len(policies) < 2:
+        return []
+    found = stability(policies)
+    shown = [(text, getattr(found, key)) for key, text in STABILITY.items()]
+    rows = [(text, "undefined" if value is None else f"{value:.2f}") for text, value in shown]
+    return [*rows, ("entropy", messages.entropy(found.entropy, found.entropy_share).removeprefix("entropy "))]
