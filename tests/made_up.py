@@ -93,7 +93,11 @@ def raced(folder: Path, use: str, *, is_policy: bool = True) -> Path:
             one.update(dropped_after=None)
     sentence = messages.better(use, other, 1.5, 0.7, 2.3)
     found = Answer(sentence, use, other, "better", 1.5, (0.7, 2.3), 0.8, True, [], 32, 60.0)
-    document = json.loads(found.to_json()) | {"candidates": candidates}
+    last_two: list[dict[str, Any]] = [
+        {"name": other, "n": 8, "accuracy": 94.0, "interval": (93.0, 95.0), "dropped_after": None},
+        {"name": use, "n": 8, "accuracy": 95.5, "interval": (95.1, 95.9), "dropped_after": None},
+    ]
+    document = json.loads(found.to_json()) | {"candidates": candidates, "last_two": last_two}
     (folder / "answer.json").write_text(json.dumps(document), encoding="utf-8")
     policy = Policy.load(folder / "policy.json")
     about = policy.learned | {"use": use, "is_kept": use.startswith("learned"), "is_answer": is_policy}

@@ -1,7 +1,7 @@
 """What to use, and how sure that is: the end of a race as a document and a sentence."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from .intervals import accuracy as accuracy_of
 from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, verdict
 
 FILE = "answer.json"  # of a run
+TABLES = ("candidates", "last_two")  # of entrants
 NOT_GUESSED = 1.1  # times the largest class: accuracies below say little
 
 
@@ -42,13 +43,14 @@ class Answer(NamedTuple):
     candidates: list[Entrant]
     n_trainings: int
     seconds: float
+    last_two: Sequence[Entrant] = ()  # in the final, on new seeds and other images: between these is the gain
 
     def __repr__(self) -> str:
         return f"Answer({self.sentence!r})"
 
     def to_json(self) -> str:
-        found = self._asdict() | {"candidates": [one._asdict() for one in self.candidates]}
-        return json.dumps({"schema_version": 1} | found, indent=1, allow_nan=False)
+        tables = {key: [one._asdict() for one in getattr(self, key)] for key in TABLES}
+        return json.dumps({"schema_version": 1} | self._asdict() | tables, indent=1, allow_nan=False)
 
 
 def load(folder: Path) -> Answer | None:
@@ -56,7 +58,7 @@ def load(folder: Path) -> Answer | None:
     found = read_note(folder / FILE)
     found.pop("schema_version", None)
     try:
-        return Answer(**found | {"candidates": [Entrant(**one) for one in found["candidates"]]})
+        return Answer(**found | {key: [Entrant(**one) for one in found[key]] for key in TABLES if key in found})
     except (TypeError, KeyError):
         return None
 
@@ -84,6 +86,7 @@ def answer(
         "candidates": entrants,
         "n_trainings": n_trainings,
         "seconds": round(seconds, 1),
+        "last_two": [entrant(name, last[name][:n], None) for name in (challenger, incumbent) if n],
     }
     best = max((one.accuracy / 100 for one in entrants), default=1.0)
     guessed = f" {messages.guessing(best, largest)}" if best < NOT_GUESSED * largest else ""

@@ -24,6 +24,7 @@ class Raced(NamedTuple):
     is_final: bool
     tone: str  # better or open
     marks: list[Mark]
+    final: list[Mark]  # of the last two alone, on new seeds and other images
     n_trainings: str
 
     @property
@@ -45,17 +46,18 @@ def read(run: Path) -> Raced | None:
 
 
 def of_answer(found: dict[str, Any]) -> Raced:
-    document = Entry(found)
-    use = document.read("use", schema.string)
-    runners = document.read("candidates", schema.sequence, read_runner, 0)
+    document = Entry({"last_two": []} | found)
+    use, is_final = document.read("use", schema.string), document.read("is_final", schema.boolean)
+    runners, last_two = (document.read(key, schema.sequence, read_runner, 0) for key in ("candidates", "last_two"))
     runners.sort(key=lambda one: (one.dropped_after is not None, one.name != use, -(one.dropped_after or 0),
                                    -one.accuracy.mean))  # fmt: skip
     return Raced(
         document.read("sentence", schema.string, LONGEST),
         use,
-        document.read("is_final", schema.boolean),
+        is_final,
         "better" if document.read("verdict", schema.string) in BETTER else "open",
-        [mark(one, use, is_final=document.read("is_final", schema.boolean)) for one in runners],
+        [mark(one, use, is_final=is_final) for one in runners],
+        [in_final(one, use) for one in sorted(last_two, key=lambda one: one.name != use)],
         counted(document.read("n_trainings", schema.integer, 0, MOST), "training"),
     )
 
@@ -66,6 +68,12 @@ def mark(one: Runner, use: str, *, is_final: bool) -> Mark:
         return Mark(name, one.accuracy, f"dropped out after {trained}", "out")
     note = "the answer" if one.name == use else "in to the end"
     return Mark(name, one.accuracy, note if is_final else trained, "first")
+
+
+def in_final(one: Runner, use: str) -> Mark:
+    """With two decimals, for the difference is in the answer with one: with one each, rounding could contradict it."""
+    found = mark(one, use, is_final=False)
+    return found._replace(note=f"the answer, {found.note}" if one.name == use else found.note, digits=2)
 
 
 def read_runner(value: Any, where: str) -> Runner:

@@ -31,6 +31,7 @@ def parts(folder: Path, shown_folder: Path, is_running: bool) -> dict[str, Any]:
     policies, unreadable = read_policies(runs)
     rounds = {s: sum(1 for _ in (run / "policies").glob("round_*.json")) for s, run in runs.items()}
     courses = {s: course(s, runs[s]) for s in policies}
+    status = "" if (folder / "study.json").is_file() else state(folder, study, rounds, is_running)
     together, problem = history.read_result(folder / POLICY, [])
     pies = [pie(together, "pie-all", "How often, all searches together")] if together and len(policies) > 1 else []
     for s, policy in policies.items():
@@ -42,7 +43,8 @@ def parts(folder: Path, shown_folder: Path, is_running: bool) -> dict[str, Any]:
     broken = [f"Search {s} cannot be shown: {text}." for s, text in courses.items() if isinstance(text, str)]
     return {
         "study": study,
-        "state": "" if (folder / "study.json").is_file() else state(folder, study, rounds, is_running, resume),
+        "state": status,
+        "to_type": "" if is_running or not status else resume,
         "study_problems": [problem] if problem else [],
         "use": of_study(shown_folder, list(policies), resume, has_policy=together is not None),
         "searches": pies,
@@ -76,7 +78,7 @@ def of_study(folder: Path, done: list[int], resume: str, *, has_policy: bool) ->
     return Use(note, found.steps, [*found.others, go_on, *others])
 
 
-def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool, resume: str) -> str:
+def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool) -> str:
     """Of a study that is not finished: how far it is."""
     planned, answer = study.search.search.n_rounds, "searches/{}/answer.json"
     over = [s for s, n in rounds.items() if n >= planned]
@@ -89,7 +91,7 @@ def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool, 
     done = "; ".join(where) or "nothing is done yet"
     if is_running:
         return f"The study is going on: {done}. This page renews itself until the end."
-    return f"The study was left: {done}. To go on: {resume}"
+    return f"The study was left: {done}. To go on:"
 
 
 def course(s: int, run: Path) -> Chart | str:
@@ -101,7 +103,7 @@ def course(s: int, run: Path) -> Chart | str:
 
 
 def comparison(policies: list[Policy], names: list[str]) -> list[Chart]:
-    """Of searches over one space."""
+    """Charts of searches over one space."""
     found = [chart("side", "Probabilities, a dot for each search", side_by_side(policies, names))] if policies else []
     if len(policies) > 1:
         found.append(chart("alike", "How alike they are, pair by pair", correlations(policies, names)))
