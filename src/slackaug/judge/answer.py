@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import schema
 from ..augment.display import displayed
 from ..config.run_config import RaceConfig
-from ..files import read_note
 from ..messages import answer as messages
 from .intervals import LEAST
 from .intervals import accuracy as accuracy_of
 from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, verdict
+from .results import plain
 
 FILE = "answer.json"  # of a run
-TABLES = ("candidates", "last_two")  # of entrants
 NOT_GUESSED = 1.1  # times the largest class: accuracies below say little
 
 
@@ -49,17 +49,14 @@ class Answer(NamedTuple):
         return f"Answer({self.sentence!r})"
 
     def to_json(self) -> str:
-        tables = {key: [one._asdict() for one in getattr(self, key)] for key in TABLES}
-        return json.dumps({"schema_version": 1} | self._asdict() | tables, indent=1, allow_nan=False)
+        return json.dumps({"schema_version": 1} | plain(self), indent=1, allow_nan=False)
 
 
 def load(folder: Path) -> Answer | None:
     """Read the answer of a run, if it is there and whole."""
-    found = read_note(folder / FILE)
-    found.pop("schema_version", None)
     try:
-        return Answer(**found | {key: [Entrant(**one) for one in found[key]] for key in TABLES if key in found})
-    except (TypeError, KeyError):
+        return schema.record(schema.read_json(folder / FILE), "", Answer)
+    except schema.PolicyError:
         return None
 
 
