@@ -197,7 +197,7 @@ def test_a_running_search_renews_its_page_and_forgets_nothing(visit):
 
 def test_a_running_study_renews_its_page_and_this_can_be_stopped(visit):
     page = visit("running-study")
-    assert "The study is going on: 2 of 2 searches are done" in page.locator(".notice").inner_text()
+    assert "The study is running: 2 of 2 searches are done" in page.locator(".notice").inner_text()
     page.locator("#side-table > summary").click()
     page.wait_for_event("load", timeout=RENEWED_MS)
     assert page.locator("#side-table").get_attribute("open") is not None

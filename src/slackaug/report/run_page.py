@@ -104,13 +104,13 @@ def state(past: History, folder: Path, is_running: bool) -> tuple[str, str]:
     if past.is_finished:
         return "", ""
     if len(past.policies) >= past.n_rounds:
-        done = "all rounds are done, and what they have learned has not been raced yet"
+        done = "all rounds are done, but the race is not"
     if past.policy is not None and not past.policies:
         missing = folder / "policies"
         return f"Only policy.json is left of this search: {missing}, with that of each round, is missing.", ""
     if is_running:
-        return f"The search is going on: {done}. This page renews itself until the end.", ""
-    return f"The search was left: {done}. To go on:", resume
+        return f"The search is running: {done}. This page renews itself until the end.", ""
+    return f"The search was interrupted: {done}. To continue:", resume
 
 
 def about(past: History) -> str:

@@ -90,8 +90,8 @@ def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool) 
     where += [f"{n_trained} training{'s are' if n_trained != 1 else ' is'} done"] if n_trained else []
     done = "; ".join(where) or "nothing is done yet"
     if is_running:
-        return f"The study is going on: {done}. This page renews itself until the end."
-    return f"The study was left: {done}. To go on:"
+        return f"The study is running: {done}. This page renews itself until the end."
+    return f"The study was interrupted: {done}. To continue:"
 
 
 def course(s: int, run: Path) -> Chart | str:
