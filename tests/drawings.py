@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import torch
 
 from slackaug.augment.policy import Policy
+from slackaug.augment.space import Space
 from slackaug.augment.transforms import SPACES, custom, get_space
 from slackaug.report import render, scene
 from slackaug.report.lettering import text_width
@@ -18,9 +19,10 @@ HOSTILE = "<script>alert(1)</script>&\"'\x00\n"
 TAGS = {"svg", "title", "desc", "style", "rect", "path", "circle", "polyline", "text"}
 
 
-def drawn(space: str = "cifar", seed: int = 0, scale: float = 1.0) -> Policy:
+def drawn(space: str | Space = "cifar", seed: int = 0, scale: float = 1.0, n_composed: int = 3) -> Policy:
+    """Logits and bounds at random."""
     generator = torch.Generator().manual_seed(seed)
-    policy = Policy.uniform(space)
+    policy = Policy.uniform(space, n_composed=n_composed)
     pi = scale * torch.randn(policy.pi.shape, generator=generator, dtype=torch.float64)
     mu = torch.rand(policy.mu.shape, generator=generator, dtype=torch.float64).clamp(0.1)
     return replace(policy, pi=pi, mu=mu)

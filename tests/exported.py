@@ -3,6 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drawings import drawn
 from slackaug import Policy, export
 from slackaug.augment import pil
 
@@ -44,11 +46,7 @@ def through(augment: Any, target: str, image: Tensor) -> Tensor:
 
 def uneven(space: str = "domainnet", n_composed: int = 3, flip: bool = True) -> Policy:
     """All probabilities and bounds different."""
-    policy = Policy.uniform(space, n_composed=n_composed, flip=flip)
-    generator = torch.Generator().manual_seed(1)
-    policy.pi.copy_(torch.randn(policy.pi.shape, generator=generator, dtype=torch.float64) * 0.5)
-    policy.mu.copy_(0.2 + 0.8 * torch.rand(policy.mu.shape, generator=generator, dtype=torch.float64))
-    return policy
+    return replace(drawn(space, 1, 0.5, n_composed), flip=flip)
 
 
 @cache

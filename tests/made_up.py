@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 
 from slackaug.augment.policy import Policy
-from slackaug.augment.stability import stability
 from slackaug.config import parse
 from slackaug.config.run_config import RunConfig
 from slackaug.data.options import DataConfig
@@ -94,7 +93,11 @@ def raced(folder: Path, use: str, *, is_policy: bool = True) -> Path:
             one.update(dropped_after=None)
     sentence = messages.better(use, other, 1.5, 0.7, 2.3)
     found = Answer(sentence, use, other, "better", 1.5, (0.7, 2.3), 0.8, True, [], 32, 60.0)
-    document = json.loads(found.to_json()) | {"candidates": candidates}
+    last_two: list[dict[str, Any]] = [
+        {"name": other, "n": 8, "accuracy": 94.0, "interval": (93.0, 95.0), "dropped_after": None},
+        {"name": use, "n": 8, "accuracy": 95.5, "interval": (95.1, 95.9), "dropped_after": None},
+    ]
+    document = json.loads(found.to_json()) | {"candidates": candidates, "last_two": last_two}
     (folder / "answer.json").write_text(json.dumps(document), encoding="utf-8")
     policy = Policy.load(folder / "policy.json")
     about = policy.learned | {"use": use, "is_kept": use.startswith("learned"), "is_answer": is_policy}
@@ -149,10 +152,8 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
         n_search=n_search,
         baselines=("uniform", "trivialaugment-wide"),
     )
-    policies = []
     for s in range(n_search):
         run(folder / "searches" / str(s), source, n_rounds=n_rounds, seed=s)
-        policies.append(Policy.load(folder / "searches" / str(s) / "policy.json"))
     (folder / "study.yaml").write_text(parse.dump(chosen), encoding="utf-8")
     evaluation(folder, ("uniform", "trivialaugment-wide", LEARNED))
     document = json.loads((folder / "eval" / "results.json").read_text())
@@ -167,6 +168,6 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
         "learned": LEARNED,
         "kept": f"kept in {n_search} of {n_search}",
     }
-    summary |= {"rows": rows, "stability": stability(policies)._asdict(), "duplicates": 0}
+    summary |= {"rows": rows, "duplicates": 0}
     (folder / "study.json").write_text(json.dumps(summary | {"environment": provenance.environment()}))
     return folder

@@ -30,7 +30,7 @@ from slackaug.data import DataError, decode, load
 from slackaug.data.options import DataConfig
 from slackaug.engine import fit
 from slackaug.judge import results, training
-from slackaug.report import history, outcome
+from slackaug.report import history, outcome, race
 from slackaug.runs.checkpoints import Checkpoints, Damaged, read, to_bytes
 from slackaug.runs.folders import RunError
 from slackaug.schema import PolicyError
@@ -91,6 +91,11 @@ def evaluations(place):
     path = place / "run" / "eval" / "results.json"
     seeds = [path.read_bytes()]
     return Target(stored(path, lambda _: outcome.read(place / "run")), (PolicyError,), seeds, is_json=True)
+
+
+def answers(place):
+    path = made_up.raced(made_up.run(place / "run", n_rounds=1), "learned") / "answer.json"
+    return Target(stored(path, lambda _: race.read(place / "run")), (PolicyError,), [path.read_bytes()], is_json=True)
 
 
 def studies(place):
@@ -194,6 +199,7 @@ READERS = {
     configurations: 30_000,
     tables: 20_000,
     studies: 20_000,
+    answers: 20_000,
     archives: 20_000,
     checkpoints: 20_000,
 }

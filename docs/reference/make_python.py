@@ -22,7 +22,6 @@ DRAWING: dict[str, tuple[Callable[..., Any], ...]] = {
     "slackaug.report.page": (page.write,),
     "slackaug.report.policy_figures": (
         policy_figures.pie,
-        policy_figures.mu_bars,
         policy_figures.side_by_side,
         policy_figures.correlations,
     ),

@@ -15,6 +15,14 @@ def temporary_name(name: str) -> str:
     return f".{name}.tmp"
 
 
+def check_new(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that cannot be written, or that is there and may not be replaced."""
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise ValueError(f"{path}: exists; choose another -o" + ("" if path.is_dir() else ", or --overwrite"))
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}")
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Either the old content or the new, whatever happens in between and whoever else writes it."""
     temporary = path.with_name(temporary_name(path.name))

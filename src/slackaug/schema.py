@@ -6,6 +6,7 @@ import os
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -125,6 +126,48 @@ def sequence(value: object, where: str, item: Callable[[object, str], T], low: i
         wanted = f"{low}" if low == high else f"{low} to {high}"
         raise PolicyError(f"{where}: expected a list of {wanted} items, got {len(value)}")
     return [item(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
+
+
+def record(value: object, where: str, kind: type[T]) -> T:
+    """An object as a named tuple of this type, whose fields say what must be there; other keys do not matter."""
+    expect(isinstance(value, dict), where or "the file", "an object", value)
+    found, optional = typing.cast(dict[str, object], value), getattr(kind, "_field_defaults", {})
+    fields = {}
+    for name, hint in hints(kind).items():
+        place = f"{where}.{name}".lstrip(".")
+        if name in found:
+            fields[name] = typed(found[name], place, hint)
+        elif name not in optional:
+            raise PolicyError(f"{place} is missing; is it a file of slackaug?")
+    return kind(**fields)
+
+
+hints: Callable[[Any], dict[str, Any]] = lru_cache(typing.get_type_hints)
+
+
+def typed(value: object, where: str, hint: Any) -> Any:
+    """What a field of a named tuple may hold: plain values, None, sequences of one type, and named tuples."""
+    inside = typing.get_args(hint)
+    if type(None) in inside:
+        return None if value is None else typed(value, where, inside[0])
+    if hint in PLAIN:
+        return PLAIN[hint](value, where)
+    if typing.get_origin(hint) is dict:
+        expect(isinstance(value, dict), where, "an object", value)
+        return value
+    if not inside:
+        return record(value, where, hint)
+    n = len(inside) if typing.get_origin(hint) is tuple else None  # tuple[float, float]: two; list[float]: any number
+    found = sequence(value, where, lambda one, place: typed(one, place, inside[0]), n or 0, n or 1000)
+    return tuple(found) if n else found
+
+
+PLAIN: dict[type, Callable[[object, str], Any]] = {
+    float: number,
+    int: partial(integer, low=0, high=2**63),
+    bool: boolean,
+    str: partial(string, most=1000),
+}
 
 
 def check_bounds(config: object, prefix: str = "", **names: Sequence[str]) -> None:

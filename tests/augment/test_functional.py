@@ -141,14 +141,6 @@ def test_hue_is_exact_for_every_colour():
     assert torch.equal(kernel("Hue", images, turns), pillow("Hue", images, turns))
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_batch_of_none(name):
-    images = torch.zeros(0, 3, 8, 9, dtype=torch.uint8)
-    boxes = torch.zeros(0, 4, dtype=torch.int32)
-    argument = torch.zeros(0, dtype=torch.float64) if TRANSFORMS[name].window is None else boxes
-    assert TRANSFORMS[name].kernel(images, argument, *extra(name, images)).shape == images.shape
-
-
 @pytest.mark.slow
 def test_all_colours_to_hsv_and_back():
     """Every one of the 2^24 colours and of the 2^24 triples of hue, saturation and lightness, as Pillow converts it."""

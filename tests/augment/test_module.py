@@ -74,6 +74,7 @@ def test_a_seed_and_copies_do_the_same(augment, images, duplicate):
 def test_strength_multiplies_mu(images):
     policy = Policy.uniform("cifar", mu=0.4)
     weaker = SlackAugment(policy, strength=0.5)
+    assert repr(weaker) == "SlackAugment(3 of 17 transformations of 'cifar', with flips, strength=0.5)"
     assert torch.equal(seeded(weaker, images), seeded(SlackAugment(policy.strengthened(0.5)), images))
     assert torch.equal(weaker.policy.mu, policy.mu)
     for strength in (-1, float("nan"), float("inf")):
@@ -102,23 +103,12 @@ def test_it_is_off_in_eval_mode_unless_it_is_always_on(augment, images):
     assert repr(augment.eval()).endswith("with flips, off in eval mode)")
 
 
-def test_repr_is_one_line():
-    text = repr(SlackAugment(Policy.uniform("cifar"), strength=0.5))
-    assert text == "SlackAugment(3 of 17 transformations of 'cifar', with flips, strength=0.5)"
-
-
-def test_reads_a_file(tmp_path, images):
-    policy = Policy.uniform("imagenet", flip=False)
-    policy.save(tmp_path / "policy.json")
-    assert torch.equal(seeded(SlackAugment(tmp_path / "policy.json"), images), seeded(SlackAugment(policy), images))
-
-
-def test_takes_the_folder_of_a_run(tmp_path, images):
+def test_takes_a_file_or_the_folder_of_a_run(tmp_path, images):
     with pytest.raises(PolicyError, match=r"a folder without policy\.json; a run has one at the end"):
         SlackAugment(tmp_path)
     policy = Policy.uniform("imagenet", flip=False)
     policy.save(tmp_path / "policy.json")
-    for run in (tmp_path, str(tmp_path)):
+    for run in (tmp_path / "policy.json", tmp_path, str(tmp_path)):
         assert torch.equal(seeded(SlackAugment(run), images), seeded(SlackAugment(policy), images))
     assert slackaug.load(tmp_path).to_dict() == policy.to_dict()
     assert slackaug.load("uniform:imagenet").space.name == "imagenet"

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.distributions import Categorical, kl_divergence
 
 import oracles
+from drawings import drawn
 from slackaug import rng
 from slackaug.augment.apply import Composites
 from slackaug.augment.policy import CIFAR_MEAN, IMAGENET_STD, Policy, PolicyError, SmoothedUniform
@@ -28,11 +29,7 @@ def f64(*values: float) -> Tensor:
 
 
 def some_policy(space: Space = SMALL, n_composed: int = 2, seed: int = 0) -> Policy:
-    """Logits and bounds at random."""
-    stream = generator(seed, "test")
-    pi = torch.randn(n_composed, len(space), generator=stream, dtype=torch.float64)
-    mu = 0.1 + 0.9 * torch.rand(len(space), generator=stream, dtype=torch.float64)
-    return replace(Policy.uniform(space), pi=pi, mu=mu)
+    return drawn(space, seed, n_composed=n_composed)
 
 
 def with_pi(*rows: list[float]) -> Policy:

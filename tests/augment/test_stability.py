@@ -8,21 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from drawings import drawn
 from slackaug.augment.formats import published
 from slackaug.augment.policy import MU_START, Policy
-from slackaug.augment.space import Space
 from slackaug.augment.stability import CHANCE, agreement_of_rounds, consensus, stability
 from slackaug.augment.transforms import get_space
 
 OFFICIAL = Path(__file__).parents[3] / "shared" / "reference" / "official_policies"
-
-
-def drawn(space: str | Space = "cifar", n_composed: int = 3, seed: int = 0) -> Policy:
-    generator = torch.Generator().manual_seed(seed)
-    base = Policy.uniform(space, n_composed=n_composed)
-    pi = torch.randn(base.pi.shape, generator=generator, dtype=torch.float64)
-    mu = torch.rand(base.mu.shape, generator=generator, dtype=torch.float64).clamp(0.1)
-    return replace(base, pi=pi, mu=mu)
 
 
 def expected(policies: list[Policy], values: list[np.ndarray], left_out: set[str], magnitudes: bool) -> float:

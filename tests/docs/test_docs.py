@@ -43,7 +43,7 @@ def commands(path: Path) -> list[list[str]]:
 CALLED = [
     slackaug.search, slackaug.evaluate, slackaug.study, slackaug.load, slackaug.SlackAugment, slackaug.Policy,
     slackaug.figure, page.write, export.write, export.render, contact_sheet.write, contact_sheet.render,
-    policy_figures.pie, policy_figures.mu_bars, policy_figures.side_by_side, policy_figures.correlations,
+    policy_figures.pie, policy_figures.side_by_side, policy_figures.correlations,
     run_figures.evolution, run_figures.entropy, run_figures.kl, run_figures.losses,
 ]  # fmt: skip
 

@@ -57,6 +57,9 @@ def test_what_is_better_is_used():
         r"points better than 2 random transformations per image \(95 % interval (.*) to", found.sentence
     )
     assert float(said) == pytest.approx(low, abs=0.051)
+    learned, uniform = found.last_two
+    assert (learned.name, learned.n, uniform.name, uniform.n) == ("learned", 8, "uniform-2", 8)
+    assert learned.accuracy - uniform.accuracy == pytest.approx(found.gain)
     other = answered(0.85)
     assert (other.use, other.verdict) == ("uniform-2", "better")
     assert other.gain > 0

@@ -63,7 +63,7 @@ def test_the_chart_of_intervals_holds_them_all(tmp_path):
 
 def test_one_policy_without_an_interval(tmp_path):
     accuracy = {"mean": 1.0, "low": None, "high": None, "n": 1, "unit": "seed"}
-    row = {"name": "a", "accuracy": accuracy, "difference": None}
+    row = {"name": "a", "accuracy": accuracy, "balanced_accuracy": accuracy, "difference": None}
     document = {"answer": "Use a.", "use": "b", "subject": "a", "reference": None}
     document["policies"] = [row | {"trials": [], "seconds": 1, "images_per_second": 2}]
     (tmp_path / "eval").mkdir()
@@ -76,16 +76,16 @@ def test_one_policy_without_an_interval(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"high": 1.01}, "high: expected a finite number from 0.9 to 1"),
-        ({"low": 0.95}, "low: expected a finite number from 0 to 0.9"),
+        ({"high": 1.01}, "expected 0 <= low <= mean <= high <= 1"),
+        ({"low": 0.95}, "expected 0 <= low <= mean <= high <= 1"),
         ({"low": None}, "both ends of an interval, or neither"),
     ],
 )
 def test_an_interval_that_leaves_the_scale_or_its_mean_is_refused(changed, says):
-    one = {"mean": 0.9, "low": 0.8, "high": 0.99, "n": 4, "unit": "seed"}
-    assert outcome.read_accuracy(one, "x").ends == (0.8, 0.99)
+    one = intervals.Accuracy(0.9, 0.8, 0.99, 4)
+    outcome.check(one)
     with pytest.raises(schema.PolicyError, match=says):
-        outcome.read_accuracy(one | changed, "x")
+        outcome.check(one._replace(**changed))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from slackaug.augment.formats import published
 from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import SPACES, get_space
 from slackaug.report import lettering, scene, strength
-from slackaug.report.policy_figures import correlations, layout, mu_bars, pie, side_by_side
+from slackaug.report.policy_figures import correlations, layout, pie, side_by_side
 from slackaug.report.render import svg
 
 OFFICIAL = Path(__file__).parents[3] / "shared" / "reference" / "official_policies"
@@ -27,16 +27,11 @@ every_policy = pytest.mark.parametrize("policy", policies().values(), ids=polici
 
 @every_policy
 def test_nothing_of_a_figure_overlaps_and_it_is_the_policy(policy):
-    """The leaders of a pie stay outside, and bars are as long as mu."""
-    drawing, labels, bars = pie(policy), layout(policy), mu_bars(policy, (32, 32))
+    """The leaders of a pie stay outside."""
+    drawing, labels = pie(policy), layout(policy)
     check(drawing)
     assert len(shapes(drawing, scene.Wedge)) == len(policy.space)
     assert not any(label.crosses() for label in labels)
-    check(bars)
-    rects = shapes(bars, scene.Rect)
-    for whole, bar, (name, mu, text) in zip(rects[::2], rects[1::2], bars.table.rows, strict=True):
-        assert bar.width / whole.width == pytest.approx(mu)
-        assert bar.title == f"{name}: mu {mu:.3f}, {text}"
     for side in (1, -1):
         beside = [label for label in labels if label.side == side]
         assert all(b.y - a.y >= lettering.LINE - 1e-6 for a, b in pairwise(beside))
@@ -98,27 +93,25 @@ def test_any_name_is_escaped_and_fits(name):
     except ValueError:
         return
     check(pie(policy))
-    check(mu_bars(policy))
 
 
 def test_hostile_names_are_text():
     policy = hostile()
-    for drawing in (pie(policy), mu_bars(policy), side_by_side([policy, policy], [HOSTILE, "b"])):
+    for drawing in (pie(policy), side_by_side([policy, policy], [HOSTILE, "b"])):
         check(drawing)
         assert "<script" not in (text := svg(drawing, "x"))
         assert "&lt;script&gt;" in text
 
 
-# --- bars and studies -------------------------------------------------------------------------------------------------
+# --- studies ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["Invert", "Rotate"])
 def test_one_transformation_at_one_position(name):
     whole = get_space("cifar")
     policy = Policy.uniform(whole.exclude(*(other for other in whole.names if other != name)), n_composed=1)
-    for drawing in (pie(policy), mu_bars(policy), side_by_side([policy, policy], ["a", "b"])):
+    for drawing in (pie(policy), side_by_side([policy, policy], ["a", "b"])):
         check(drawing)
-    assert len(mu_bars(policy).table.rows) == (name == "Rotate")
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 12])
@@ -195,4 +188,3 @@ def test_figures_of_all_published_policies():
         labels = layout(policy)
         assert labels[0].start < 360 / 4  # such policies need no turning
         assert not any(label.crosses() for label in labels)
-        check(mu_bars(policy, (224, 224)))

@@ -21,6 +21,8 @@ def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path):
     assert "Under the answer, training images" in rest
     marks = re.findall(r'<li class="mark (\w+)"><span class="name"><bdi>(.*?)</bdi> <small>(.*?)</small>', text)
     assert marks == [
+        ("first", "The learned policy", "the answer, 8 trainings"),
+        ("first", "No augmentation", "8 trainings"),
         ("first", "The learned policy", "the answer"),
         ("first", "No augmentation", "in to the end"),
         ("out", "The learned policy taken 2 times as far", "dropped out after 4 trainings"),
@@ -29,7 +31,20 @@ def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path):
         ("out", "TrivialAugment (Wide)", "dropped out after 2 trainings"),
     ]
     values = re.findall(r'<span class="value">(.*?)</span>', text)
-    assert (values[1], values[0]) == ("90.0 % (89.0 to 93.5)", "95.0 %")
+    assert values[:4] == ["95.50 % (95.10 to 95.90)", "94.00 % (93.00 to 95.00)", "95.0 %", "90.0 % (89.0 to 93.5)"]
+    assert "1.5 points better" in first  # as those of the final, which stands beside it
+    assert values[1] in first
+    assert values[2] not in first
+
+
+def test_an_answer_without_a_final_has_none_on_its_page(tmp_path):
+    """As one that was stopped before, or is of an older version."""
+    folder = made_up.raced(made_up.run(tmp_path, n_rounds=1), "learned")
+    document = json.loads((folder / "answer.json").read_text())
+    assert document.pop("last_two")
+    for without in (document, document | {"last_two": []}):
+        (folder / "answer.json").write_text(json.dumps(without))
+        assert "The final" not in page.render(folder)
 
 
 def test_a_wordy_answer_has_only_its_first_sentence_in_large_type(tmp_path):

@@ -10,7 +10,7 @@ from ..augment.formats.published import find_slack, policy_file
 from ..augment.policy import Policy
 from ..augment.space import Transform
 from ..augment.transforms import TRANSFORMS
-from ..files import write_atomically
+from ..files import check_new, write_atomically
 from . import fidelity, text
 from .fidelity import FIDELITY
 
@@ -81,10 +81,7 @@ def write(policy: str, to: str, out: str | os.PathLike[str], *, overwrite: bool 
         raise ExportError(f"{path}: expected a name that ends in .py")
     if path.stem in LIBRARIES | sys.stdlib_module_names:
         raise ExportError(f"{path}: would hide the module {path.stem} from all beside it; choose another -o")
-    if path.is_dir() or (path.exists() and not overwrite):
-        raise ExportError(f"{path}: exists; choose another -o" + ("" if path.is_dir() else ", or --overwrite"))
-    if not path.parent.is_dir():
-        raise ExportError(f"{path}: there is no folder {path.parent}")
+    check_new(path, overwrite=overwrite)
     found = find(policy)
     write_atomically(path, render(found, to, policy).encode())
     return fidelity.table(to, found.space.names)

@@ -1,17 +1,18 @@
 """What to use, and how sure that is: the end of a race as a document and a sentence."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import schema
 from ..augment.display import displayed
 from ..config.run_config import RaceConfig
-from ..files import read_note
 from ..messages import answer as messages
 from .intervals import LEAST
 from .intervals import accuracy as accuracy_of
 from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, verdict
+from .results import plain
 
 FILE = "answer.json"  # of a run
 NOT_GUESSED = 1.1  # times the largest class: accuracies below say little
@@ -42,22 +43,20 @@ class Answer(NamedTuple):
     candidates: list[Entrant]
     n_trainings: int
     seconds: float
+    last_two: Sequence[Entrant] = ()  # in the final, on new seeds and other images: between these is the gain
 
     def __repr__(self) -> str:
         return f"Answer({self.sentence!r})"
 
     def to_json(self) -> str:
-        found = self._asdict() | {"candidates": [one._asdict() for one in self.candidates]}
-        return json.dumps({"schema_version": 1} | found, indent=1, allow_nan=False)
+        return json.dumps({"schema_version": 1} | plain(self), indent=1, allow_nan=False)
 
 
 def load(folder: Path) -> Answer | None:
     """Read the answer of a run, if it is there and whole."""
-    found = read_note(folder / FILE)
-    found.pop("schema_version", None)
     try:
-        return Answer(**found | {"candidates": [Entrant(**one) for one in found["candidates"]]})
-    except (TypeError, KeyError):
+        return schema.record(schema.read_json(folder / FILE), "", Answer)
+    except schema.PolicyError:
         return None
 
 
@@ -84,6 +83,7 @@ def answer(
         "candidates": entrants,
         "n_trainings": n_trainings,
         "seconds": round(seconds, 1),
+        "last_two": [entrant(name, last[name][:n], None) for name in (challenger, incumbent) if n],
     }
     best = max((one.accuracy / 100 for one in entrants), default=1.0)
     guessed = f" {messages.guessing(best, largest)}" if best < NOT_GUESSED * largest else ""

@@ -14,11 +14,11 @@ class Mark(NamedTuple):
     accuracy: Accuracy
     note: str = ""
     kind: str = ""  # first, out, or empty
+    digits: int = 1  # after the point
 
     @property
     def value(self) -> str:
-        """With one decimal, as in the sentences of a race."""
-        mean, *ends = (f"{100 * share:.1f}" for share in (self.accuracy.mean, *self.accuracy.ends))
+        mean, *ends = (f"{100 * share:.{self.digits}f}" for share in (self.accuracy.mean, *self.accuracy.ends))
         return f"{mean} % ({' to '.join(ends)})" if self.accuracy.low is not None else f"{mean} %"
 
 

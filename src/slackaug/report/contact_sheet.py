@@ -21,7 +21,7 @@ from ..augment.policy import Policy
 from ..augment.space import Transform
 from ..data.decode import opened, to_rgb
 from ..data.options import DataError
-from ..files import write_atomically
+from ..files import check_new, write_atomically
 from .fonts import lettering
 from .lettering import shorten
 from .pictures import N_EXTREMES, apply, extremes
@@ -40,10 +40,6 @@ LINE = 18  # from one line of a label to the next
 HEAD = 30  # above a row of tiles: its heading and a rule
 PAPER, INK, FAINT, RULE, EMPTY = "#ffffff", "#1c1c1e", "#6b6b70", "#c9c9ce", "#f1f1f4"
 MOST, LEAST = "#1f7a54", "#b4532a"
-
-
-class PreviewError(ValueError):
-    """The sheet cannot be made."""
 
 
 class Tile(NamedTuple):
@@ -206,25 +202,22 @@ def read_images(paths: Sequence[Path]) -> list[tuple[Image.Image, str]]:
         except DataError as error:
             bad.append(f"{path}: {error}")
     if bad:
-        raise PreviewError("cannot read " + "\n  ".join(["these images:", *bad] if len(bad) > 1 else bad))
+        raise ValueError("cannot read " + "\n  ".join(["these images:", *bad] if len(bad) > 1 else bad))
     return images
 
 
 def check_output(path: Path, images: Sequence[Path], overwrite: bool) -> None:
     if path.suffix.lower() != ".png":
-        raise PreviewError(f"{path}: expected a name that ends in .png")
-    if not path.parent.is_dir():
-        raise PreviewError(f"{path}: there is no folder {path.parent}")
-    if path.is_dir() or (path.exists() and not overwrite):
-        raise PreviewError(f"{path}: exists; choose another -o" + ("" if path.is_dir() else ", or --overwrite"))
+        raise ValueError(f"{path}: expected a name that ends in .png")
+    check_new(path, overwrite=overwrite)
     if path.exists() and any(image.exists() and image.samefile(path) for image in images):
-        raise PreviewError(f"{path}: is one of the images; choose another -o")
+        raise ValueError(f"{path}: is one of the images; choose another -o")
 
 
 def render(policy: Policy, title: str, images: Sequence[Path], seed: int = 0) -> Image.Image:
     """The sheet; the same policy, images and seed give the same pixels."""
     if not 1 <= len(images) <= MAX_IMAGES:
-        raise PreviewError(f"expected 1 to {MAX_IMAGES} images, got {len(images)}")
+        raise ValueError(f"expected 1 to {MAX_IMAGES} images, got {len(images)}")
     flips = "with" if policy.flip else "without"
     n_composed, n = policy.pi.shape
     subtitle = f"{describe.number_text(n_composed)} an image out of {n}, {flips} mirror flips; seed {seed}"

@@ -220,14 +220,11 @@ def is_planned(step: Step, config: RunConfig) -> bool:
 def read_step(line: str, start: Policy) -> Step | None:
     try:
         found = json.loads(line)
-        place = str(found["stage"]), int(found["round"]), int(found["step"])
-        n_composed = int(found["n_composed"]) if "n_composed" in found else None
-        step = Step(*place, schema.number(found["train_loss"], "train_loss"), n_composed)
+        step = schema.record(found, "", Step)
         if "pi" not in found:
             return step
-        n = len(start.space)
-        pi = schema.sequence(found["pi"], "pi", lambda row, where: schema.sequence(row, where, schema.number, n, n))
-        entropy = schema.sequence(found["entropy"], "entropy", schema.number, len(pi), len(pi))
-        return step._replace(phi=Phi(schema.number(found["val_loss"], "val_loss"), entropy, pi))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        phi, n = schema.record(found, "", Phi), len(start.space)
+    except (ValueError, RecursionError):
         return None
+    is_whole = phi.pi and all(len(row) == n for row in phi.pi) and len(phi.entropy) == len(phi.pi)
+    return step._replace(phi=phi) if is_whole else None

@@ -55,15 +55,3 @@ def break_name(name: str, end: str, size: float, width: float) -> list[str]:
         if text_width(first, size) <= width and text_width(rest, size) <= room:
             return [first, rest + end]
     return [shorten(name, size, room) + end]
-
-
-def wrap(text: str, size: float, width: float) -> list[str]:
-    """Lines of whole words that fit."""
-    lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if text_width(longer, size) <= width:
-            lines[-1] = longer
-        else:
-            lines.append(shorten(word, size, width))
-    return [line for line in lines if line]

@@ -12,6 +12,7 @@ from ..judge.intervals import Accuracy, Interval
 from . import policy_figures, render
 from .geometry import padded, ticks
 from .lettering import SMALL, shorten
+from .race import in_shares
 from .scene import WIDTH, Circle, Line, Numbers, Scene, Shape, Text, empty
 
 NAMES = 120.0  # width of the column of names
@@ -24,39 +25,28 @@ class Sheet(NamedTuple):
     table: Numbers  # with numbers for programs
 
 
-class InPercent(NamedTuple):
-    """The accuracy of one candidate, in per cent."""
-
-    name: str
-    mean: float
-    low: float | None
-    high: float | None
-
-
 def sheet(shown: Any) -> Sheet:
     """Of a policy, an answer, the results of an evaluation or a study, or of a search, which has the first two."""
     if isinstance(shown, Policy):
         picture = policy_figures.pie(shown)
         return Sheet(repr(shown), picture, picture.table)
     if isinstance(shown, Answer):
-        entrants = [InPercent(one.name, one.accuracy, *(one.interval or (None, None))) for one in shown.candidates]
-        numbers = [[*bar, one.n] for bar, one in zip(entrants, shown.candidates, strict=True)]
-        return Sheet(shown.sentence, intervals(entrants), Numbers([*HEADERS, "trainings"], numbers))
+        found = [(one.name, in_shares(one)) for one in shown.candidates]
+        counted = [[*in_percent(*one), one[1].n] for one in found]
+        return Sheet(shown.sentence, intervals(found), Numbers([*HEADERS, "trainings"], counted))
     if hasattr(shown, "policy"):
         own = sheet(shown.policy)
         return own if shown.answer is None else own._replace(sentence=shown.answer.sentence)
-    bars = [bar_of(row.name, row.accuracy) for row in shown.rows]
-    counted = [[*bar, row.accuracy.n, *gain(row.difference)] for bar, row in zip(bars, shown.rows, strict=True)]
+    counted = [[*in_percent(row.name, row.accuracy), row.accuracy.n, *gain(row.difference)] for row in shown.rows]
     headers = [*HEADERS, "n", "to the first baseline", "± (95 %)"]
-    return Sheet(shown.answer, intervals(bars), Numbers(headers, counted))
+    return Sheet(shown.answer, intervals([row[:2] for row in shown.rows]), Numbers(headers, counted))
 
 
 HEADERS = ["policy", "accuracy in %", "low", "high"]
 
 
-def bar_of(name: str, found: Accuracy) -> InPercent:
-    low, high = (None, None) if found.low is None else (100 * end for end in found.ends)
-    return InPercent(name, 100 * found.mean, low, high)
+def in_percent(name: str, found: Accuracy) -> list[str | float | None]:
+    return [name, *(None if share is None else 100 * share for share in found[:3])]
 
 
 def gain(found: Interval | None) -> list[float | None]:
@@ -66,26 +56,26 @@ def gain(found: Interval | None) -> list[float | None]:
     return [100 * found.mean, None if found.half_width is None else 100 * found.half_width]
 
 
-def intervals(bars: Sequence[InPercent]) -> Scene:
+def intervals(found: Sequence[tuple[str, Accuracy]]) -> Scene:
     """A line for each candidate: its mean accuracy, and the interval where there is one."""
-    title, numbers = "Accuracy in per cent", Numbers(HEADERS, [[*bar] for bar in bars])
-    if not bars:
+    title, numbers = "Accuracy in per cent", Numbers(HEADERS, [in_percent(*one) for one in found])
+    if not found:
         return empty(title, "Nothing has been trained yet.", numbers)
-    low, high = padded([end for bar in bars for end in bar[1:] if end is not None])
+    low, high = padded([100 * end for _, accuracy in found for end in accuracy.ends])
 
     def at(value: float) -> float:
         return NAMES + (WIDTH - NAMES - 16) * (value - low) / (high - low)
 
-    bottom = ROW * len(bars) + 6
+    bottom = ROW * len(found) + 6
     shapes: list[Shape] = []
     for value in ticks(low, high, 4):
         shapes.append(Line([(at(value), 4), (at(value), bottom)], "rule"))
         shapes.append(Text(at(value), bottom + 14, f"{value:g} %", "muted", SMALL, "middle"))
-    for i, (name, mean, left, right) in enumerate(bars):
-        y = ROW * (i + 0.5) + 4
+    for i, (name, accuracy) in enumerate(found):
+        y, mean = ROW * (i + 0.5) + 4, 100 * accuracy.mean
         shapes.append(Text(8, y + 4, shorten(name, SMALL, NAMES - 14), "ink", SMALL, title=name))
-        if left is not None and right is not None:
-            shapes.append(Line([(at(left), y), (at(right), y)], "geometric", 2.5))
+        if accuracy.low is not None:
+            shapes.append(Line([(at(100 * end), y) for end in accuracy.ends], "geometric", 2.5))
         shapes.append(Circle(at(mean), y, 4, "geometric", title=f"{name}: {mean:.2f} %"))
     return Scene(title, f"{title}, with 95 % intervals", bottom + 22, shapes, numbers)
 

@@ -1,30 +1,25 @@
 """What the evaluations found, out of eval/results.json or study.json: the answer and the rows of a table."""
 
 import re
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from .. import messages, schema
+from ..augment.policy_file import placed
 from ..files import read_note
 from ..judge.intervals import Accuracy, Interval, paired, verdict
-from ..judge.results import IMBALANCED, points
-from ..judge.studies.paper_tables import Figure
+from ..judge.results import IMBALANCED, PolicyRow, points
+from ..judge.studies.results import StudyRow
 from ..messages import answer, duration
 from ..runs.folders import POLICY
-from ..schema import PolicyError, expect
+from ..schema import expect
 from .accuracies import Mark
 
 T = TypeVar("T")
-LONGEST = 1000  # characters of a sentence
-MAY_BE_MISSING = {"duplicates": 0, "others": [], "kept": None, "imbalance": None, "use": None}
-STABILITY = {
-    "pi": "probabilities",
-    "pi_rest": "probabilities, without Invert and Solarize",
-    "mu": "magnitude bounds",
-    "mu_rest": "magnitude bounds, without Solarize",
-}
+R = TypeVar("R")
+Row = TypeVar("Row", PolicyRow, StudyRow)
+Columns = dict[str, Callable[[Row], object]]  # of a table: what a cell shows
 MEANINGS = {  # for those who have not read the paper
     "none": "no transformations, at most the mirror flip",
     "default": "the usual crops, with Cutout or colour jitter",
@@ -55,138 +50,110 @@ class Outcome(NamedTuple):
     headers: list[str]
     rows: list[ResultRow]
     n_duplicates: int = 0
-    stability: list[tuple[str, str]] = []  # noqa: RUF012  # a tuple's default, never changed
-    others: list[str] = []  # noqa: RUF012  # verdicts on the same policy, against all but the reference
+    others: Sequence[str] = ()  # verdicts on the same policy, against all but the reference
     kept: tuple[str, str] | None = None  # of a study: the row of the learned policy, and how many searches kept it
 
 
-class Entry:
-    """An object of the document; complaints about it say where it stands. What is missing is a KeyError."""
+class Trial(NamedTuple):
+    seed: int
+    accuracy: float
 
-    def __init__(self, value: Any, where: str = ""):
-        expect(isinstance(value, dict), where, "an object", value)
-        self.value, self.where = value, where
 
-    def read(self, key: str, reader: Callable[..., T], *bounds: Any) -> T:
-        return reader(self.value[key], f"{self.where}.{key}".lstrip("."), *bounds)
+class Evaluation(NamedTuple):
+    """What results.json says."""
 
-    def read_or_null(self, key: str, reader: Callable[..., T], *bounds: Any) -> T | None:
-        return None if self.value[key] is None else self.read(key, reader, *bounds)
+    answer: str
+    policies: Sequence[PolicyRow]
+    subject: str | None
+    reference: str | None
+    use: str | None = None
+    duplicates: int = 0
+    imbalance: float | None = None
+
+
+class Summary(NamedTuple):
+    """What study.json says."""
+
+    answer: str
+    rows: Sequence[StudyRow]
+    learned: str | None
+    use: str | None = None
+    duplicates: int = 0
+    others: Sequence[str] = ()
+    kept: str | None = None
 
 
 def read(folder: Path) -> Outcome | None:
     """Of a study or of a run's eval/; None where nothing has been evaluated. Raises a PolicyError on foreign files."""
-    for path, reader in ((folder / "study.json", of_study), (folder / "eval" / "results.json", of_results)):
-        if path.is_file():
-            return read_file(path, reader)
+    if (path := folder / "study.json").is_file():
+        return read_as(path, Summary, of_study)
+    if (path := folder / "eval" / "results.json").is_file():
+        return read_as(path, Evaluation, of_results)
     return None
 
 
-def read_file(path: Path, reader: Callable[[dict[str, Any]], T]) -> T:
+def read_as(path: Path, kind: type[T], reader: Callable[[T], R]) -> R:
     """What complaints about it say names the file."""
     document = schema.read_json(path)
-    try:
-        return reader(document)
-    except KeyError as error:
-        raise PolicyError(f"{path}: {error.args[0]} is missing; is it a file of slackaug?") from None
-    except PolicyError as error:
-        raise PolicyError(f"{path}: {error}") from None
+    with placed(path):
+        return reader(schema.record(document, "", kind))
 
 
-def of_results(content: dict[str, Any]) -> Outcome:
-    document = Entry(MAY_BE_MISSING | content)
-    rows, entries = [], document.read("policies", schema.sequence, Entry)
-    by_class = (document.read_or_null("imbalance", schema.number) or 0) >= IMBALANCED
-    for entry in entries:
-        cells = [str(entry.read("balanced_accuracy", read_accuracy))] if by_class else []
-        cells.append(f"{entry.read('images_per_second', schema.number, 0):,.0f}")
-        rows.append(read_row(entry, [*cells, duration(entry.read("seconds", schema.number, 0))]))
-    headers = [*(["mean over classes"] if by_class else []), "images/s", "time of a training"]
-    subject, reference = (document.read_or_null(key, schema.string) for key in ("subject", "reference"))
-    found = outcome(document, subject, reference, headers, rows)
-    return found._replace(others=other_verdicts(found, entries))
+def of_results(found: Evaluation) -> Outcome:
+    columns: Columns[PolicyRow] = {
+        "mean over classes": lambda row: row.balanced_accuracy,
+        "images/s": lambda row: f"{row.images_per_second:,.0f}",
+        "time of a training": lambda row: duration(row.seconds),
+    }
+    if (found.imbalance or 0) < IMBALANCED:
+        del columns["mean over classes"]
+    others = other_verdicts(found)
+    return outcome(found, found.subject, found.reference, found.policies, columns)._replace(others=others)
 
 
-def other_verdicts(found: Outcome, entries: list[Entry]) -> list[str]:
+def other_verdicts(found: Evaluation) -> list[str]:
     """What the policy is against the others: who is worse than none may still be better than uniform."""
-    accuracies = {entry.value["name"]: dict(entry.read("trials", schema.sequence, read_trial, 0)) for entry in entries}
-    subject = found.subject
-    if subject is None or subject not in accuracies or found.reference is None:
+    accuracies = {
+        row.name: dict(schema.record(one, f"trials of {row.name}", Trial) for one in row.trials)
+        for row in found.policies
+    }
+    if found.subject not in accuracies or found.reference is None:
         return []
+    subject, own = found.subject, accuracies[found.subject]
     others = [name for name in accuracies if name not in (subject, found.reference)]
-    pairs = [(name, paired(accuracies[subject], accuracies[name])) for name in others]
+    pairs = [(name, paired(own, accuracies[name])) for name in others]
     return [verdict(subject, name, difference) for name, difference in pairs if difference is not None]
 
 
-def of_study(content: dict[str, Any]) -> Outcome:
-    document = Entry(MAY_BE_MISSING | content)
-    rows, entries = [], document.read("rows", schema.sequence, Entry)
-    has_paper = any(entry.value["paper"] for entry in entries)
-    for entry in entries:
-        over = entry.read("over_evaluations", read_accuracy)
-        figures = "; ".join(map(str, entry.read("paper", schema.sequence, read_figure, 0))) if has_paper else ""
-        rows.append(read_row(entry, [f"{over} ({over.counted()})", *([figures] if has_paper else [])]))
-    headers = ["over all evaluations, as the paper counts", *(["the paper"] if has_paper else [])]
-    found = outcome(document, document.read_or_null("learned", schema.string), rows[0].name, headers, rows)
-    kept = document.read_or_null("kept", schema.string, LONGEST)
-    return found._replace(
-        kept=None if kept is None else (rows[-1].name, kept),
-        stability=document.read_or_null("stability", read_stability) or [],
-        others=document.read("others", schema.sequence, partial(schema.string, most=LONGEST), 0),
-    )
+def of_study(found: Summary) -> Outcome:
+    columns: Columns[StudyRow] = {
+        "over all evaluations, as the paper counts": lambda row: f"{(a := row.over_evaluations)} ({a.counted()})",
+        "the paper": lambda row: "; ".join(map(str, row.paper)),
+    }
+    if not any(row.paper for row in found.rows):
+        del columns["the paper"]
+    made = outcome(found, found.learned, found.rows[0].name if found.rows else None, found.rows, columns)
+    return made._replace(kept=(found.rows[-1].name, found.kept) if found.kept else None, others=found.others)
 
 
 def outcome(
-    document: Entry, subject: str | None, reference: str | None, headers: list[str], rows: list[ResultRow]
+    found: Evaluation | Summary, subject: str | None, reference: str | None, rows: Sequence[Row], columns: Columns[Row]
 ) -> Outcome:
-    sentence, use = document.read("answer", schema.string, LONGEST), document.read_or_null("use", schema.string)
-    is_worse = use is not None and any(
-        one.difference and one.difference.mean < 0 for one in rows if one.name == subject
-    )
-    tone = "better" if subject is not None and use == subject else "worse" if is_worse else "open"
-    n_duplicates = document.read("duplicates", schema.integer, 0, 10**12)
-    return Outcome(sentence, tone, subject, reference, headers, rows, n_duplicates)
+    expect(bool(rows), "rows", "at least one", rows)
+    for accuracy in (one for row in rows for one in row if isinstance(one, Accuracy)):
+        check(accuracy)
+    is_worse = any(row.difference and row.difference.mean < 0 for row in rows if row.name == subject)
+    tone = "open" if found.use is None else "better" if found.use == subject else "worse" if is_worse else "open"
+    cells = ([str(cell(row)) for cell in columns.values()] for row in rows)
+    shown = [ResultRow(row.name, row.accuracy, row.difference, own) for row, own in zip(rows, cells, strict=True)]
+    return Outcome(found.answer, tone, subject, reference, [*columns], shown, found.duplicates)
 
 
-def read_row(entry: Entry, cells: list[str]) -> ResultRow:
-    difference = entry.read_or_null("difference", read_interval)
-    return ResultRow(entry.read("name", schema.string), entry.read("accuracy", read_accuracy), difference, cells)
-
-
-def read_interval(value: Any, where: str) -> Interval:
-    entry = Entry(value, where)
-    mean, half_width = entry.read("mean", schema.number), entry.read_or_null("half_width", schema.number, 0)
-    return Interval(mean, half_width, entry.read("n", schema.integer, 1, 10**9), entry.read("unit", schema.string))
-
-
-def read_accuracy(value: Any, where: str) -> Accuracy:
-    entry = Entry(value, where)
-    mean = entry.read("mean", schema.number, 0, 1)
-    low, high = entry.read_or_null("low", schema.number, 0, mean), entry.read_or_null("high", schema.number, mean, 1)
-    expect((low is None) == (high is None), where, "both ends of an interval, or neither", value)
-    return Accuracy(mean, low, high, entry.read("n", schema.integer, 1, 10**9), entry.read("unit", schema.string))
-
-
-def read_figure(value: Any, where: str) -> Figure:
-    entry = Entry(value, where)
-    return Figure(entry.read("accuracy", schema.number), entry.read_or_null("half_width", schema.number))
-
-
-def read_trial(value: Any, where: str) -> tuple[int, float]:
-    """Seed and accuracy."""
-    entry = Entry(value, where)
-    return entry.read("seed", schema.integer, 0, 2**63), entry.read("accuracy", schema.number)
-
-
-def read_stability(value: Any, where: str) -> list[tuple[str, str]]:
-    """What each number means, and the number."""
-    entry, rows = Entry(value, where), []
-    for key, text in STABILITY.items():
-        found = entry.read_or_null(key, schema.number)
-        rows.append((text, "undefined" if found is None else f"{found:.2f}"))
-    share = entry.read_or_null("entropy_share", schema.number)
-    nats = entry.read("entropy", schema.number)
-    return [*rows, ("entropy", messages.entropy(nats, share).removeprefix("entropy "))]
+def check(found: Accuracy) -> None:
+    """That its interval has both ends or none, holds the mean, and does not leave 0 to 1."""
+    mean, low, high = found[:3]
+    expect((low is None) == (high is None), "accuracy", "both ends of an interval, or neither", [low, high])
+    expect(0 <= found.ends[0] <= mean <= found.ends[1] <= 1, "accuracy", "0 <= low <= mean <= high <= 1", [*found[:3]])
 
 
 def with_own_name(found: Outcome, folder: Path) -> Outcome:

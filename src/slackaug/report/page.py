@@ -87,11 +87,10 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
         "environment": read_environment(folder),
     }
     if found is not None:
-        marks = outcome.marks(found)
-        context |= {"marks": marks, "axis": axis(marks), "result_table": outcome.table(found)}
+        context |= {"marks": outcome.marks(found), "result_table": outcome.table(found)}
         context |= {"meanings": outcome.meanings(found)}
     if "study.yaml" in settings:
-        return fill("study.html", context | study_page.parts(folder, shown, found, is_running))
+        return fill("study.html", context | study_page.parts(folder, shown, is_running))
     if "config.yaml" in settings:
         return fill("run.html", context | run_page.parts(folder, shown, data, samples, is_running))
     if found is None:
@@ -142,7 +141,7 @@ def templates() -> tuple[Environment, dict[str, str]]:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         finalize=without_disk,
     )  # fmt: skip
-    found.filters |= {"plain": plain, "command": shlex.join, "percent": run_page.percent}
+    found.filters |= {"plain": plain, "command": shlex.join, "percent": run_page.percent, "axis": axis}
     found.filters["lead"] = lambda sentence: sentence.partition(". ")[0].removesuffix(".")
     style, script = (loader.get_source(found, name)[0] for name in ("style.css", "script.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""Figures of a policy: the paper's pie and bars of mu; and of several policies side by side.
+"""Figures of a policy, the paper's pie; and of several policies side by side.
 
 The width of a slice is a probability, its radius the bound mu. All policies that are compared are over one space.
 """
@@ -12,10 +12,9 @@ import torch
 
 from ..augment.policy import Policy
 from ..augment.policy_file import MU_START
-from ..augment.stability import stability
 from .geometry import Point, on_circle, padded, spread, ticks
 from .lettering import LINE, SMALL, TEXT, break_name, shorten, text_width
-from .scene import WIDTH, Circle, Line, Numbers, Rect, Scene, Shape, Text, Wedge, empty, noted
+from .scene import WIDTH, Circle, Line, Numbers, Rect, Scene, Shape, Text, Wedge, noted
 from .strength import WORDS, bounds_text, by_family, family, is_constant, position_words, shares
 
 RADIUS = 74.0  # of mu = 1, and of transformations without a magnitude
@@ -25,7 +24,6 @@ CENTRE = WIDTH / 2
 ROOM = CENTRE - RADIUS - GAP - 5  # width of a label
 TURNS = range(0, 360, 10)  # degrees by which a pie may be turned, so that no leader crosses it
 NAMES = 130.0  # width of the column of names: the longest of the paper fits
-STRENGTHS = 154.0  # width of the column of strengths, likewise
 ROW = 19.0
 
 # --- the pie ----------------------------------------------------------------------------------------------------------
@@ -146,59 +144,7 @@ def pie(policy: Policy, position: int | None = None) -> Scene:
     return noted(title, desc, [*shapes, *chips], note, y + 2, table)
 
 
-# --- bars -------------------------------------------------------------------------------------------------------------
-
-
-def name_in(y: float, name: str) -> Text:
-    """What stands before a row that begins at `y`."""
-    return Text(NAMES, y + 14, shorten(name, TEXT, NAMES - 4), anchor="end", title=name)
-
-
-def mu_bars(policy: Policy, image_size: tuple[int, int] | None = None) -> Scene:
-    """The bound mu of every magnitude against where it started, and the strengths that it allows; the strongest first.
-
-    `image_size`, height and width, gives shifts in pixels.
-    """
-    title = "How strong the transformations may become"
-    pairs = zip(policy.space, policy.mu.tolist(), strict=True)
-    found = [(t.name, mu, bounds_text(t, mu, image_size)) for t, mu in pairs if t.span is not None]
-    rows = sorted(found, key=lambda row: -row[1])
-    table = Numbers(["transformation", "mu", "strength"], [list(row) for row in rows])
-    if not rows:
-        return empty(title, "No transformation has a magnitude.", table)
-    top, left, full = 24.0, NAMES + 8, WIDTH - STRENGTHS - NAMES - 8
-    floor, start = top + ROW * len(rows), left + MU_START * full
-    shapes: list[Shape] = [Text(left + x * full, 14, f"{x}", "muted", SMALL, "middle") for x in (0, 1)]
-    shapes.append(Text(start + 8, 14, f"start {MU_START:g}", "muted", SMALL, "end"))
-    for i, (name, mu, text) in enumerate(rows):
-        y, hint = top + ROW * i, f"{name}: mu {mu:.3f}, {text}"
-        shapes.append(name_in(y, name))
-        for role, width in (("wash", full), (family(name), mu * full)):
-            shapes.append(Rect(left, y + 4, width, ROW - 7, role, hint))
-        strength = shorten(text, SMALL, STRENGTHS - 10)
-        shapes.append(Text(left + full + 8, y + 14, strength, "muted", SMALL, title=hint))
-    shapes.append(Line([(start, top), (start, floor)], "ink", 1.0, True))
-    free = [t.name for t in policy.space if t.span is None]
-    note = "Bound mu of the magnitudes, and the strengths that it allows."
-    note += f" Without a magnitude: {', '.join(free)}." if free else ""
-    desc = "; ".join(f"{name} {mu:.2f}, {text}" for name, mu, text in rows)
-    return noted(title, desc, shapes, note, floor + 20, table)
-
-
 # --- several searches -------------------------------------------------------------------------------------------------
-
-
-def stability_text(policies: Sequence[Policy]) -> str:
-    found = stability(policies)
-    pi, pi_rest, mu, mu_rest = ("undefined" if value is None else f"{value:.2f}" for value in found[1:5])
-    entropy = f"entropy {found.entropy:.3f} nats"
-    entropy += f", {100 * found.entropy_share:.1f} % of uniform" if found.entropy_share is not None else ""
-    if found.n_policies < 2:
-        return f"One search says nothing about stability; {entropy}."
-    return (
-        f"Mean correlation between {found.n_policies} searches: pi {pi}, without Invert and Solarize {pi_rest}; "
-        f"mu {mu}, without Solarize {mu_rest}; {entropy}."
-    )
 
 
 def side_by_side(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
@@ -225,14 +171,14 @@ def side_by_side(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
     shapes.append(Text(at(1 / len(rows)), 15, "uniform", "muted", SMALL, "middle"))
     for i, (name, values) in enumerate(rows):
         y, mean = top + ROW * i + ROW / 2, math.fsum(values) / len(values)
-        shapes += [name_in(top + ROW * i, name), Line([(at(min(values)), y), (at(max(values)), y)], family(name), 1.2)]
+        shapes.append(Text(NAMES, top + ROW * i + 14, shorten(name, TEXT, NAMES - 4), anchor="end", title=name))
+        shapes.append(Line([(at(min(values)), y), (at(max(values)), y)], family(name), 1.2))
         for label, value in zip(names, values, strict=True):
             hint = f"{name}, {label}: {100 * value:.2f} %"
             shapes.append(Circle(at(value), y, 3.6, family(name), "paper", hint))
         shapes.append(across(mean, y - 6, y + 6, "ink", 2.0, title=f"{name}, mean: {100 * mean:.2f} %"))
-    text = stability_text(policies)
-    note = f"Probability in %, a dot for each search, a bar at their mean. {text}"
-    desc = f"{len(policies)} searches; likeliest on average {rows[0][0]}, least likely {rows[-1][0]}. {text}"
+    note = "Probability in %, a dot for each search, a bar at their mean."
+    desc = f"{len(policies)} searches; likeliest on average {rows[0][0]}, least likely {rows[-1][0]}."
     return noted("The policies of several searches", desc, shapes, note, floor + 38, table)
 
 
@@ -246,7 +192,7 @@ def correlation_matrix(policies: Sequence[Policy]) -> list[list[float | None]]:
 
 def correlations(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
     """How alike the probabilities of each pair of searches are."""
-    cells, text, top = correlation_matrix(policies), stability_text(policies), 12.0
+    cells, top = correlation_matrix(policies), 12.0
     left = min(NAMES, 14 + max(text_width(name, TEXT) for name in names))
     side = min(52.0, (WIDTH - left - 12) / len(policies))
     height = min(34.0, side)
@@ -263,6 +209,7 @@ def correlations(policies: Sequence[Policy], names: Sequence[str]) -> Scene:
                 shapes.append(Rect(x, y, side - 2, height - 2, role, hint, round(0.5 * abs(value), 3)))
             if side >= 30 and i != j:
                 shapes.append(Text(x + side / 2 - 1, y + height / 2 + 3, number, "ink", SMALL, "middle"))
-    note = f"Correlation of pi between searches. {text}"
+    note = "Correlation of the probabilities between searches: 1 is the same, 0 is chance."
     table = Numbers(["correlation of pi", *names], [[name, *row] for name, row in zip(names, cells, strict=True)])
-    return noted("How alike the searches are", text, shapes, note, top + height * len(cells) + 18, table)
+    desc, below = f"{len(policies)} searches, pair by pair.", top + height * len(cells) + 18
+    return noted("How alike the searches are", desc, shapes, note, below, table)

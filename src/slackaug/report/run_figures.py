@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
+import torch
+
 from .geometry import Point, padded, spread, ticks
 from .history import History
 from .lettering import LINE, SMALL, TEXT, shorten, text_width
@@ -219,21 +221,17 @@ def entropy(history: History) -> Scene:
     return Scene(title, desc, 200, chart(unit, curves, rounds_to(last), levels, 200), table)
 
 
-def divergence(p: Sequence[Sequence[float]], q: Sequence[Sequence[float]]) -> float:
-    """KL(p || q), summed over positions."""
-    pairs = ((a, b) for row, other in zip(p, q, strict=True) for a, b in zip(row, other, strict=True))
-    return math.fsum(a * math.log(a / max(b, 1e-300)) for a, b in pairs if a > 0)
-
-
 def kl_points(history: History) -> list[Point]:
     """Of each recorded step to the anchor of its round, which begins at zero."""
-    anchors = [policy.probabilities.tolist() for policy in history.anchors]
+    anchors = [policy.probabilities for policy in history.anchors]
     points: list[Point] = []
     for step, phi in history.policy_steps:
         if step.round <= len(anchors):
             if not points or points[-1][0] <= step.round - 1:
                 points.append((step.round - 1, 0.0))
-            points.append((history.moved(step), max(0.0, divergence(phi.pi, anchors[step.round - 1]))))
+            pi = torch.tensor(phi.pi, dtype=torch.float64)
+            divergence = torch.special.xlogy(pi, pi / anchors[step.round - 1]).sum().item()  # 0 where pi is 0
+            points.append((history.moved(step), max(0.0, divergence)))
     return points
 
 

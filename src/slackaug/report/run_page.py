@@ -1,6 +1,5 @@
 """What the report says about one search."""
 
-import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +14,11 @@ from ..messages import counted, duration
 from ..messages.search import agreement as agreement_text
 from ..runs.folders import FINISHED, POLICY
 from . import history, pictures, policy_figures, run_figures, use
-from .accuracies import axis
 from .history import History
 from .render import svg
 from .scene import Numbers, Scene
 from .strength import bounds_text, entropy_share, shares
-from .use import Size
+from .use import Size, command
 
 MAX_FRAMES = 13  # of the slider: the start and 12 rounds, evenly spread where there are more
 
@@ -62,16 +60,16 @@ def parts(
     """`shown_folder` is how the page calls the folder."""
     past = history.read(folder)
     shown, missing = find_pictures(past, data, given)
-    size = None if shown is None else shown.size
+    size, (status, to_type) = None if shown is None else shown.size, state(past, shown_folder, is_running)
     context = {
         "past": past,
         "policy": past.policy,
         "about": about(past),
-        "state": state(past, shown_folder, is_running),
+        "state": status,
+        "to_type": to_type,
         "facts": facts(past),
         "diagnostics": diagnostics(past),
         "use": use.of_run(past, shown_folder, size),
-        "race_axis": past.race and past.race.marks and axis(past.race.marks),
         "pictures_missing": missing,
     }
     if past.policy is None:
@@ -95,22 +93,24 @@ def find_pictures(past: History, data: str | None, given: Samples | None) -> tup
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def state(past: History, folder: Path, is_running: bool) -> str:
-    resume = shlex.join(["slackaug", "search", past.config.data.source, "-o", str(folder), "--resume"])
+def state(past: History, folder: Path, is_running: bool) -> tuple[str, str]:
+    """Of a search that is not finished, or not whole: how far it is, and what to type."""
+    resume = command("search", past.config.data.source, "-o", str(folder), "--resume")
     done = f"round {len(past.policies)} of {past.n_rounds} is done" if past.policies else "no round is done yet"
     if past.problems and len(past.policies) >= past.n_rounds:
         if past.config.race.candidates:
-            return f"To get it back, remove {FINISHED} from the folder and run: {resume}"
-        return f"To get it back, copy policies/round_{past.n_rounds:02d}.json to {POLICY}."
+            return f"To get it back, remove {FINISHED} from the folder and run:", resume
+        return f"To get it back, copy policies/round_{past.n_rounds:02d}.json to {POLICY}.", ""
     if past.is_finished:
-        return ""
+        return "", ""
     if len(past.policies) >= past.n_rounds:
-        done = "all rounds are done, and what they have learned has not been raced yet"
+        done = "all rounds are done, but the race is not"
     if past.policy is not None and not past.policies:
-        return f"Only policy.json is left of this search: {folder / 'policies'}, with that of each round, is missing."
+        missing = folder / "policies"
+        return f"Only policy.json is left of this search: {missing}, with that of each round, is missing.", ""
     if is_running:
-        return f"The search is going on: {done}. This page renews itself until the end."
-    return f"The search was left: {done}. To go on: {resume}"
+        return f"The search is running: {done}. This page renews itself until the end.", ""
+    return f"The search was interrupted: {done}. To continue:", resume
 
 
 def about(past: History) -> str:

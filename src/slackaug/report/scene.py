@@ -3,12 +3,14 @@
 A colour is the name of a role in COLOURS, so that a page's themes can choose another. y grows downwards.
 """
 
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from .geometry import Point
-from .lettering import LINE, SMALL, TEXT, wrap
+from .lettering import LINE, SMALL, TEXT
 
+NOTE = 58  # letters in a line of small text
 WIDTH = 400.0  # of every figure: on a phone that is as wide, the smallest text is 11 pixels high
 THEMES = {  # the colour of each role on a light page, and on a dark one
     "ink": ("#1d2129", "#e8e9ec"),
@@ -106,7 +108,7 @@ class Scene(NamedTuple):
 
 def noted(title: str, desc: str, shapes: Sequence[Shape], note: str, y: float, table: Numbers) -> Scene:
     """A figure with a muted text below it, whose first line is at `y`."""
-    lines = wrap(note, SMALL, WIDTH - 16)
+    lines = textwrap.wrap(note, NOTE)
     text = [Text(8, y + LINE * i, line, "muted", SMALL) for i, line in enumerate(lines)]
     return Scene(title, desc, y + LINE * len(lines) - 4, [*shapes, *text], table)
 
