@@ -120,6 +120,17 @@ def test_an_import_goes_only_to_a_room_further_down():
     assert sorted(wrong) == []
 
 
+# Modules whose imports are not statements: those that load a room's own modules, or others' packages, when asked
+BY_NAME = {"slackaug", "slackaug.cli", "slackaug.data", "slackaug.foreign"}
+UPWARDS = {"slackaug.augment.display"}  # how a policy is drawn in a notebook, which `report` knows
+
+
+def test_what_is_imported_by_its_name_is_known():
+    found = {module for module, path in MODULES.items()
+             if any(dotted(call.func).endswith("import_module") for _, call in calls(parse(path)))}  # fmt: skip
+    assert found == BY_NAME | UPWARDS
+
+
 def test_nothing_but_the_version_is_taken_from_the_front_door():
     found = {(module, name) for module in MODULES.keys() - {FRONT_DOOR} for name in names_imported(module)
              if module_of(name) == FRONT_DOOR and name != "slackaug.__version__"}  # fmt: skip

@@ -15,7 +15,7 @@ import oracles
 from drawings import drawn
 from slackaug import rng
 from slackaug.augment.apply import Composites
-from slackaug.augment.policy import CIFAR_MEAN, IMAGENET_STD, Policy, PolicyError, SmoothedUniform
+from slackaug.augment.policy import CIFAR, IMAGENET, Policy, PolicyError, SmoothedUniform
 from slackaug.augment.space import Space
 from slackaug.augment.transforms import SPACES
 from slackaug.rng import generator
@@ -247,9 +247,9 @@ def test_fill_is_the_rounded_mean():
     assert Policy.uniform("cifar").fill == (125, 123, 114)
     assert Policy.uniform("domainnet").fill == (124, 116, 104)
     assert Policy.uniform("cifar", mean=(0.0, 0.5, 1.0)).fill == (0, 128, 255)
-    assert (Policy.uniform("cifar").mean, Policy.uniform("imagenet").std) == (CIFAR_MEAN, IMAGENET_STD)
-    assert (Policy.uniform("cifar").std, IMAGENET_STD) == ((0.2023, 0.1994, 0.2010), (0.229, 0.224, 0.225))
-    assert Policy.uniform(SPACES["cifar"].exclude("Invert")).mean == CIFAR_MEAN
+    assert (Policy.uniform("cifar").mean, Policy.uniform("imagenet").std) == (CIFAR[0], IMAGENET[1])
+    assert (Policy.uniform("cifar").std, IMAGENET[1]) == ((0.2023, 0.1994, 0.2010), (0.229, 0.224, 0.225))
+    assert Policy.uniform(SPACES["cifar"].exclude("Invert")).mean == CIFAR[0]
     assert Policy.uniform("cifar", std=(1, 2, 10)).std == (1, 2, 10)
 
 

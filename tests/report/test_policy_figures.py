@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from drawings import HOSTILE, SVG, check, drawn, extreme, hostile, named, policies, shapes
 from slackaug.augment.formats import published
 from slackaug.augment.policy import Policy
-from slackaug.augment.transforms import SPACES, get_space
+from slackaug.augment.transforms import SPACES, TRANSFORMS, get_space
 from slackaug.report import lettering, scene, strength
 from slackaug.report.policy_figures import correlations, layout, pie, side_by_side
 from slackaug.report.render import svg
@@ -148,6 +148,11 @@ PIXELS = {"TranslateX": "up to ±24 px", "ShearX": "up to ±16 px", "Cutout": "u
 @pytest.mark.parametrize(("expected", "size"), [(STRENGTHS, None), (PIXELS, (32, 64))])
 def test_strengths_in_units_that_people_know(expected, size):
     assert {name: strength.bounds_text(SPACES["domainnet"][name], 0.5, size) for name in expected} == expected
+
+
+def test_every_transformation_of_ours_has_a_family():
+    assert [name for name in TRANSFORMS if strength.family(name) == "own"] == []
+    assert strength.family("Mine") == "own"
 
 
 def test_families_can_be_told_apart_by_the_colour_blind():

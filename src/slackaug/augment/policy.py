@@ -25,8 +25,8 @@ from .transforms import get_space
 MU_MIN, MU_MAX = 0.1, 1.0  # mu is clamped to this after each update of a search
 IDENTITY = "Identity"
 NEVER = -690.0  # a logit whose probability is zero to all purposes
-CIFAR = CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-IMAGENET = IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+CIFAR = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # mean and std
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)

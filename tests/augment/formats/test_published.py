@@ -13,7 +13,7 @@ from published_files import DOCUMENTS, FILES, REFERENCE, deepaa, pba, slack, sub
 from slackaug.augment import apply
 from slackaug.augment.formats.forms import DeepAA, PBASchedule, SubPolicies
 from slackaug.augment.formats.published import PBA_KIND, SUBPOLICY_KINDS, from_document, load
-from slackaug.augment.policy import IMAGENET_MEAN, Policy
+from slackaug.augment.policy import IMAGENET, Policy
 from slackaug.augment.transforms import SPACES
 from slackaug.schema import PolicyError
 
@@ -107,7 +107,7 @@ def test_official_slack():
     assert [t.span for t in policy.space] == [(0, 90), (255, 0), (8, 2), None, (1, 0.05)]
     assert policy.pi.tolist() == slack()["logits"]
     assert policy.mu[[0, 1, 2, 4]].tolist() == [0.5, 1.0, 0.75, 0.1]
-    assert policy.mean == IMAGENET_MEAN
+    assert policy.mean == IMAGENET[0]
     assert policy.learned == {k: slack()[k] for k in ("source", "dataset", "split", "search_hyperparameters")}
     again = Policy.from_dict(policy.to_dict())
     assert torch.allclose(again.probabilities, policy.probabilities)
