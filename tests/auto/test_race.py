@@ -24,7 +24,7 @@ from slackaug.engine.fit import Diverged
 from slackaug.exits import Stopped
 from slackaug.judge import answer, training
 from slackaug.judge.backends.jobs import BackendError
-from slackaug.judge.training import HeldOut
+from slackaug.judge.protocols import HeldOut
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 RACE = {"race__candidates": "[none,uniform-2,learned]", "race__n_last": 4, "evaluate__epochs": 1,
@@ -200,11 +200,11 @@ def stopped_after(monkeypatch, n, error):
     """The race ends in the training after n."""
     done, whole = [], training.run
 
-    def run(one, tell):
+    def run(trainings, tell):
         if len(done) == n:
             raise error
-        done.append(one)
-        whole(one, tell)
+        done.append(trainings)
+        whole(trainings, tell)
 
     monkeypatch.setattr(training, "run", run)
 

@@ -33,10 +33,10 @@ from slackaug.commands import evaluate as evaluation
 from slackaug.config import parse, presets
 from slackaug.data import DataError, load
 from slackaug.data.options import DataConfig
-from slackaug.judge import baselines, candidates, training
+from slackaug.judge import baselines, candidates, protocols, training
 from slackaug.judge.candidates import Candidate
 from slackaug.judge.intervals import USUAL_NOISE, Accuracy, expected_half_width
-from slackaug.judge.training import Training
+from slackaug.judge.protocols import Training
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
 from tiny import EVALUATION, TIMES, refused, succeeded
@@ -151,7 +151,7 @@ def test_results_go_to_the_run_of_the_policy_with_its_settings(command, tiny_npz
     ],
 )
 def test_what_is_set_counts_more_than_the_run_and_options_more_than_that(more, expected, tiny_npz):
-    data = training.dataset(DataConfig(source=str(tiny_npz)))
+    data = protocols.dataset(DataConfig(source=str(tiny_npz)))
     stored = replace(presets.quick(data), exclude=("Invert",), flip=False)
     stored = replace(stored, evaluate=replace(stored.evaluate, batch=4))
     assignments = [text for word, text in itertools.pairwise(more) if word == "--set"]
@@ -298,7 +298,7 @@ def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
 def test_a_policy_for_much_shorter_trainings_is_named(tiny_npz, tmp_path, monkeypatch, learned, times, is_said):
     """It may be worse than uniform there; a file need not say how it was learned."""
     usual = presets.quick(load(str(tiny_npz))).evaluate.epochs
-    monkeypatch.setattr(evaluation, "conduct", lambda work, trials, write: {})
+    monkeypatch.setattr(evaluation, "conduct_until", lambda *_: {})
     policy, said = replace(Policy.uniform("cifar"), learned=learned), Console(file=io.StringIO(), width=200)
     changed = [f"evaluate.epochs={times * usual}"]
     slackaug.evaluate(str(tiny_npz), [policy], seeds=2, out=tmp_path, set=changed, console=said)
@@ -341,7 +341,7 @@ def test_more_seeds_and_policies_only_do_what_is_new(command, tiny_npz, again):
 
 def test_a_policy_that_has_changed_is_trained_with_again(tiny_npz, policy_file, tmp_path, monkeypatch):
     trained, run = [], training.run
-    monkeypatch.setattr(training, "run", lambda one, report: (trained.append(one.name), run(one, report)))
+    monkeypatch.setattr(training, "run", lambda some, report: (trained.append(some[0].name), run(some, report)))
     evaluate(tiny_npz, tmp_path, [policy_file])
     Policy.uniform("imagenet").save(policy_file)
     evaluate(tiny_npz, tmp_path, [policy_file])
@@ -488,7 +488,7 @@ def remarks_on(policy: Policy, source, folder: Path, **options) -> tuple[bool, s
     screen = io.StringIO()
     found = evaluate(source, folder, [policy], seeds=1, console=Console(file=screen, width=300), **options)
     one = Training(protocol=found.protocol, candidate=Candidate("x", policy, ""), seed=0, folder=folder)
-    return training.method_and_data(one)[0].flip, screen.getvalue()
+    return protocols.method_and_data(one)[0].flip, screen.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -520,7 +520,7 @@ def test_flips_that_change_the_label_are_off_and_differences_are_said(
     allowed, own, given, flips, says, tiny_npz, tmp_path, monkeypatch
 ):
     data = replace(load(str(tiny_npz)), flip=allowed)
-    monkeypatch.setattr(training, "read", lambda *_: data)
+    monkeypatch.setattr(protocols, "read", lambda *_: data)
     found, text = remarks_on(Policy.uniform("cifar", flip=own), tiny_npz, tmp_path, flip=given)
     assert found is flips
     assert says in text
@@ -616,10 +616,11 @@ def test_a_policy_twice_and_no_folder_are_refused(command, tiny_npz, policy_file
 def test_trainings_that_fail_do_not_keep_the_others_from_being_done(command, tiny_npz, tmp_path, monkeypatch):
     run = training.run
 
-    def fail(one, report):
+    def fail(trainings, report):
+        (one,) = trainings
         if (one.name, one.seed) == ("none", 1):
             raise training.Diverged("no longer a number")
-        run(one, report)
+        run(trainings, report)
 
     monkeypatch.setattr(training, "run", fail)
     found = command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", "--seeds", 2))
@@ -665,7 +666,7 @@ def test_uniform_leaves_out_what_the_search_left_out(tiny_npz, tmp_path):
     found = slackaug.evaluate(str(tiny_npz), [run], baselines=names, seeds=1, set=["evaluate.epochs=1"])
     assert found.protocol.exclude == ("Invert", "Solarize")
     one = Training(protocol=found.protocol, candidate=candidates.from_name("uniform"), seed=0, folder=tmp_path)
-    assert not {"Invert", "Solarize"} & {*training.method_and_data(one)[0].space.names}
+    assert not {"Invert", "Solarize"} & {*protocols.method_and_data(one)[0].space.names}
     uniform, without, _ = found.rows
     assert uniform.accuracies == without.accuracies  # the same thing by two names
 

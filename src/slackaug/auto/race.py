@@ -16,7 +16,7 @@ from ..augment.policy import MU_MAX, MU_MIN, Policy
 from ..config.run_config import RunConfig, start_policy
 from ..data import Dataset
 from ..exits import Stopped
-from ..judge import candidates, training
+from ..judge import candidates, records
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
 from ..judge.backends.jobs import BackendError
@@ -24,9 +24,9 @@ from ..judge.baselines import FILE as FROM_FILE
 from ..judge.baselines import define
 from ..judge.candidates import Candidate
 from ..judge.intervals import LEAST
+from ..judge.protocols import HeldOut, Protocol, Training, data_digest
 from ..judge.queue import Comparison, train
 from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
-from ..judge.training import HeldOut, Protocol, Training
 from ..messages import answer as messages
 from ..runs import folders
 from ..runs.progress import Bar, Part
@@ -63,11 +63,11 @@ class Race:
 
     def found(self, half: int, n: int) -> dict[str, Answers]:
         """Return the answers by candidate, from the first seed to the first of n that is missing."""
-        results = iter(training.read_results([self.training(*one, half) for one in product(self.candidates, range(n))]))
+        results = iter(records.read([self.training(*one, half) for one in product(self.candidates, range(n))]))
         found: dict[str, Answers] = {}
         for name in self.candidates:
             there = takewhile(lambda result: result is not None, [*islice(results, n)])
-            found[name] = [training.unpack(one["answers"]) for one in there if one]
+            found[name] = [records.unpack(one["answers"]) for one in there if one]
         return found
 
     def runners(self) -> tuple[Runners, dict[str, Answers]]:
@@ -106,7 +106,7 @@ class Race:
 
     def train(self, wanted: Sequence[Training]) -> None:
         """Those that are not done yet."""
-        done, began = training.read_results(wanted), time.monotonic()
+        done, began = records.read(wanted), time.monotonic()
         left = [one for one, result in zip(wanted, done, strict=True) if result is None]
         self.skip(len(wanted) - len(left))
         train(self.on_the_bar(len(left)), left, lambda _: "")
@@ -230,7 +230,7 @@ def policy_of(chosen: Candidate, dataset: Dataset, learned: Policy) -> Policy | 
 def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Path, deadline: float) -> Comparison:
     """Trainings side by side: in processes of one thread each on a CPU, as one step on a GPU."""
     where = replace(config.data, source=session.data)
-    protocol = Protocol.of(config, where, training.data_digest(dataset), config.model)
+    protocol = Protocol.of(config, where, data_digest(dataset), config.model)
     threads = session.threads if session.device.startswith("cuda") else 1
     backend = get_backend("local", address=None, n_jobs=session.n_jobs, device=session.device, threads=threads)
 

@@ -19,7 +19,7 @@ from ..config.run_config import Choices
 from ..data import DataConfig, Dataset, held
 from ..data.sources import refuse_inside
 from ..files import write_atomically
-from ..judge import intervals, queue, results, training
+from ..judge import intervals, protocols, queue, results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import Candidate, from_name
 from ..judge.queue import Comparison
@@ -108,7 +108,7 @@ def study(
     words = [word for name, value in here.items() if value is not None for word in (f"--{name}", str(value))]
     again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
     work = Comparison(found.protocol(), folder / "eval", None, device, threads, backend, console, again)
-    dataset = training.dataset(found.data, Reading(console))
+    dataset = protocols.dataset(found.data, Reading(console))
     fixed = fixed_candidates(found)
     queue.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
     with work.writing(), folders.held(folder):

@@ -285,20 +285,16 @@ def few_seeds(n: int) -> str:
     return f"{counted(n, 'seed')} {verb} too few for a verdict. Take --seeds 8, or --until 0.5 for a narrow interval."
 
 
-def more_seeds(half_width: float, until: float, n: int, seconds: float) -> str:
+def more_needed(half_width: float, until: float, n: int, unit: str, whose: str, seconds: float) -> str:
+    """`n` units of each of those `whose` they are."""
     return (
-        f"The interval reaches {100 * half_width:.2f} points to each side. For {100 * until:g} points, about "
-        f"{counted(n, 'more seed')} of both are needed: {duration(seconds)} one after the other."
+        f"{reaches(half_width)} For {100 * until:g} points, about {counted(n, f'more {unit}')} of {whose} are needed: "
+        f"{duration(seconds)} one after the other."
     )
 
 
-def more_evaluations(half_width: float, until: float, n: int, seconds: float) -> str:
-    """`n`, of each search."""
-    return (
-        f"The interval reaches {100 * half_width:.2f} points to each side. For {100 * until:g} points, about "
-        f"{counted(n, 'more evaluation')} of each search and of the baseline are needed: {duration(seconds)} one after "
-        "the other."
-    )
+def reaches(half_width: float) -> str:
+    return f"The interval reaches {100 * half_width:.2f} points to each side."
 
 
 def needs_searches(half_width: float, until: float, n_searches: int, *, is_most: bool) -> str:
@@ -306,8 +302,8 @@ def needs_searches(half_width: float, until: float, n_searches: int, *, is_most:
     about = f"more than {n_searches:,}" if is_most else f"about {n_searches}"
     advice = "" if is_most else f" To add them: --resume --searches {n_searches}"
     return (
-        f"The interval reaches {100 * half_width:.2f} points to each side. The searches seem to differ so much that "
-        f"more evaluations alone cannot reach {100 * until:g} points: {about} searches are needed.{advice}"
+        f"{reaches(half_width)} The searches seem to differ so much that more evaluations alone cannot reach "
+        f"{100 * until:g} points: {about} searches are needed.{advice}"
     )
 
 
