@@ -25,6 +25,7 @@ from slackaug.config import layers, paper, parse
 from slackaug.engine import ways
 from slackaug.messages import search as messages
 from slackaug.runs import folders
+from tiny import refused
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -53,17 +54,8 @@ BAD_DATA = {  # what else there is: test_bad_input.py, test_messages.py and test
 
 @pytest.mark.parametrize("says", BAD_DATA)
 def test_bad_data(says, command, tmp_path):
-    refused(command, tmp_path, BAD_DATA[says](tmp_path / "data"), [], says)
-
-
-def refused(command, tmp_path, data, more, says):
-    """One message, exit code 2, and nothing written."""
-    out = tmp_path / "runs" / "new"
-    done = command(*tiny.arguments(data, out, *more))
-    assert done.returncode == 2
-    assert says in " ".join(done.stderr.replace("│", " ").split())
-    assert "Traceback" not in done.stderr
-    assert not out.parent.exists()
+    refused(command(*tiny.arguments(BAD_DATA[says](tmp_path / "data"), tmp_path / "run")), says)
+    assert not (tmp_path / "run").exists()
 
 
 def test_all_bad_files_are_listed_and_may_be_skipped(command, tmp_path):
@@ -121,7 +113,8 @@ BAD_OPTIONS = {
 
 @pytest.mark.parametrize(("more", "says"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
 def test_bad_options(more, says, command, tiny_npz, tmp_path):
-    refused(command, tmp_path, tiny_npz, more, says)
+    refused(command(*tiny.arguments(tiny_npz, tmp_path / "run", *more)), says)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -134,7 +127,8 @@ def test_bad_options(more, says, command, tiny_npz, tmp_path):
 )
 def test_bad_configuration_files(text, says, command, tiny_npz, tmp_path):
     (tmp_path / "c.yaml").write_text(text)
-    refused(command, tmp_path, tiny_npz, ["--config", tmp_path / "c.yaml"], says)
+    refused(command(*tiny.arguments(tiny_npz, tmp_path / "run", "--config", tmp_path / "c.yaml")), says)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -134,3 +134,4 @@ def test_the_cost_is_said_as_it_comes():
     )
     assert messages.cost(10, 6, 8) == "10 trainings, 8 at once: about 1 min 00 s, measured over a few steps."
     assert messages.cost(3, 6, 8).startswith("3 trainings, 3 at once: ")
+    assert "14 min 00 s one after the other" in messages.study_cost(4, 120, 12, 30)

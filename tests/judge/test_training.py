@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -347,15 +346,6 @@ def test_digest_is_of_what_a_policy_does():
 
 
 # --- several side by side ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def as_on_a_gpu(monkeypatch):
-    """As one step, but neither compiled nor captured."""
-    monkeypatch.setattr(ways, "is_eligible", lambda *_: True)
-    monkeypatch.setattr(ways, "is_faster", lambda part, found: True)
-    monkeypatch.setattr(ways, "precision", lambda: torch.float32)
-    monkeypatch.setattr(ways, "StackedFits", partial(StackedFits, compiled=False))
 
 
 def test_each_of_several_leaves_what_it_leaves_alone(tiny_npz, tmp_path):

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product, takewhile
+from itertools import takewhile
 from pathlib import Path
 
 from ..augment.policy import MU_MAX, MU_MIN, Policy
@@ -50,7 +50,8 @@ class Race:
     """A race that resumes from what is in its folder."""
 
     def __init__(self, work: Comparison, dataset: Dataset, config: RunConfig, learned: Policy, deadline: float):
-        self.work, self.dataset, self.config, self.deadline = work, dataset, config, deadline
+        self.work, self.config, self.deadline = work, config, deadline
+        self.halves = [dataset.train.labels[half] for half in dataset.half_indices(config.seed)]  # labels
         self.candidates = different({name: candidate(name, learned) for name in config.race.candidates})
         self.settings = replace(config.race, candidates=tuple(self.candidates))
         self.began = time.monotonic()
@@ -63,10 +64,9 @@ class Race:
 
     def found(self, half: int, n: int) -> dict[str, Answers]:
         """Return the answers by candidate, from the first seed to the first of n that is missing."""
-        results = iter(records.read([self.training(*one, half) for one in product(self.candidates, range(n))]))
         found: dict[str, Answers] = {}
         for name in self.candidates:
-            there = takewhile(lambda result: result is not None, [*islice(results, n)])
+            there = takewhile(bool, records.read([self.training(name, seed, half) for seed in range(n)]))
             found[name] = [records.unpack(one["answers"]) for one in there if one]
         return found
 
@@ -79,11 +79,16 @@ class Race:
         runners, raced = self.runners()
         last = self.found(LEARNED_ON, self.settings.n_last)
         seconds = time.monotonic() - self.began
-        return answer(runners, raced, last, self.settings, self.config.worth, seconds, self.largest_class())
+        tested = self.halves[CHOSEN_BY]
+        largest = tested.bincount().max().item() / len(tested)  # what one has right who always names that class
+        return answer(runners, raced, last, self.settings, self.config.worth, seconds, largest)
 
     def run(self) -> None:
-        out: set[str] = set()
-        self.skip(sum(map(len, self.runners()[1].values())))
+        self.work.say(messages.race(list(self.candidates), self.settings.incumbent, len(self.halves[CHOSEN_BY])))
+        before, out = [*self.runners()[1].values(), *self.found(LEARNED_ON, self.settings.n_last).values()], set[str]()
+        self.n_done = sum(map(len, before))
+        if self.work.part is not None:
+            self.work.part.was_found(self.n_done / self.settings.n_trainings)
         while True:
             runners, raced = self.runners()
             if new := {name: n for name, n in runners.dropped.items() if name not in out}:
@@ -94,7 +99,7 @@ class Race:
             self.train([self.training(*entry, CHOSEN_BY) for entry in runners.wanted])
         self.settings = replace(self.settings, n_last=self.n_last())
         pair, n = (runners.challengers[0], self.settings.incumbent), self.settings.n_last
-        self.work.say(messages.last_two(*pair, n, len(self.dataset.half_indices(self.config.seed)[LEARNED_ON])))
+        self.work.say(messages.last_two(*pair, n, len(self.halves[LEARNED_ON])))
         self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
 
     def n_last(self) -> int:
@@ -108,21 +113,9 @@ class Race:
         """Those that are not done yet."""
         done, began = records.read(wanted), time.monotonic()
         left = [one for one, result in zip(wanted, done, strict=True) if result is None]
-        self.skip(len(wanted) - len(left))
         train(self.on_the_bar(len(left)), left, lambda _: "")
         self.n_done += len(left)
         self.n_trained, self.seconds = self.n_trained + len(left), self.seconds + time.monotonic() - began
-
-    def largest_class(self) -> float:
-        """Its share of the images that the race tests on: what one has right who always names it."""
-        tested = self.dataset.train.labels[self.dataset.half_indices(self.config.seed)[CHOSEN_BY]]
-        return tested.bincount().max().item() / len(tested)
-
-    def skip(self, n: int) -> None:
-        """So many trainings were done by earlier processes."""
-        self.n_done += n
-        if self.work.part is not None:
-            self.work.part.was_found(n / self.settings.n_trainings)
 
     def on_the_bar(self, n: int) -> Comparison:
         """The work of so many trainings more, with their part of the bar."""
@@ -196,9 +189,6 @@ def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = No
         work = work._replace(part=Part(bar, start, 1.0, str))
     one = Race(work, dataset, config, learned, deadline)
     one.work.folder.mkdir(exist_ok=True)
-    session.say(
-        messages.race(list(one.candidates), one.settings.incumbent, len(dataset.half_indices(config.seed)[CHOSEN_BY]))
-    )
     try:
         one.run()
     except OutOfTime:

@@ -135,7 +135,7 @@ def evaluate(
         remarks: dict[str, Any] = {"duplicates": n_duplicates}
         n_first = seeds if until is None else max(seeds, LEAST_SEEDS)
         if n_first < intervals.LEAST:
-            work.say(messages.few_seeds(seeds))
+            work.say(messages.few(seeds, "seed", "--seeds 8, or --until 0.5 for a narrow interval"))
         elif len(candidates) > 1:
             work.say(messages.expected(n_first, intervals.expected_half_width(n_first), intervals.USUAL_NOISE))
         for candidate in candidates:

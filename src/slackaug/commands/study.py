@@ -165,7 +165,7 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
         each = training.seconds_of([work.training(from_name("uniform"), 0)] * queue.n_side_by_side(work))
         work.say(messages.study_cost(chosen.n_search, search, n, each))
     if 0 < chosen.n_search < intervals.LEAST:
-        work.say(messages.few_searches(chosen.n_search, intervals.LEAST))
+        work.say(messages.few(chosen.n_search, "search", f"--searches {intervals.LEAST} or more"))
     elif chosen.n_search and fixed_candidates(chosen):
         width = intervals.expected_half_width(chosen.n_search, chosen.n_eval)
         if chosen.until is not None and chosen.n_search < queue.LEAST_SEEDS:

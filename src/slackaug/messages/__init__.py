@@ -249,9 +249,8 @@ def side_by_side(n: int) -> str:
     return f"{n} trainings side by side"
 
 
-def few_searches(n: int, least: int) -> str:
-    verb = "is" if n == 1 else "are"
-    return f"{counted(n, 'search')} {verb} too few for a verdict. Take --searches {least} or more."
+def few(n: int, unit: str, advice: str) -> str:
+    return f"{counted(n, unit)} {'is' if n == 1 else 'are'} too few for a verdict. Take {advice}."
 
 
 def narrow_by_chance(n: int, enough: int) -> str:
@@ -261,28 +260,24 @@ def narrow_by_chance(n: int, enough: int) -> str:
 
 
 def expected(n: int, half_width: float, noise: float) -> str:
-    return (
-        f"If accuracies vary by {100 * noise:g} points from seed to seed, as is usual, {counted(n, 'seed')} will show "
-        f"gains of about {100 * half_width:.1f} points or more."
-    )
+    return f"{usual(noise)}, {counted(n, 'seed')} will show gains of about {100 * half_width:.1f} points or more."
 
 
 def expected_of_study(n_searches: int, n_evaluations: int, half_width: float, noise: float) -> str:
     return (
-        f"If accuracies vary by {100 * noise:g} points from seed to seed, as is usual, {counted(n_searches, 'search')} "
-        f"with {counted(n_evaluations, 'evaluation')} each will show gains of about {100 * half_width:.1f} points or "
-        "more; larger ones only, where searches differ from one another."
+        f"{usual(noise)}, {counted(n_searches, 'search')} with {counted(n_evaluations, 'evaluation')} each will show "
+        f"gains of about {100 * half_width:.1f} points or more; larger ones only, where searches differ from one "
+        "another."
     )
+
+
+def usual(noise: float) -> str:
+    return f"If accuracies vary by {100 * noise:g} points from seed to seed, as is usual"
 
 
 def smallest_gain(half_width: float) -> str:
     """That could have been seen."""
     return f"A gain under {100 * half_width:.{n_digits(half_width)}f} points could not have been seen here."
-
-
-def few_seeds(n: int) -> str:
-    verb = "is" if n == 1 else "are"
-    return f"{counted(n, 'seed')} {verb} too few for a verdict. Take --seeds 8, or --until 0.5 for a narrow interval."
 
 
 def more_needed(half_width: float, until: float, n: int, unit: str, whose: str, seconds: float) -> str:
