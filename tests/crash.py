@@ -146,7 +146,7 @@ def prepare(log: str) -> None:
     torch.set_num_threads(1)
     learn.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = -1.0
     learn.METRICS_EVERY = training.REPORT_EVERY = 1
-    training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
+    training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: (0.0, 0.0)
 
 
 def notes(path: str) -> Callable[..., None]:

@@ -90,6 +90,8 @@ def test_what_was_done_before_tells_nothing_of_speed(clock):
     clock[0] += 10
     assert bar.left(0.4) == ""
     assert bar.left(0.6) == "20 s left"
+    bar.deadline = clock[0] + 15  # a time limit
+    assert bar.left(0.6) == "15 s left"
 
 
 # --- several jobs -----------------------------------------------------------------------------------------------------

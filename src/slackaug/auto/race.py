@@ -31,7 +31,7 @@ from ..messages import answer as messages
 from ..runs import folders
 from ..runs.progress import Bar, Part
 from .conduct import Opened, Session
-from .learn import share_of_learning
+from .learn import has_race, share_of_learning
 
 FOLDER = "race"  # of a run
 FACTOR = r"\d+(?:\.\d+)?"
@@ -234,4 +234,4 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
 
 def share_of_time(config: RunConfig) -> float:
     """Return the share of a time limit that is for learning."""
-    return 0.5 if config.race.candidates else 1.0
+    return 0.5 if has_race(config) else 1.0

@@ -14,7 +14,7 @@ from ..config import presets
 from ..data import Dataset, count_duplicates
 from ..engine import weights
 from ..exits import Stopped
-from ..messages.terminal import say
+from ..messages.terminal import how, say
 from ..runs import folders
 from ..runs.progress import Bar, Jobs, Part
 from . import protocols, records, training
@@ -238,4 +238,4 @@ def run_jobs(work: Comparison, jobs: Sequence[Job], names: Sequence[str], descri
         try:
             work.backend.run(jobs, Jobs(part, names, describe_done, work.follow))
         except Stopped as error:
-            raise Stopped(f"{error}. To go on: {work.again}", error.signal_number) from None
+            raise Stopped(f"{error}. {how('To go on', work.again)}", error.signal_number) from None
