@@ -94,6 +94,7 @@ def compare(console: Console, names: Sequence[str], policies: Sequence[AnyPolicy
     columns = ("transformation", ">A", ">B", ">B - A", "strength A", "strength B")
     title = f"A: {names[0]}\nB: {names[1]}\nHow many times an image, and how strong:"
     table, absent = empty_table(title, *columns), describe.Row("", 0.0, "")
+    table.padding = (0, 1, 0, 0)  # six columns fit 60
     pairs = [(name, first.get(name, absent), second.get(name, absent)) for name in first | second]
     for name, a, b in sorted(pairs, key=lambda pair: pair[1].share - pair[2].share):
         table.add_row(name, f"{a.share:.3f}", f"{b.share:.3f}", f"{b.share - a.share:+.3f}", a.strength, b.strength)
