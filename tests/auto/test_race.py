@@ -211,7 +211,7 @@ def stopped_after(monkeypatch, n, error):
 
 @pytest.mark.parametrize("n", [0, 3, 8, FINAL - 1])
 def test_a_race_that_is_stopped_gives_the_answer_so_far_and_goes_on_to_the_same_end(
-    n, raced, images, tmp_path, monkeypatch
+    n, raced, images, tmp_path, monkeypatch, command
 ):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -222,6 +222,7 @@ def test_a_race_that_is_stopped_gives_the_answer_so_far_and_goes_on_to_the_same_
     assert not so_far["is_final"]
     assert so_far["sentence"].startswith("So far: use ")
     assert so_far["n_trainings"] == n
+    assert "the race was stopped before its end; so far: " in command("show", run).stdout
     result = slackaug.search(images, run, resume=True)
     assert result.answer.is_final
     for found in (so_far, whole := read(run), expected := read(raced)):

@@ -270,6 +270,26 @@ def test_a_policy_for_much_shorter_trainings_is_named(tiny_npz, tmp_path, monkey
     assert ("worse than uniform" in said.file.getvalue()) is is_said
 
 
+@pytest.mark.parametrize(
+    ("policy", "twin"),
+    [
+        (Policy.uniform("cifar", n_composed=2), "uniform-2"),
+        (Policy.uniform("cifar").with_composed(0), "none"),
+        (Policy.uniform("cifar", n_composed=2, flip=False), None),
+        (Policy.uniform("cifar", n_composed=2, mu=0.5), None),
+        (Policy.uniform("imagenet", n_composed=2), None),
+    ],
+)
+def test_a_policy_that_is_a_baseline_is_trained_once_and_the_answer_says_so(policy, twin, command, tiny_npz, tmp_path):
+    policy.save(tmp_path / "p.json")
+    words_of = words(tiny_npz, tmp_path, "-p", tmp_path / "p.json", "--baselines", "none,uniform-2", "--seeds", 1)
+    said, names = succeeded(command(*words_of)).stdout, [one["name"] for one in results(tmp_path)["policies"]]
+    assert names == ["none", "uniform-2", *([] if twin else [str(tmp_path / "p.json")])]
+    assert ("so it is trained once" in said) is (twin is not None)
+    if twin:
+        assert results(tmp_path)["answer"].endswith(messages.known_as(str(tmp_path / "p.json"), twin))
+
+
 # --- given again ------------------------------------------------------------------------------------------------------
 
 

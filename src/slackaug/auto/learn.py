@@ -179,7 +179,7 @@ def learn(
             if (stop or too_long) and standing.done < 1:
                 return Ending.STOPPED if stop else Ending.TIME_LIMIT
         if (notice := stage.notice()) is not None:
-            if run is not None:
+            if run is not None and notice.file is not None:
                 run.write(notice.file, json.dumps(notice.content, indent=1))
             for sentence in notice.sentences:
                 watch.say(sentence)

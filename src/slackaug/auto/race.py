@@ -202,7 +202,7 @@ def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = No
         run.write(FILE, found.to_json())
         used = policy_of(one.candidates[found.use], dataset, learned)
         is_kept = found.use.startswith(messages.LEARNED)
-        about = {"use": found.use, "is_kept": is_kept, "is_answer": used is not None}
+        about = {"use": found.use, "is_kept": is_kept, "is_answer": used is not None, "is_final": found.is_final}
         run.write(folders.POLICY, replace(used or learned, learned=learned.learned | about).dumps())
     return found
 

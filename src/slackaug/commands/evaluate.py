@@ -128,11 +128,15 @@ def evaluate(
     work = Comparison(protocol, folder, models, device, threads, backend, console)
     if lost:
         work.say(messages.read_without(" ".join(lost)))
-    check_candidates(work, dataset, [*candidates, *grid])
+    twins = check_candidates(work, dataset, [*candidates, *grid])
+    candidates = [candidate for candidate in candidates if candidate.name not in twins]
     with work.writing(), folders.held(folder):
         begin(folder, protocol, overwrite=overwrite)
         n_duplicates = announce(work, dataset)
         remarks: dict[str, Any] = {"duplicates": n_duplicates}
+        known_as = [messages.known_as(*names) for names in twins.items()]
+        for text in known_as:
+            work.say(text)
         n_first = seeds if until is None else max(seeds, LEAST_SEEDS)
         if n_first < intervals.LEAST:
             work.say(messages.few(seeds, "seed", "--seeds 8, or --until 0.5 for a narrow interval"))
@@ -152,6 +156,7 @@ def evaluate(
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
             answer, use = results.judge(rows, subject, reference, settings.worth)
             answer += results.reservations(rows, len(dataset.test.labels), n_duplicates)
+            answer = " ".join([answer, *known_as])
             return Results(protocol, dataset.class_names, subject, reference, rows, answer, use, remarks)
 
         wanted = partial(with_seeds, work, candidates, (subject, reference), seeds)

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from .. import messages, models, rng
 from ..augment.policy import Policy
+from ..augment.samplers import Method
 from ..config import presets
 from ..data import Dataset, count_duplicates
 from ..engine import weights
@@ -19,7 +20,8 @@ from ..runs import folders
 from ..runs.progress import Bar, Jobs, Part
 from . import protocols, records, training
 from .backends.jobs import Backend, Job
-from .candidates import Candidate
+from .baselines import FILE
+from .candidates import Candidate, is_same
 from .intervals import n_for, paired
 from .protocols import HeldOut, Protocol, Training
 from .results import by_seed
@@ -64,15 +66,23 @@ class Comparison(NamedTuple):
         )
 
 
-def check_candidates(work: Comparison, dataset: Dataset, candidates: Sequence[Candidate]) -> None:
-    """All of them, and the network, before the first is trained."""
+def check_candidates(work: Comparison, dataset: Dataset, candidates: Sequence[Candidate]) -> dict[str, str]:
+    """All of them, and the network, before the first is trained; return policies that are a baseline by another name,
+    with that one."""
+    methods: dict[str, Method] = {}
+    twins: dict[str, str] = {}
     for candidate in candidates[:1]:
         training.network(work.training(candidate, 0), dataset)
     for candidate in candidates:
-        method, _ = protocols.method_and_data(work.training(candidate, 0))
+        methods[candidate.name] = method = protocols.method_and_data(work.training(candidate, 0))[0]
         if isinstance(candidate.augmentation, Policy):
+            for one in candidates:
+                is_named = one.is_baseline and one.name in methods and not one.name.startswith(FILE)
+                if is_named and is_same(method, methods[one.name]):
+                    twins[candidate.name] = one.name
             for remark in differences(candidate.augmentation, method.flip, work.protocol, dataset):
                 work.say(f"{candidate.name}: {remark}")
+    return twins
 
 
 def differences(policy: Policy, flips: bool, protocol: Protocol, dataset: Dataset) -> list[str]:
@@ -144,9 +154,10 @@ def conduct(
     `is_announced`: how many there are, and what they cost, is known from others and has been told.
     """
     results = records.read(trainings)
-    left = [one for one, result in zip(trainings, results, strict=True) if result is None]
-    if len(left) < len(trainings) and not is_announced:
-        work.say(messages.there_already(len(trainings) - len(left), len(trainings)))
+    missing = [one for one, result in zip(trainings, results, strict=True) if result is None]
+    if len(missing) < len(trainings) and not is_announced:
+        work.say(messages.there_already(len(trainings) - len(missing), len(trainings)))
+    left = [*{one.key: one for one in missing}.values()]  # a search may end with what is a baseline, too
     if left and not (is_announced or work.backend.is_elsewhere):
         n = n_side_by_side(work)  # the last are of a policy, where there is one
         work.say(messages.cost(len(left), training.seconds_of(left[-n:]), n))

@@ -320,6 +320,10 @@ OTHER_DATA = "learned on other data; it is used with the mean and std of this da
 NO_FLIPS = "trained without mirror flips, as its file says; the baselines have them (--no-flip turns them off for all)"
 
 
+def known_as(policy: str, baseline: str) -> str:
+    return f"{policy} is {augmentation(baseline)}, so it is trained once, as {baseline}."
+
+
 def other_space(own: str, of_baselines: str) -> str:
     return f"its space is {own}, that of the uniform baselines {of_baselines} (--ops changes that)"
 

@@ -142,10 +142,11 @@ def rate(model_lr: float, before: float, losses: Mapping[float, float], *, fits:
     )
 
 
-def hardly_learned(epochs: int) -> str:
+def hardly_learned(epochs: int, lr: float) -> str:
     return (
-        f"After {counted(epochs, 'epoch')} of pre-training the network has hardly learned these classes, so the "
-        f"policy would be chance. Try --set pretrain.epochs={4 * epochs}, another --preset or another --model."
+        f"After {counted(epochs, 'epoch')} of pre-training the network has hardly learned these classes, so the policy "
+        f"would be chance: train it longer (--set pretrain.epochs={4 * epochs}) or in smaller steps (--set "
+        f"pretrain.lr={lr / 4:g}), or take another --model."
     )
 
 

@@ -81,10 +81,16 @@ def policy_remarks(policy: Policy, is_verbose: bool) -> str:
         remarks += f"; entropy {entropy_share(policy):.1%} of uniform" if is_verbose else ""
     else:
         remarks = f"images stay as they are, {flips} mirror flips"
-    winner, learned = spoken(str(policy.learned.get("use"))), policy.learned if is_verbose else {}
-    history = {key: value for key, value in learned.items() if not isinstance(value, dict | list)}
-    said = "" if policy.learned.get("is_kept", True) else f"\nthe learned policy did not win the race; {winner} did"
-    return remarks + "".join(f"\n{key[:40]}: {schema.describe(value)}" for key, value in history.items()) + said
+    history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}
+    shown = [f"{key[:40]}: {schema.describe(value)}" for key, value in history.items() if is_verbose]
+    return "\n".join([remarks, *shown, *of_the_race(policy)])
+
+
+def of_the_race(policy: Policy) -> list[str]:
+    use = spoken(str(policy.learned.get("use")))
+    if not policy.learned.get("is_final", True):
+        return [f"the race was stopped before its end; so far: {use}"]
+    return [] if policy.learned.get("is_kept", True) else [f"the learned policy did not win the race; {use} did"]
 
 
 def compare(console: Console, names: Sequence[str], policies: Sequence[AnyPolicy], *, is_verbose: bool) -> None:
