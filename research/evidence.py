@@ -42,10 +42,10 @@ from slackaug.engine import ways
 from slackaug.engine.fit import Fits
 from slackaug.exits import Stopped, signals
 from slackaug.files import finite_or_null, read_note
-from slackaug.judge import answer, candidates, training
+from slackaug.judge import answer, candidates, records
 from slackaug.judge.candidates import Candidate
+from slackaug.judge.protocols import Training, data_digest
 from slackaug.judge.queue import Comparison, conduct
-from slackaug.judge.training import Training
 from slackaug.machine import machine
 from slackaug.runs import folders, provenance
 from slackaug.runs.ensemble import ALONE
@@ -101,7 +101,7 @@ class Bench:
         n_images = [len(part.labels) for part in (self.dataset.train, self.dataset.test)]
         about = {"model": self.config.model, "images": n_images, "size": list(self.dataset.image_size)}
         found = about | self.given | {"set": list(self.assignments), "worth": self.config.worth}
-        return found | {"fingerprint": self.dataset.fingerprint, "test": training.data_digest(self.dataset)}
+        return found | {"fingerprint": self.dataset.fingerprint, "test": data_digest(self.dataset)}
 
     # --- a search with its race ---------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Bench:
 def measured(wanted: Sequence[Training]) -> list[Cell]:
     """Those of some trainings that are done."""
     kept = "accuracy", "balanced_accuracy", "seconds"
-    found = training.read_results(wanted)
+    found = records.read(wanted)
     return [{"row": one["name"], "seed": one["seed"]} | {key: one[key] for key in kept} for one in found if one]
 
 

@@ -22,8 +22,8 @@ from slackaug.config import presets
 from slackaug.data import load
 from slackaug.data.options import DataConfig
 from slackaug.engine.fit import Fit, predict
-from slackaug.judge import candidates, training
-from slackaug.judge.training import Protocol, Training
+from slackaug.judge import candidates, protocols, training
+from slackaug.judge.protocols import Protocol, Training
 from slackaug.runs import provenance
 
 CANDIDATE = "uniform-2"
@@ -56,7 +56,8 @@ def moments(n_steps: int, share: float) -> list[int]:
 
 def train(one: Training) -> dict[str, float]:
     """The accuracy by each way to end."""
-    fit, _, test = training.begin(one, {})
+    begun = training.begin(one, {})
+    fit, test = begun.fit, begun.test
     tested = {step for share in SHARES for step in moments(fit.n_steps, share)}
     begin = round(fit.n_steps * (1 - 3 * max(SHARES)))  # of the longest mean, little is older
     averaged: dict[float, Averaged] = {}
@@ -97,7 +98,7 @@ def measure(source: str, n_seeds: int, folder: Path) -> list[dict[str, float]]:
     data = load(source)
     config = presets.quick(data)
     where = DataConfig(source=source, fingerprint=data.fingerprint)
-    protocol = Protocol.of(config, where, training.data_digest(data), config.model)
+    protocol = Protocol.of(config, where, protocols.data_digest(data), config.model)
     common = {"protocol": protocol, "candidate": candidates.from_name(CANDIDATE), "folder": folder, "threads": 1}
     found = []
     for seed in range(n_seeds):

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ import slackaug
 import tiny
 from slackaug import cli
 from slackaug.auto import learn
+from slackaug.engine import ways
+from slackaug.engine.gpu.stacked import StackedFits
+from slackaug.judge import training
 from slackaug.report import live
 
 os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")  # what one test has compiled, another need not
@@ -107,10 +111,20 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture
 def quick_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line of metrics at every step; the cost is not measured, and no report is written."""
+    """A line of metrics at every step; costs are not measured, and no report is written."""
     monkeypatch.setattr(learn, "METRICS_EVERY", 1)
-    monkeypatch.setattr(learn, "search_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(training, "seconds_of", lambda some: 0.0)
     monkeypatch.setattr(live, "attempt", lambda *_, **__: False)
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings side by side as one step, but neither compiled nor captured."""
+    monkeypatch.setattr(ways, "is_eligible", lambda *_: True)
+    monkeypatch.setattr(ways, "is_faster", lambda part, found: True)
+    monkeypatch.setattr(ways, "precision", lambda: torch.float32)
+    monkeypatch.setattr(ways, "StackedFits", partial(StackedFits, compiled=False))
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,8 @@ import tiny
 from slackaug import cli
 from slackaug.auto import learn
 from slackaug.data import load
-from slackaug.judge import training
+from slackaug.judge import records, training
+from slackaug.judge.protocols import Training
 from slackaug.judge.studies import search_jobs
 from slackaug.runs.checkpoints import Checkpoints
 
@@ -145,7 +146,7 @@ def prepare(log: str) -> None:
     torch.set_num_threads(1)
     learn.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = -1.0
     learn.METRICS_EVERY = training.REPORT_EVERY = 1
-    training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: 0.0
+    training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: (0.0, 0.0)
 
 
 def notes(path: str) -> Callable[..., None]:
@@ -161,7 +162,7 @@ def notes(path: str) -> Callable[..., None]:
 
 def command(words: list[str], log: str, path: str) -> None:
     prepare(log)
-    save, find, keep = Checkpoints.save, Checkpoints.load, training.keep
+    save, find, keep = Checkpoints.save, Checkpoints.load, records.keep
 
     def save_and_note(self: Checkpoints, state: dict[str, Any]) -> None:
         save(self, state)
@@ -172,12 +173,12 @@ def command(words: list[str], log: str, path: str) -> None:
         note("loaded", self.folder, position(found[0]))
         return found
 
-    def keep_and_note(one: training.Training, *rest: Any) -> None:
+    def keep_and_note(one: Training, *rest: Any) -> None:
         keep(one, *rest)
         note("done", one.checkpoint_folder, one.result_file)
 
     Checkpoints.save, Checkpoints.load = save_and_note, load_and_note  # type: ignore[method-assign]
-    training.keep = keep_and_note
+    records.keep = keep_and_note
     note = notes(path)
     sys.argv = ["slackaug", *words]
     cli.main()
@@ -220,7 +221,7 @@ def live_and_die(words: list[str], log: str, job: str, share: float, number: int
 
         return run_or_die
 
-    training.run = dying(training.run, lambda one: f"{one.name} {one.seed}")
+    training.run = dying(training.run, lambda team: f"{team[0].name} {team[0].seed}")
     search_jobs.search = dying(search_jobs.search, lambda one: f"search {one.seed}")
     sys.argv = ["slackaug", *words]
     cli.main()

@@ -80,7 +80,7 @@ def test_show_prints_most_likely_first_with_physical_strengths(command, policy_f
     done = command("show", policy_file)
     rows = [line.split(maxsplit=3) for line in done.stdout.splitlines() if "%" in line]
     assert (done.returncode, len(rows)) == (0, 17)
-    assert (rows[0][0], rows[0][3].strip()) == ("Rotate", "0 to ±67.5 degrees")
+    assert (rows[0][0], rows[0][3].strip()) == ("Rotate", "up to ±67.5°")
     assert float(rows[0][1].rstrip("%")) > float(rows[1][1].rstrip("%"))
     assert not {"entropy", "nats", "KL"} & {*done.stdout.split()}
 
@@ -107,7 +107,7 @@ def test_show_as_json_has_the_numbers_of_the_table(command, policy_file):
     found = json.loads(command("show", policy_file, "uniform:cifar", "--json").stdout)["policies"]
     assert [one["source"] for one in found] == [str(policy_file), "uniform:cifar"]
     rows = {row["transformation"]: row for row in found[0]["transformations"]}
-    assert rows["Rotate"]["strength"] == "0 to ±67.5 degrees"
+    assert rows["Rotate"]["strength"] == "up to ±67.5°"
     assert sum(row["times_an_image"] for row in rows.values()) == pytest.approx(3)
 
 
@@ -121,6 +121,7 @@ ONE = Policy.uniform(SPACES["cifar"].exclude(*SPACES["cifar"].names[1:])).to_dic
 
 
 LOST = Policy.uniform("cifar").to_dict() | {"learned": {"use": "uniform-2", "is_kept": False}}
+LEFT = LOST | {"learned": LOST["learned"] | {"is_final": False}}
 
 
 @pytest.mark.parametrize(
@@ -128,11 +129,12 @@ LOST = Policy.uniform("cifar").to_dict() | {"learned": {"use": "uniform-2", "is_
     [
         ("uniform:domainnet", ["RandomResizeCrop", "entropy 100.0% of uniform"]),  # the start of a search
         (ONE, ["entropy 100.0% of uniform"]),
-        (SUBPOLICIES, ["0.500  ±30 degrees"]),
+        (SUBPOLICIES, ["0.500  ±30°"]),
         (HOSTILE, ["[/x] hi"]),
         (LOST, ["the learned policy did not win the race; 2 random transformations per image did"]),
+        (LEFT, ["the race was stopped before its end; so far: 2 random transformations per image\n"]),
     ],
-    ids=["start", "one transformation", "published", "hostile", "lost"],
+    ids=["start", "one transformation", "published", "hostile", "lost", "stopped"],
 )
 def test_show(policy, shown, command, tmp_path):
     path = tmp_path / "[bold]x.json"

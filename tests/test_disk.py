@@ -14,7 +14,7 @@ import tiny
 from saved_states import equal, parts, state
 from slackaug.auto import learn
 from slackaug.data import DataError, cache, load
-from slackaug.judge import training
+from slackaug.judge import records, training
 from slackaug.runs.checkpoints import Checkpoints
 from slackaug.runs.progress import Display
 
@@ -173,7 +173,7 @@ def test_a_run_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
 
 def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    out, keep = tmp_path / "run", training.keep
+    out, keep = tmp_path / "run", records.keep
     n_kept = itertools.count(1)
 
     def keep_and_remove(*arguments):
@@ -181,7 +181,7 @@ def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkey
             shutil.rmtree(out)
         keep(*arguments)
 
-    monkeypatch.setattr(training, "keep", keep_and_remove)
+    monkeypatch.setattr(records, "keep", keep_and_remove)
     done = command(*tiny.evaluate_words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
     says = "(No such file or directory). What was saved before is intact"
     assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (1, True, False)

@@ -29,7 +29,8 @@ from slackaug.config.parse import SettingError
 from slackaug.data import DataError, decode, load
 from slackaug.data.options import DataConfig
 from slackaug.engine import fit
-from slackaug.judge import results, training
+from slackaug.judge import records, results
+from slackaug.judge.protocols import Protocol
 from slackaug.report import history, outcome, race
 from slackaug.runs.checkpoints import Checkpoints, Damaged, read, to_bytes
 from slackaug.runs.folders import RunError
@@ -106,9 +107,8 @@ def studies(place):
 
 def protocols(place):
     """The results of an earlier evaluation, which another protocol may not mix with."""
-    protocol = training.Protocol(
-        data=DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=fit.FitConfig()
-    )
+    about = {"data": DataConfig(source="x"), "data_digest": "", "model": "small", "space": "cifar"}
+    protocol = Protocol(fit=fit.FitConfig(), **about)
     begin = stored(place / "results.json", lambda _: evaluate.begin(place, protocol, overwrite=False))
     seed = json.dumps({"protocol": parse.to_dict(protocol), "policies": []})
     return Target(begin, (RunError,), [seed], is_json=True)
@@ -121,7 +121,7 @@ def trials(place):
     seed = json.dumps({"key": "0", "name": "x"} | numbers | {"images_per_second": 2.0})
 
     def read_result(path):
-        (found,) = training.read_results([one])
+        (found,) = records.read([one])
         return None if found is None else results.make_rows({"x": [found]}, "x")[0].images_per_second
 
     return Target(stored(place / "x.json", read_result), (), [seed], is_json=True)

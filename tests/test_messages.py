@@ -48,8 +48,6 @@ BAD_WORDS = {
     "expected module:callable, as in my_package.my_module:my_function, got ':x'": words("--model", ":x"),
     "broken:net: importing broken failed: ZeroDivisionError: division by zero": words("--model", "broken:net"),
     "needy:net: needy needs a module that is missing: nowhere_at_all": words("--model", "needy:net"),
-    "strips need images: give --image FILE, once or more": ["figure", "strips", "uniform:cifar", "-o", "x.svg"],
-    "expected NAME=FILE, such as fast-aa=fast_aa.json": ["study", "digits", "-o", "run", "-p", "x"],
 }  # fmt: skip
 
 
@@ -85,6 +83,8 @@ def packed():
 IN_PYTHON = {
     "exclude takes a list, such as ['Invert']": lambda: slackaug.search("digits", "x", exclude="Invert"),
     "baselines takes a list, such as ['uniform']": lambda: slackaug.evaluate("digits", baselines="uniform", out="x"),
+    "policies takes a list": lambda: slackaug.evaluate("digits", "p.json", out="x"),
+    "set takes a list": lambda: slackaug.evaluate("digits", set="evaluate.lr=1", out="x"),
     "module 'slackaug' has no attribute 'serach'": lambda: slackaug.serach,
     "module 'slackaug.data' has no attribute 'laod'": lambda: slackaug.data.laod,
     "a transformation needs a name, got ''": lambda: transforms.custom("", fog),
@@ -209,12 +209,6 @@ def test_verbs_follow_the_number_of_files(kind):
     one, several = (check.about_files(kind, n, "a.png").split() for n in (1, 2))
     assert (one[0], several[0], one[-1]) == ("1", "2", "a.png")
     assert ("is" in one or "occurs" in one, "are" in several or "occur" in several) == (True, True)
-
-
-def test_costs_are_of_all_that_is_done():
-    assert "12 trainings of about 30 s each" in messages.cost(12, 30, 1)
-    assert "6 min 00 s one after the other" in messages.cost(12, 30, 1)
-    assert "14 min 00 s one after the other" in messages.study_cost(4, 120, 12, 30)
 
 
 def test_what_may_be_missing_is_left_out():

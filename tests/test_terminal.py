@@ -12,7 +12,7 @@ import pytest
 import tiny
 from slackaug import cli
 from slackaug.commands import COMMANDS
-from slackaug.messages.terminal import fitted
+from slackaug.messages.terminal import fitted, how
 
 WIDTHS = (60, 80, 140)
 each_width = pytest.mark.parametrize("width", WIDTHS)
@@ -163,3 +163,11 @@ def test_a_command_in_several_lines_is_what_it_was():
     lines = fitted(line, 30)
     assert len(lines) > 2
     assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(line)
+
+
+def test_a_command_behind_words_has_lines_of_its_own():
+    command = "slackaug search 'my pets/' -o 'runs/a b' --resume --model own:net --device cuda --threads 3 --log wandb"
+    said, *lines = fitted(f"slackaug: stopped; everything is saved. {how('To go on', command)}", 80)
+    assert said == "slackaug: stopped; everything is saved. To go on:"
+    assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(command)
+    assert how("To go on", "give the same command again") == "To go on: give the same command again"

@@ -178,7 +178,7 @@ def live_and_die(words: list[str], log: str, moment: Moment, number: int) -> Non
     torch.set_num_threads(1)
     learn.CHECKPOINT_SECONDS = -1.0
     learn.METRICS_EVERY = 1
-    learn.search_seconds = lambda *_: 0.0
+    learn.search_seconds = lambda *_: (0.0, 0.0)
     show, replace, n_writes = Display.show, os.replace, 0
 
     def show_or_die(self: Display, progress: Standing, elapsed: float) -> None:

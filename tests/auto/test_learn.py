@@ -1,6 +1,7 @@
 """A whole search: what it depends on, what it writes, and when it stops."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from slackaug.auto import learn
 from slackaug.auto.learn import Keeper, StepSeconds
 from slackaug.auto.stages import N_NUMBERS
 from slackaug.data import load
+from slackaug.engine import ways
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 KEYS = {"stage", "round", "step", "train_loss"}
@@ -85,7 +87,7 @@ def test_the_time_limit_ends_with_the_last_finished_round(command, monkeypatch, 
         patch.setattr(learn, "Clock", Ticks)
         done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--time-limit", "32s"))  # two looks at each step
     assert done.returncode == 0
-    assert "learning ended with round 1 of 2. To go on: slackaug search " in done.stdout
+    assert "learning ended with round 1 of 2. To go on:\n  slackaug search " in done.stdout
     first = (tmp_path / "run" / "policy.json").read_text()
     assert first == (tmp_path / "run" / "policies" / "round_01.json").read_text()
     assert tiny.metrics(tmp_path / "run")[-1]["round"] == 2
@@ -114,16 +116,29 @@ def test_the_cost_grows_with_the_work(monkeypatch, tiny_npz):
     monkeypatch.undo()
     data = load(str(tiny_npz))
     one, many = (learn.search_seconds(config_of(data, search__n_rounds=n), data, "cpu") for n in (1, 1000))
-    assert 0 < 20 * one < many
+    assert 0 < 20 * one.learning < many.learning
 
 
 def test_the_cost_of_trials_is_counted(tiny_npz):
-    each, data = StepSeconds(24, 10, 1.0, 0.0, 0.0), load(str(tiny_npz))
+    each, data = StepSeconds(24, 10, 1.0, 0.0, 0.0, 0.5), load(str(tiny_npz))
     for changes, n_trainings in (({}, 1), ({"n_composed": "null"}, N_NUMBERS)):
-        assert learn.whole_seconds(each, config_of(data, **changes)) == 10 * n_trainings
+        assert learn.whole_seconds(each, config_of(data, **changes)) == (10 * n_trainings, 0)
     # A training of the race has 18 of the 24 images, twice; pre-training had 12, twice
     raced = config_of(data, race__candidates="[none,uniform-2]", race__n_last=3, evaluate__epochs=2)
-    assert learn.whole_seconds(each, raced) == 10 + 10 * 36 / 24 * (2 * 2 + 2 * 3)
+    assert learn.whole_seconds(each, raced) == (10, 0.5 * 10 * 36 / 24 * (2 * 2 + 2 * 3))
+    assert learn.whole_seconds(each, replace(raced, n_ranks=2)) == (10, 0)  # an ensemble has no race
+
+
+def test_trainings_of_a_race_are_timed_as_they_run_with_a_thread_each(tiny_npz, monkeypatch):
+    monkeypatch.undo()
+    data, n_threads = load(str(tiny_npz)), []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(torch, "set_num_threads", n_threads.append)
+    monkeypatch.setattr(ways, "timed", lambda step: 0.1 if n_threads == [1] else 0.2)
+    monkeypatch.setattr(learn, "timed", lambda step: 0.2)
+    raced = config_of(data, race__candidates="[none,uniform-2]")
+    each = learn.step_seconds(raced, data, "cpu")
+    assert (each.pretraining, each.racing, n_threads) == (0.2, 0.1 / 4, [1, 4])
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------

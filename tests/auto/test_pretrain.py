@@ -4,7 +4,6 @@ import json
 import math
 import signal
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -18,9 +17,7 @@ from slackaug.auto.pretrain import LADDER, Composing
 from slackaug.auto.problem import Problem
 from slackaug.auto.stages import Search
 from slackaug.data import load
-from slackaug.engine import ways
 from slackaug.engine.fit import Diverged
-from slackaug.engine.gpu.stacked import StackedFits
 from slackaug.messages import search as messages
 from slackaug.report import history
 
@@ -116,13 +113,9 @@ def test_a_training_that_diverges_is_no_error_unless_all_do(numbers, fewest, tin
 
 
 @pytest.fixture
-def at_once(monkeypatch):
-    """Four trainings as one step, as on a GPU, but neither compiled nor captured."""
+def at_once(monkeypatch, as_on_a_gpu):
+    """Four trainings as one step."""
     monkeypatch.setattr(pretrain, "n_at_once", lambda problem: 4)
-    monkeypatch.setattr(ways, "is_eligible", lambda *_: True)
-    monkeypatch.setattr(ways, "is_faster", lambda part, found: True)
-    monkeypatch.setattr(ways, "precision", lambda: torch.float32)
-    monkeypatch.setattr(ways, "StackedFits", partial(StackedFits, compiled=False))
 
 
 def pretrained(saved=None, *, tiny_npz):

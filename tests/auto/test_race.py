@@ -24,7 +24,7 @@ from slackaug.engine.fit import Diverged
 from slackaug.exits import Stopped
 from slackaug.judge import answer, training
 from slackaug.judge.backends.jobs import BackendError
-from slackaug.judge.training import HeldOut
+from slackaug.judge.protocols import HeldOut
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 RACE = {"race__candidates": "[none,uniform-2,learned]", "race__n_last": 4, "evaluate__epochs": 1,
@@ -200,28 +200,29 @@ def stopped_after(monkeypatch, n, error):
     """The race ends in the training after n."""
     done, whole = [], training.run
 
-    def run(one, tell):
+    def run(trainings, tell):
         if len(done) == n:
             raise error
-        done.append(one)
-        whole(one, tell)
+        done.append(trainings)
+        whole(trainings, tell)
 
     monkeypatch.setattr(training, "run", run)
 
 
 @pytest.mark.parametrize("n", [0, 3, 8, FINAL - 1])
 def test_a_race_that_is_stopped_gives_the_answer_so_far_and_goes_on_to_the_same_end(
-    n, raced, images, tmp_path, monkeypatch
+    n, raced, images, tmp_path, monkeypatch, command
 ):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         stopped_after(patch, n, Stopped("stopped; everything is saved", 2))
-        with pytest.raises(Stopped, match=r"^So far: use (.|\n)*\n.*To go on: slackaug search .* --resume"):
+        with pytest.raises(Stopped, match=r"^So far: use (.|\n)*\n.*To go on:\n  slackaug search .* --resume"):
             slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
     so_far = read(run)
     assert not so_far["is_final"]
     assert so_far["sentence"].startswith("So far: use ")
     assert so_far["n_trainings"] == n
+    assert "the race was stopped before its end; so far: " in command("show", run).stdout
     result = slackaug.search(images, run, resume=True)
     assert result.answer.is_final
     for found in (so_far, whole := read(run), expected := read(raced)):

@@ -60,7 +60,7 @@ def test_strips_show_an_image_as_a_search_sees_it(tmp_path):
         (["pie", "x.json", "-o", "x.svg"], "x.json: cannot be read"),
         (["pie", "uniform:cifar", "-o", "x.svg", "--image", "a.png"], "--image is for strips"),
         (["evolution", "uniform:cifar", "-o", "x.svg"], "an evolution needs a run"),
-        (["strips", "uniform:cifar", "-o", "x.png"], "give --image FILE"),
+        (["strips", "uniform:cifar", "-o", "x.png"], "strips need images: give --image FILE, once or more"),
         (["strips", "uniform:cifar", "-o", "x.png", "--image", "no.png"], "--image no.png: cannot be read"),
         (["strips", "uniform:cifar", "-o", "x.png", "--position", "1"], "--position is for pie"),
     ],

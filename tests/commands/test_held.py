@@ -11,9 +11,9 @@ import slackaug
 import tiny
 from slackaug.auto import learn
 from slackaug.data import DataError
-from slackaug.judge import training
 from tiny import EVALUATION
 
+pytestmark = pytest.mark.usefixtures("quick_search")
 ARRAYS = tiny.arrays()
 TRAIN, TEST = ((ARRAYS[f"{part}_images"], ARRAYS[f"{part}_labels"]) for part in ("train", "test"))
 QUIET = Console(quiet=True)
@@ -32,16 +32,11 @@ def stored(folder):
     return sorted(path.name for path in folder.glob("images-*"))
 
 
-@pytest.fixture(autouse=True)
-def quick(quick_search, monkeypatch):
-    monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("held") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learn, "search_seconds", lambda *_: 0.0)
+        patch.setattr(learn, "search_seconds", lambda *_: (0.0, 0.0))
         search(dataset(TRAIN), folder, test=dataset(TEST))
     return folder
 

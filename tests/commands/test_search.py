@@ -25,6 +25,7 @@ from slackaug.config import layers, paper, parse
 from slackaug.engine import ways
 from slackaug.messages import search as messages
 from slackaug.runs import folders
+from tiny import refused
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -53,17 +54,8 @@ BAD_DATA = {  # what else there is: test_bad_input.py, test_messages.py and test
 
 @pytest.mark.parametrize("says", BAD_DATA)
 def test_bad_data(says, command, tmp_path):
-    refused(command, tmp_path, BAD_DATA[says](tmp_path / "data"), [], says)
-
-
-def refused(command, tmp_path, data, more, says):
-    """One message, exit code 2, and nothing written."""
-    out = tmp_path / "runs" / "new"
-    done = command(*tiny.arguments(data, out, *more))
-    assert done.returncode == 2
-    assert says in " ".join(done.stderr.replace("│", " ").split())
-    assert "Traceback" not in done.stderr
-    assert not out.parent.exists()
+    refused(command(*tiny.arguments(BAD_DATA[says](tmp_path / "data"), tmp_path / "run")), says)
+    assert not (tmp_path / "run").exists()
 
 
 def test_all_bad_files_are_listed_and_may_be_skipped(command, tmp_path):
@@ -121,7 +113,8 @@ BAD_OPTIONS = {
 
 @pytest.mark.parametrize(("more", "says"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
 def test_bad_options(more, says, command, tiny_npz, tmp_path):
-    refused(command, tmp_path, tiny_npz, more, says)
+    refused(command(*tiny.arguments(tiny_npz, tmp_path / "run", *more)), says)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -134,7 +127,8 @@ def test_bad_options(more, says, command, tiny_npz, tmp_path):
 )
 def test_bad_configuration_files(text, says, command, tiny_npz, tmp_path):
     (tmp_path / "c.yaml").write_text(text)
-    refused(command, tmp_path, tiny_npz, ["--config", tmp_path / "c.yaml"], says)
+    refused(command(*tiny.arguments(tiny_npz, tmp_path / "run", "--config", tmp_path / "c.yaml")), says)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -147,15 +141,35 @@ def test_settings_that_are_allowed(changes, command, tiny_npz, tmp_path):
 
 
 def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp_path):
-    monkeypatch.setattr(learn, "search_seconds", lambda *_: 7260.0)
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: (3660.0, 3600.0))
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--dry-run", "--exclude", "Invert,Solarize"))
     assert done.returncode == 0
-    announced, cost, settings = done.stdout.partition(f"{messages.takes(7260)}\n")
+    announced, cost, settings = done.stdout.partition(f"{messages.takes(3660, 3600)}\n")
     assert (bool(announced), bool(cost)) == (True, True)
     printed = yaml.safe_load(settings)
     assert printed["search"]["n_rounds"] == 2
     assert printed["exclude"] == ["Invert", "Solarize"]
     assert not (tmp_path / "run").exists()
+
+
+LIMITS = {  # of a search that takes 1 h 01 min to learn and an hour for the race
+    "3h": "That is within your limit of 3 h 00 min.",
+    "2h": "Your limit of 2 h 00 min leaves 1 h 00 min to learn and 1 h 00 min for the race, so learning will end",
+    "1h": "leaves 30 min 00 s to learn and 30 min 00 s for the race, so learning and the race will end early.",
+    "122m": "That is within your limit of 2 h 02 min.",
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_a_time_limit_leaves_is_said_beside_what_the_search_takes(limit, command, monkeypatch, tiny_npz, tmp_path):
+    monkeypatch.setattr(learn, "search_seconds", lambda *_: (3660.0, 3600.0))
+    words = ["search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", "--time-limit", limit]
+    (line,) = [line for line in command(*words).stdout.splitlines() if line.startswith("This search takes")]
+    takes = (
+        "This search takes about 2 h 01 min here: 1 h 01 min to learn, 1 h 00 min for the race (measured over a few "
+    )
+    assert line.startswith(f"{takes}steps). ")
+    assert LIMITS[limit] in line
 
 
 def test_whether_its_rounds_agree_is_said(command, tiny_npz, tmp_path):
@@ -222,12 +236,12 @@ def fitted(monkeypatch):
             if max(search.n_composites * search.batch, search.n_val) > n_images:
                 what = f"{search.n_composites} x {search.batch} images"
                 raise ways.OutOfMemory(what, "search.batch", search.batch)
-            return 1.0
+            return 1.0, 0.0
 
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
         monkeypatch.setattr(learn, "search_seconds", search_seconds)
         data, said = slackaug.data.load("digits"), []
-        work = SimpleNamespace(device="cuda", engine="compiled", say=said.append)
+        work = SimpleNamespace(device="cuda", engine="compiled", say=said.append, time_limit=None)
         config = layers.configure(data, {"preset": preset}, None, assignments)
         chosen = api.fitting(work, data, config, is_given=False, assignments=assignments)
         return chosen.search.batch, chosen.search.n_composites, said[:-1]

@@ -57,8 +57,8 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
         return preset
 
     patch.setattr(presets, "PRESETS", {name: tiny(made) for name, made in presets.PRESETS.items()})
-    patch.setattr(learn, "search_seconds", lambda *_: 0.0)
-    patch.setattr(learn, "step_seconds", lambda *_: learn.StepSeconds(8, 1, 0.0, 0.0, 0.0))
+    patch.setattr(learn, "search_seconds", lambda *_: (0.0, 0.0))
+    patch.setattr(learn, "step_seconds", lambda *_: learn.StepSeconds(8, 1, 0.0, 0.0, 0.0, 0.0))
     patch.setattr(training, "seconds_of", lambda one: 0.0)
     patch.setattr("webbrowser.open", lambda address: True)
 

@@ -1,6 +1,7 @@
 """Adding seeds until an interval is narrow."""
 
 import io
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from slackaug import messages
 from slackaug.judge import queue
 from slackaug.judge.candidates import from_name
 from slackaug.judge.intervals import paired
-from slackaug.judge.queue import Comparison, conduct_until
+from slackaug.judge.queue import Comparison, conduct_until, seeds_needed, with_seeds
 from slackaug.judge.results import by_seed
 
 NAMES = ["none", "uniform", "uniform-2"]
@@ -32,14 +33,16 @@ def trained(monkeypatch):
             for one in trainings:
                 noise = np.random.default_rng([NAMES.index(one.name), one.seed]).normal(0, points / 100)
                 found.setdefault(one.name, []).append({"seed": one.seed, "accuracy": 0.8 + noise, "seconds": 2.0})
-            on_result(found)
+            on_result(found, len(trainings))
             return found
 
         monkeypatch.setattr(queue, "conduct", conduct)
         work = Comparison(None, None, None, "cpu", None, SimpleNamespace(), Console(file=io.StringIO(), width=200))
         seen = []
-        found = conduct_until(work, [from_name(name) for name in NAMES], PAIR, n_seeds, until / 100, seen.append)
-        assert seen[-1] == found
+        wanted = partial(with_seeds, work, [from_name(name) for name in NAMES], PAIR, n_seeds)
+        needed = partial(seeds_needed, work, PAIR, until / 100)
+        found = conduct_until(work, wanted, max(n_seeds, 8), needed, lambda *result: seen.append(result))
+        assert seen[-1] == (found, len(turns[-1]))
         return found, turns, work.console.file.getvalue()
 
     return run
@@ -105,8 +108,7 @@ def test_it_says_how_many_more_and_how_long_they_take(trained):
 )
 def test_trainings_go_side_by_side_on_a_gpu(device, is_elsewhere, sizes, monkeypatch):
     ran, names = [], []
-    monkeypatch.setattr(queue.training, "run", lambda one, tell: ran.append([one]))
-    monkeypatch.setattr(queue.training, "run_all", lambda some, tell: ran.append(some))
+    monkeypatch.setattr(queue.training, "run", lambda some, tell: ran.append(some))
 
     class Backend:
         def run(self, jobs, shown):
@@ -132,3 +134,4 @@ def test_the_cost_is_said_as_it_comes():
     )
     assert messages.cost(10, 6, 8) == "10 trainings, 8 at once: about 1 min 00 s, measured over a few steps."
     assert messages.cost(3, 6, 8).startswith("3 trainings, 3 at once: ")
+    assert "14 min 00 s one after the other" in messages.study_cost(4, 120, 12, 30)

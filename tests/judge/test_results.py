@@ -15,8 +15,8 @@ from slackaug import messages
 from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig
 from slackaug.judge import results
+from slackaug.judge.protocols import Protocol
 from slackaug.judge.results import Results, judge, make_rows
-from slackaug.judge.training import Protocol
 from slackaug.report import outcome
 
 PROTOCOL = Protocol(data=DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=FitConfig())

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +22,10 @@ from slackaug.engine.fit import Diverged, FitConfig, predict
 from slackaug.engine.gpu.stacked import StackedFits
 from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped
-from slackaug.judge import scoring, training
+from slackaug.judge import protocols, records, scoring, training
+from slackaug.judge.backends.jobs import Tell
 from slackaug.judge.candidates import Candidate, digest
-from slackaug.judge.training import HeldOut, Protocol, Training, run, run_all
+from slackaug.judge.protocols import HeldOut, Protocol, Training
 from slackaug.runs import provenance
 from slackaug.runs.checkpoints import Checkpoints
 from slackaug.runs.folders import RunError
@@ -38,12 +38,16 @@ def nothing(share: float) -> None:
     pass
 
 
+def run(one: Training, tell: Tell) -> None:
+    training.run([one], tell)
+
+
 def make(data: Path, folder: Path, **changes) -> Training:
     source = DataConfig(source=str(data))
-    dataset = training.dataset(source)
+    dataset = protocols.dataset(source)
     protocol = Protocol(
         data=replace(source, fingerprint=dataset.fingerprint),
-        data_digest=training.data_digest(dataset),
+        data_digest=protocols.data_digest(dataset),
         model="small",
         space="cifar",
         fit=FitConfig(epochs=2, batch=4, lr=0.05),
@@ -53,7 +57,7 @@ def make(data: Path, folder: Path, **changes) -> Training:
 
 
 def read_result(one: Training) -> dict | None:
-    return training.read_results([one])[0]
+    return records.read([one])[0]
 
 
 def changed(one: Training, **candidate) -> Training:
@@ -137,7 +141,7 @@ def test_saved_weights_load_back_and_are_as_good(whole, generator):
     classes, size, mean, std = (json.loads(about[key]) for key in ("classes", "size", "mean", "std"))
     model = models.build("small", len(classes), tuple(size), generator)
     model.load_state_dict(weights(whole.models))
-    data, policy = training.dataset(whole.protocol.data), Policy.uniform("cifar", mean=tuple(mean), std=tuple(std))
+    data, policy = protocols.dataset(whole.protocol.data), Policy.uniform("cifar", mean=tuple(mean), std=tuple(std))
     found, stored = scoring.score(predict(model, Normalise(policy), data.test), data.test.labels), result(whole)
     assert (found.accuracy, found.loss) == (stored["accuracy"], pytest.approx(stored["loss"]))
     assert float(about["accuracy"]) == stored["accuracy"]
@@ -297,16 +301,16 @@ def test_other_data_under_the_same_name_is_refused(part, tmp_path):
     np.savez(tmp_path / "x.npz", **arrays)
     one = make(tmp_path / "x.npz", tmp_path)
     np.savez(tmp_path / "x.npz", **arrays | {part: arrays[part][::-1]})
-    training.load_once.cache_clear()
+    protocols.load_once.cache_clear()
     with pytest.raises(ValueError, match="is not the data of this evaluation"):
         run(one, nothing)
 
 
 def test_flips_and_statistics_of_the_source_are_part_of_the_data(tiny_npz):
-    data = training.dataset(DataConfig(source=str(tiny_npz)))
+    data = protocols.dataset(DataConfig(source=str(tiny_npz)))
     changes = {"flip": not data.flip, "mean": (0.5, 0.5, 0.5), "std": (1.0, 1.0, 1.0)}
     others = [replace(data, **{name: value}) for name, value in changes.items()]
-    assert len({training.data_digest(each) for each in (data, *others)}) == 4
+    assert len({protocols.data_digest(each) for each in (data, *others)}) == 4
 
 
 def test_names_of_files_are_readable_and_differ(tiny_npz, tmp_path):
@@ -344,19 +348,10 @@ def test_digest_is_of_what_a_policy_does():
 # --- several side by side ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def as_on_a_gpu(monkeypatch):
-    """As one step, but neither compiled nor captured."""
-    monkeypatch.setattr(ways, "is_eligible", lambda *_: True)
-    monkeypatch.setattr(ways, "is_faster", lambda part, found: True)
-    monkeypatch.setattr(ways, "precision", lambda: torch.float32)
-    monkeypatch.setattr(ways, "StackedFits", partial(StackedFits, compiled=False))
-
-
 def test_each_of_several_leaves_what_it_leaves_alone(tiny_npz, tmp_path):
     several = [make(tiny_npz, tmp_path, seed=seed) for seed in (0, 1)]
     shares = []
-    run_all(several, shares.append)
+    training.run(several, shares.append)
     assert shares[0] < 1e-6
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
@@ -374,11 +369,11 @@ def test_stopped_side_by_side_and_taken_up_again(step, every_step, as_on_a_gpu, 
                       for folder in folders)  # fmt: skip
     for folder in folders:
         folder.mkdir()
-    run_all(whole, nothing)
+    training.run(whole, nothing)
     with pytest.raises(Stopped):
-        run_all(several, stop_at(step, signal.SIGINT))
+        training.run(several, stop_at(step, signal.SIGINT))
     assert [newest(one)["fit"]["done"] for one in several] == [step, step]
-    run_all(several, nothing)
+    training.run(several, nothing)
     assert all(same(*pair) for pair in zip(several, whole, strict=True))
     assert {result(one)["way"] for one in several} == {"cpu, captured, float32"}
 
@@ -399,7 +394,7 @@ def test_one_that_diverges_does_not_keep_the_other_from_its_result(monkeypatch, 
 
     monkeypatch.setattr(StackedFits, "step", spoilt)
     with pytest.raises(Diverged, match=r"^uniform, seed 1: .* is no longer a number"):
-        run_all(several, nothing)
+        training.run(several, nothing)
     assert [read_result(one) is not None for one in several] == [True, False]
 
 

@@ -46,7 +46,7 @@ def test_most_and_least_likely_with_probability_and_strength(policy):
     names, p = policy.space.names, policy.probabilities.mean(0)
     assert [tile.lines[0] for tile in most] == names[:3]
     assert [tile.lines[0] for tile in least] == names[:-4:-1]
-    assert most[0].lines == [names[0], f"{p[0]:.1%}", "±0.75 of height"]
+    assert most[0].lines == [names[0], f"{p[0]:.1%}", "±75 % of height"]
     assert least[0].lines == ["Identity", f"{p[-1]:.1%}", ""]
     assert (most[0].share, len(composites)) == (1.0, 7)
     assert np.array_equal(original.picture, picture())

@@ -60,7 +60,7 @@ def test_what_was_learned_is_shown_as_the_answer_only_where_it_is(use, run):
     found, text = history.read(run), page.render(run)
     assert (found.is_finished, found.race and found.race.use) == (use is not None, use)
     assert ("The learned policy</h2>" in text, "This is not the answer" in text) == (2 * (use == "uniform-2",))
-    shown = run_page.policy_parts(found, found.policy, (8, 8))["frames"]
+    shown = run_page.policy_parts(found, found.policy)["frames"]
     assert [stop.name for stop in shown][-1] == ("the answer" if use == "learned-x2" else "round 2 of 2")
     assert len(shown) == 3 + (use == "learned-x2")
 

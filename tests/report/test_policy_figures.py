@@ -142,12 +142,13 @@ STRENGTHS = {  # at half of the range
     "Solarize": "threshold 255 to 128", "Brightness": "factor 0.51 to 1.50", "Invert": "no magnitude",
     "RandomResizeCrop": "100 to 52 % of the area",
 }  # fmt: skip
-PIXELS = {"TranslateX": "up to ±24 px", "ShearX": "up to ±16 px", "Cutout": "up to 32 px"}  # of an image 32 x 64
 
 
-@pytest.mark.parametrize(("expected", "size"), [(STRENGTHS, None), (PIXELS, (32, 64))])
-def test_strengths_in_units_that_people_know(expected, size):
-    assert {name: strength.bounds_text(SPACES["domainnet"][name], 0.5, size) for name in expected} == expected
+def test_strengths_are_in_units_that_people_know_on_a_page_and_in_a_terminal(command, tmp_path):
+    assert {name: strength.bounds_text(SPACES["domainnet"][name], 0.5) for name in STRENGTHS} == STRENGTHS
+    Policy.uniform("domainnet", mu=0.5).save(tmp_path / "policy.json")
+    shown = command("show", tmp_path / "policy.json").stdout
+    assert [text for text in STRENGTHS.values() if text not in shown] == ["no magnitude"]  # where a cell is empty
 
 
 def test_every_transformation_of_ours_has_a_family():

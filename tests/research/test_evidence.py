@@ -261,10 +261,10 @@ def expected_rows(search):
 def test_a_call_that_is_stopped_goes_on_where_it_was(call, monkeypatch, capsys):
     run, n_trainings = training.run, 0
 
-    def run_some(one, tell):
+    def run_some(trainings, tell):
         nonlocal n_trainings
         n_trainings += 1
-        run(one, tell)
+        run(trainings, tell)
         if n_trainings in (5, RACED + 3):  # in the race; among fresh trainings
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -320,10 +320,11 @@ def test_near_the_end_trainings_that_fit_come_before_a_search_that_does_not(call
 def test_a_row_that_fails_does_not_keep_others_from_being_measured(call, monkeypatch, capsys):
     run = training.run
 
-    def run_most(one, tell):
+    def run_most(trainings, tell):
+        (one,) = trainings
         if (one.name, one.held_out) == ("none", None):
             raise RuntimeError("it diverged")
-        run(one, tell)
+        run(trainings, tell)
 
     monkeypatch.setattr(training, "run", run_most)
     found = call()

@@ -10,7 +10,7 @@ import steadier
 import tiny
 from slackaug.config import presets
 from slackaug.engine.fit import FitConfig
-from slackaug.judge import training
+from slackaug.judge import records, training
 
 
 def test_the_last_weights_are_those_that_an_evaluation_tests(tmp_path, monkeypatch):
@@ -28,8 +28,8 @@ def test_the_last_weights_are_those_that_an_evaluation_tests(tmp_path, monkeypat
     found = steadier.train
     monkeypatch.setattr(steadier, "train", train)
     (ways,) = steadier.measure(str(tmp_path / "images.npz"), 1, tmp_path)
-    training.run(done[0], lambda _: None)
-    (usual,) = training.read_results(done)
+    training.run(done[:1], lambda _: None)
+    (usual,) = records.read(done)
     assert ways[steadier.LAST] == pytest.approx(usual["accuracy"])
     assert len(ways) == 1 + 3 * len(steadier.SHARES)
     assert len({*ways.values()}) > 1

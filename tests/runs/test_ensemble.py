@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -66,7 +67,7 @@ def act(words, folder, rank, n_ranks, port, mishap):
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(n_ranks), "MASTER_PORT": str(port)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": "True"} | ON_THE_CPU
     torch.set_num_threads(1)
-    learn.CHECKPOINT_SECONDS, learn.METRICS_EVERY, learn.search_seconds = -1.0, 1, lambda *_: 0.0
+    learn.CHECKPOINT_SECONDS, learn.METRICS_EVERY, learn.search_seconds = -1.0, 1, lambda *_: (0.0, 0.0)
     gather, real = Ensemble.gather_states, Keeper.check_finite
     here = None
 
@@ -118,7 +119,7 @@ def play(words, folder, n_ranks=2, mishap=None):
 
 def messages(ended):
     """What all ranks say as errors."""
-    return [line for rank in ended for line in rank.output.splitlines() if line.startswith("slackaug: ")]
+    return [text for rank in ended for text in re.findall(r"^slackaug: .*(?:\n  .*)*", rank.output, re.MULTILINE)]
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +225,7 @@ def test_a_signal_to_one_rank_stops_all_and_saves(stopped, pair, tiny_npz, tmp_p
     run, ended = stopped
     assert [rank.code for rank in ended] == [143, 143]
     (message,) = messages(ended)
-    to_go_on = message.partition("stopped; everything is saved. To go on: ")[2]
+    to_go_on = message.partition("stopped; everything is saved. To go on:\n  ")[2]
     assert to_go_on.startswith("torchrun --nproc-per-node 2 -m slackaug search ")
     again = shutil.copytree(run, tmp_path / "run")
     words = [str(again) if word == str(run) else word for word in shlex.split(to_go_on)[5:]]
@@ -239,7 +240,7 @@ def test_a_killed_rank_ends_the_run_which_can_go_on(victim, moment, pair, tiny_n
     assert (ended[victim].code, ended[1 - victim].code) == (-signal.SIGKILL, 1)
     (message,) = messages(ended)
     assert f"rank {victim} has ended, and the ensemble of 2 with it; everything up to the last checkpoint" in message
-    assert f"To go on: torchrun --nproc-per-node 2 -m slackaug search {tiny_npz} -o {out} --resume" in message
+    assert f"To go on:\n  torchrun --nproc-per-node 2 -m slackaug search {tiny_npz} -o {out} --resume" in message
     assert [rank.code for rank in play(tiny.resume(tiny_npz, out), tmp_path)] == [0, 0]
     assert tiny.outcome(out) == tiny.outcome(pair[0])
 
@@ -260,7 +261,7 @@ def test_another_number_of_ranks_is_refused(had, n_ranks, finished, pair, tiny_n
     assert {rank.code for rank in ended} == {2}
     (message,) = messages(ended)
     processes, again = ("2 processes", "torchrun --nproc-per-node 2 -m ") if had == 2 else ("1 process", "")
-    assert f"this run has {processes}, not {n_ranks}. To go on: {again}slackaug search" in message
+    assert f"this run has {processes}, not {n_ranks}. To go on:\n  {again}slackaug search" in message
     assert tiny.contents(out) == before
 
 

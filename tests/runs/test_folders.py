@@ -216,11 +216,11 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, moment, command, fin
     data, out, log = tmp_path / "my data.npz", tmp_path / "it's a run [1]", tmp_path / "log"
     np.savez(data, **tiny.arrays())
     assert tiny.run_until(tiny.arguments(data, out), log, moment, number) == code
-    line = log.read_text().splitlines()[-1]
-    assert line.startswith("slackaug: stopped; everything is saved. To go on: slackaug search ")
+    said, line = log.read_text().splitlines()[-2:]
+    assert (said, line[:18]) == ("slackaug: stopped; everything is saved. To go on:", "  slackaug search ")
     assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["step"] == moment[2]
     assert read(Checkpoints(out / "checkpoints").paths()[-1])["metrics_size"] == (out / "metrics.jsonl").stat().st_size
-    words = shlex.split(line.partition("To go on: ")[2])
+    words = shlex.split(line)
     assert command(*words[1:]).returncode == 0
     assert tiny.outcome(out) == tiny.outcome(finished)
 

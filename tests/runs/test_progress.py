@@ -22,7 +22,7 @@ def step(stage="policy", number=2, step=3, done=0.25, val_loss=1.5):
 def test_line_of_a_policy_step():
     text = progress.line(step(), elapsed=30)
     assert text.startswith("policy, round 2, step 3 of 10; 1 min 30 s left; train loss 2.000; val loss 1.500; entropy ")
-    assert "Rotate 0.145 (0 to ±67.5 degrees)" in text
+    assert "Rotate 0.145 (up to ±67.5°)" in text
 
 
 def test_line_of_pre_training():
@@ -90,6 +90,8 @@ def test_what_was_done_before_tells_nothing_of_speed(clock):
     clock[0] += 10
     assert bar.left(0.4) == ""
     assert bar.left(0.6) == "20 s left"
+    bar.deadline = clock[0] + 15  # a time limit
+    assert bar.left(0.6) == "15 s left"
 
 
 # --- several jobs -----------------------------------------------------------------------------------------------------

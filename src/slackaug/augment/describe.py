@@ -10,6 +10,16 @@ from torch import Tensor
 
 from .space import Space, Transform
 
+UNITS = {  # of a range: by what its numbers are multiplied, how they are written, and what stands behind them
+    "degrees": (1, ".3g", "°"),
+    "of circle": (360, ".3g", "°"),
+    "of area": (100, ".0f", " % of the area"),
+    "bits": (1, ".0f", " bits"),
+    "of width": (100, ".0f", " % of width"),
+    "of height": (100, ".0f", " % of height"),
+    "of size": (100, ".0f", " % of size"),
+}
+
 
 class Row(NamedTuple):
     """One transformation of a policy."""
@@ -35,14 +45,19 @@ def rows(space: Space, op: Tensor, weight: Tensor, magnitude: Tensor) -> list[Ro
 
 
 def strength_text(transform: Transform, strength: float) -> str:
-    """A strength with its unit: ± where a direction is drawn, a sign where the range has both."""
+    """A strength in a unit that people know: ± where a direction is drawn, a sign where the range has both."""
     if transform.span is None:
         return ""
+    if transform.unit == "threshold":
+        return f"threshold {strength:.0f}"
+    if transform.unit == "on factor 1":
+        factors = sorted({1 - abs(strength), 1 + abs(strength)} if transform.signed else {1 + strength})
+        return f"factor {' or '.join(f'{factor:.2f}' for factor in factors)}"
+    factor, form, behind = UNITS.get(transform.unit, (1, ".3g", f" {transform.unit}".rstrip()))
     if transform.signed:
-        number = f"±{abs(strength):.3g}"
-    else:
-        number = f"{strength:+.3g}" if min(transform.span) < 0 < max(transform.span) else f"{strength:.3g}"
-    return f"{number} {transform.unit}".rstrip()
+        return f"±{abs(factor * strength):{form}}{behind}"
+    sign = "+" if min(transform.span) < 0 < max(transform.span) else ""
+    return f"{factor * strength:{sign}{form}}{behind}"
 
 
 def range_text(transform: Transform, mu: float) -> str:
@@ -51,7 +66,13 @@ def range_text(transform: Transform, mu: float) -> str:
         return ""
     start, end = transform.span
     reached = start + (end - start) * min(max(mu, 0.0), 1.0)
-    return f"{start:.3g} to {strength_text(transform, reached)}"
+    if transform.unit == "on factor 1":
+        low, high = (-abs(reached), abs(reached)) if transform.signed else (start, reached)
+        return f"factor {1 + low:.2f} to {1 + high:.2f}"
+    if transform.unit == "threshold":
+        return f"threshold {start:.0f} to {reached:.0f}"
+    factor, form, _ = UNITS.get(transform.unit, (1, ".3g", ""))
+    return f"{f'{factor * start:{form}} to' if start else 'up to'} {strength_text(transform, reached)}"
 
 
 def number_text(n_composed: int) -> str:

@@ -11,14 +11,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from ..files import finite_or_null
 from ..messages import search as messages
 from ..methods import slack
 from ..runs.progress import Standing
-from .problem import Found, Notice, Problem
+from .problem import NEAR, Found, Notice, Problem, guessing_loss
 
 FILE = "calibration.json"  # of a run
 FACTOR = 2.0
@@ -26,7 +25,6 @@ TOLERANCE = 0.05  # of the loss, above which it is no longer similar
 FAR_LOWER = 0.5  # of the loss, below which re-training has done what pre-training should have
 MAX_RATE = 0.8  # twice the paper's highest
 N_LOWER = 5  # trials below the first
-NEAR = 0.05  # of the loss of guessing: as near to it, the classes are not learned; as near to none, all of them are
 
 
 class Calibration(NamedTuple):
@@ -101,7 +99,8 @@ class Calibrate:
 
     def notice(self) -> Notice:
         found, config = self.calibration, self.problem.config
-        said = remark(found, self.problem.val.labels, config.pretrain.epochs, balanced=config.balanced)
+        said = self.problem.chance_remark(self.given.loss)
+        said = said or remark(found, self.problem.val.labels, config.pretrain.epochs, balanced=config.balanced)
         content = found.to_json() | ({"remark": said} if said else {})
         return Notice(FILE, content, [said] * bool(said), [found.describe()])
 
@@ -112,19 +111,8 @@ class Calibrate:
         """Nothing is kept of one that was left."""
 
 
-def guessing_loss(labels: Tensor) -> float:
-    """Return the loss of a network that knows how frequent the classes of these labels are, and nothing else."""
-    return float(torch.special.entr(labels.bincount() / len(labels)).sum())
-
-
 def remark(found: Calibration, labels: Tensor, epochs: int, *, balanced: bool) -> str:
-    """What a user must know where pre-training left the validation loss of guessing, hardly any loss, or too much.
-
-    A loss above that of guessing is confidence.
-    """
-    before, guessing = found.before, guessing_loss(labels)
-    if not balanced and abs(before - guessing) < NEAR * guessing:  # else training has other frequencies than validation
-        return messages.hardly_learned(epochs)
-    if not balanced and before < NEAR * guessing:
+    """What a user must know where pre-training left hardly any validation loss, or too much."""
+    if not balanced and found.before < NEAR * guessing_loss(labels):  # else it had other frequencies than validation
         return messages.nearly_right(epochs)
     return messages.too_short(epochs) if found.is_far_lower else ""

@@ -76,7 +76,7 @@ class Findings(NamedTuple):
             "problems": self.problems,
             "remarks": self.remarks,
             "proposal": None if self.proposal is None else self.proposal._asdict(),
-            "costs": [cost._asdict() for cost in self.costs],
+            "costs": [cost._asdict() | {"seconds": cost.learning + cost.race} for cost in self.costs],
         }  # fmt: skip
 
 

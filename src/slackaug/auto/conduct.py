@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
@@ -24,7 +25,7 @@ from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
 from ..messages.answer import LEARNED
-from ..messages.terminal import say
+from ..messages.terminal import how, say
 from ..report.strength import entropy_share
 from ..runs import folders, loggers, provenance
 from ..runs.ensemble import ALONE, Ensemble, Parted
@@ -89,7 +90,7 @@ class Session(NamedTuple):
         return shlex.join(words)
 
     def to_go_on(self, config: RunConfig) -> str:
-        return f"To go on: {self.resume_command(config)}"
+        return how("To go on", self.resume_command(config))
 
 
 class Opened(NamedTuple):
@@ -138,11 +139,11 @@ def holding(session: Session, config: RunConfig, open_run: Callable[[], Run]) ->
 
 
 def writing(session: Session, config: RunConfig) -> AbstractContextManager[None]:
-    def how_to_go_on() -> str:
+    def advice() -> str:
         has_run = (session.folder / "config.yaml").is_file()
         return session.resume_command(config) if has_run else "run the same command again"
 
-    return folders.writing(session.folder, how_to_go_on)
+    return folders.writing(session.folder, advice)
 
 
 @contextmanager
@@ -151,6 +152,8 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     search, run, dataset, _ = opened
     share, bar = share_of_learning(search, len(dataset.train.labels), session.n_jobs), Bar(session.console)
     bar.found = share * search.share_done()
+    if session.time_limit is not None:
+        bar.deadline = time.monotonic() + session.time_limit
     n_rounds, display = search.problem.config.search.n_rounds, None
     if run is not None:
         display = Display(bar, run.path / "search.log", n_rounds, share, is_verbose=session.is_verbose)
@@ -230,7 +233,7 @@ def concluded(
     session.say(messages.result(str(policy_file), is_answer=policy.learned.get("is_answer", True)))
     if report.is_file():
         session.say(report_is(str(report)))
-    session.say(messages.next_command(*next_step(session.folder, config, answer)))
+    session.say(how(*next_step(session.folder, config, answer)))
     if answer is not None:
         session.say(f"\n{answer.sentence}")
     return SearchResult(policy, session.folder, answer)

@@ -28,7 +28,8 @@ PASSES = 3  # forward and backward, in forward passes
 class Cost(NamedTuple):
     preset: str
     model: str
-    seconds: float
+    learning: float  # seconds
+    race: float
 
 
 def proposed_size(found: Survey) -> int:
@@ -91,10 +92,10 @@ def measure(stand_in: Dataset, model: str | None, device: str) -> Iterator[Cost]
     for name in dict.fromkeys((presets.default_preset(), *presets.PRESETS)):
         if name != "demo":
             config = presets.preset(name, stand_in, model)
-            yield Cost(config.preset, config.model, seconds(config, stand_in, device))
+            yield Cost(config.preset, config.model, *seconds(config, stand_in, device))
 
 
-def seconds(config: RunConfig, stand_in: Dataset, device: str) -> float:
+def seconds(config: RunConfig, stand_in: Dataset, device: str) -> learn.Seconds:
     """Measured on a GPU; on a CPU, where a step may take minutes, with fewer images: there, time goes with images."""
     if device.startswith("cuda"):
         return learn.search_seconds(config, stand_in, device)

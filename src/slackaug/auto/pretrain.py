@@ -116,7 +116,7 @@ class Pretrain:
         """Number after number, as if each had been trained only when it was asked for."""
         while (number := self.composing.next_number()) in trained:
             fit = trained[number]
-            loss = self.problem.tempered_loss(fit) if self.problem.compares_trainings else math.nan
+            loss = self.problem.tempered_loss(fit)
             self.composing = self.composing._replace(losses=self.composing.losses | {number: loss})
             if self.composing.n_positions == number:
                 self.theta_0 = weights_of(fit.model)
@@ -126,11 +126,14 @@ class Pretrain:
         best, phi = self.composing.best, self.given.phi.with_composed(self.composing.n_positions)
         return self.given._replace(phi=phi, theta_0=self.theta_0, loss=self.composing.losses[best], n_composed=best)
 
-    def notice(self) -> Notice | None:
-        if self.problem.config.n_composed is not None:
-            return None
-        found, epochs = self.composing, self.problem.config.pretrain.epochs
-        said = messages.best_number([*found.losses], found.best, epochs)
+    def notice(self) -> Notice:
+        found, config = self.composing, self.problem.config
+        is_left_to_calibration = config.search.calibrate  # whose file keeps the remark
+        remark = "" if is_left_to_calibration else self.problem.chance_remark(found.losses[found.best])
+        said = [remark] if remark else []
+        if config.n_composed is not None:
+            return Notice(None, {}, said, [])
+        said = [*messages.best_number([*found.losses], found.best, config.pretrain.epochs), *said]
         return Notice(FILE, found.to_json(), said, [messages.composing(found.losses, found.n_positions)])
 
     def state(self) -> dict[str, Any]:

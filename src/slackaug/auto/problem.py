@@ -20,12 +20,14 @@ from ..engine import ways, weights
 from ..engine.chance import Chance
 from ..engine.fit import Fit, Fits, predict, to_device
 from ..engine.passes import Passes, alone, drawing_from, unchanged_buffers
+from ..messages import search as messages
 from ..methods import slack
 from ..runs.ensemble import ALONE, Ensemble
 from ..runs.progress import Standing
 
 N_IMAGES = 4096  # at most, for a validation loss
 N_HALVINGS = 40
+NEAR = 0.05  # of the loss of guessing: as near to it, the classes are not learned; as near to none, all of them are
 SCALES = (-5.0, 5.0)  # logarithms between which the best scale of logits is looked for
 
 Weights = dict[str, Tensor]  # of a model, and its buffers, by name
@@ -53,7 +55,7 @@ class Found(NamedTuple):
 class Notice(NamedTuple):
     """What a stage tells of what it found: in a file of the run, and in sentences."""
 
-    file: str
+    file: str | None  # None: it has none
     content: dict[str, Any]
     sentences: list[str]
     details: list[str]  # for those who want the numbers behind
@@ -83,6 +85,11 @@ class Problem:
         self.model.to(device)
         self.preparation = prepare.window(data.image_size)
         self.made: tuple[Chance, Passes] | None = None  # kept from stage to stage: to capture steps takes long
+
+    def chance_remark(self, loss: float) -> str:
+        """What a user must know where pre-training comes to no better a tempered loss than guessing."""
+        pretrain, is_chance = self.config.pretrain, loss > (1 - NEAR) * guessing_loss(self.val.labels)
+        return messages.hardly_learned(pretrain.epochs, pretrain.lr) if is_chance else ""
 
     @property
     def compares_trainings(self) -> bool:
@@ -158,6 +165,11 @@ class Problem:
                 total += cross_entropy(logits.float(), labels, reduction="sum")
                 n += len(labels)
         return self.ensemble.average(total / n).item()
+
+
+def guessing_loss(labels: Tensor) -> float:
+    """Return the loss of a network that knows how frequent the classes of these labels are, and nothing else."""
+    return float(torch.special.entr(labels.bincount() / len(labels)).sum())
 
 
 def weights_of(model: nn.Module) -> Weights:

@@ -9,14 +9,14 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product, takewhile
+from itertools import takewhile
 from pathlib import Path
 
 from ..augment.policy import MU_MAX, MU_MIN, Policy
 from ..config.run_config import RunConfig, start_policy
 from ..data import Dataset
 from ..exits import Stopped
-from ..judge import candidates, training
+from ..judge import candidates, records
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
 from ..judge.backends.jobs import BackendError
@@ -24,14 +24,14 @@ from ..judge.baselines import FILE as FROM_FILE
 from ..judge.baselines import define
 from ..judge.candidates import Candidate
 from ..judge.intervals import LEAST
+from ..judge.protocols import HeldOut, Protocol, Training, data_digest
 from ..judge.queue import Comparison, train
 from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
-from ..judge.training import HeldOut, Protocol, Training
 from ..messages import answer as messages
 from ..runs import folders
 from ..runs.progress import Bar, Part
 from .conduct import Opened, Session
-from .learn import share_of_learning
+from .learn import has_race, share_of_learning
 
 FOLDER = "race"  # of a run
 FACTOR = r"\d+(?:\.\d+)?"
@@ -50,7 +50,8 @@ class Race:
     """A race that resumes from what is in its folder."""
 
     def __init__(self, work: Comparison, dataset: Dataset, config: RunConfig, learned: Policy, deadline: float):
-        self.work, self.dataset, self.config, self.deadline = work, dataset, config, deadline
+        self.work, self.config, self.deadline = work, config, deadline
+        self.halves = [dataset.train.labels[half] for half in dataset.half_indices(config.seed)]  # labels
         self.candidates = different({name: candidate(name, learned) for name in config.race.candidates})
         self.settings = replace(config.race, candidates=tuple(self.candidates))
         self.began = time.monotonic()
@@ -63,11 +64,10 @@ class Race:
 
     def found(self, half: int, n: int) -> dict[str, Answers]:
         """Return the answers by candidate, from the first seed to the first of n that is missing."""
-        results = iter(training.read_results([self.training(*one, half) for one in product(self.candidates, range(n))]))
         found: dict[str, Answers] = {}
         for name in self.candidates:
-            there = takewhile(lambda result: result is not None, [*islice(results, n)])
-            found[name] = [training.unpack(one["answers"]) for one in there if one]
+            there = takewhile(bool, records.read([self.training(name, seed, half) for seed in range(n)]))
+            found[name] = [records.unpack(one["answers"]) for one in there if one]
         return found
 
     def runners(self) -> tuple[Runners, dict[str, Answers]]:
@@ -79,11 +79,16 @@ class Race:
         runners, raced = self.runners()
         last = self.found(LEARNED_ON, self.settings.n_last)
         seconds = time.monotonic() - self.began
-        return answer(runners, raced, last, self.settings, self.config.worth, seconds, self.largest_class())
+        tested = self.halves[CHOSEN_BY]
+        largest = tested.bincount().max().item() / len(tested)  # what one has right who always names that class
+        return answer(runners, raced, last, self.settings, self.config.worth, seconds, largest)
 
     def run(self) -> None:
-        out: set[str] = set()
-        self.skip(sum(map(len, self.runners()[1].values())))
+        self.work.say(messages.race(list(self.candidates), self.settings.incumbent, len(self.halves[CHOSEN_BY])))
+        before, out = [*self.runners()[1].values(), *self.found(LEARNED_ON, self.settings.n_last).values()], set[str]()
+        self.n_done = sum(map(len, before))
+        if self.work.part is not None:
+            self.work.part.was_found(self.n_done / self.settings.n_trainings)
         while True:
             runners, raced = self.runners()
             if new := {name: n for name, n in runners.dropped.items() if name not in out}:
@@ -94,7 +99,7 @@ class Race:
             self.train([self.training(*entry, CHOSEN_BY) for entry in runners.wanted])
         self.settings = replace(self.settings, n_last=self.n_last())
         pair, n = (runners.challengers[0], self.settings.incumbent), self.settings.n_last
-        self.work.say(messages.last_two(*pair, n, len(self.dataset.half_indices(self.config.seed)[LEARNED_ON])))
+        self.work.say(messages.last_two(*pair, n, len(self.halves[LEARNED_ON])))
         self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
 
     def n_last(self) -> int:
@@ -106,23 +111,11 @@ class Race:
 
     def train(self, wanted: Sequence[Training]) -> None:
         """Those that are not done yet."""
-        done, began = training.read_results(wanted), time.monotonic()
+        done, began = records.read(wanted), time.monotonic()
         left = [one for one, result in zip(wanted, done, strict=True) if result is None]
-        self.skip(len(wanted) - len(left))
         train(self.on_the_bar(len(left)), left, lambda _: "")
         self.n_done += len(left)
         self.n_trained, self.seconds = self.n_trained + len(left), self.seconds + time.monotonic() - began
-
-    def largest_class(self) -> float:
-        """Its share of the images that the race tests on: what one has right who always names it."""
-        tested = self.dataset.train.labels[self.dataset.half_indices(self.config.seed)[CHOSEN_BY]]
-        return tested.bincount().max().item() / len(tested)
-
-    def skip(self, n: int) -> None:
-        """So many trainings were done by earlier processes."""
-        self.n_done += n
-        if self.work.part is not None:
-            self.work.part.was_found(n / self.settings.n_trainings)
 
     def on_the_bar(self, n: int) -> Comparison:
         """The work of so many trainings more, with their part of the bar."""
@@ -196,9 +189,6 @@ def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = No
         work = work._replace(part=Part(bar, start, 1.0, str))
     one = Race(work, dataset, config, learned, deadline)
     one.work.folder.mkdir(exist_ok=True)
-    session.say(
-        messages.race(list(one.candidates), one.settings.incumbent, len(dataset.half_indices(config.seed)[CHOSEN_BY]))
-    )
     try:
         one.run()
     except OutOfTime:
@@ -212,7 +202,7 @@ def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = No
         run.write(FILE, found.to_json())
         used = policy_of(one.candidates[found.use], dataset, learned)
         is_kept = found.use.startswith(messages.LEARNED)
-        about = {"use": found.use, "is_kept": is_kept, "is_answer": used is not None}
+        about = {"use": found.use, "is_kept": is_kept, "is_answer": used is not None, "is_final": found.is_final}
         run.write(folders.POLICY, replace(used or learned, learned=learned.learned | about).dumps())
     return found
 
@@ -230,7 +220,7 @@ def policy_of(chosen: Candidate, dataset: Dataset, learned: Policy) -> Policy | 
 def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Path, deadline: float) -> Comparison:
     """Trainings side by side: in processes of one thread each on a CPU, as one step on a GPU."""
     where = replace(config.data, source=session.data)
-    protocol = Protocol.of(config, where, training.data_digest(dataset), config.model)
+    protocol = Protocol.of(config, where, data_digest(dataset), config.model)
     threads = session.threads if session.device.startswith("cuda") else 1
     backend = get_backend("local", address=None, n_jobs=session.n_jobs, device=session.device, threads=threads)
 
@@ -244,4 +234,4 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
 
 def share_of_time(config: RunConfig) -> float:
     """Return the share of a time limit that is for learning."""
-    return 0.5 if config.race.candidates else 1.0
+    return 0.5 if has_race(config) else 1.0

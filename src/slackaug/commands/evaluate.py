@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -31,9 +32,10 @@ from ..config.run_config import Choices, RunConfig
 from ..data import DataError, Dataset, held
 from ..data.options import DataConfig
 from ..data.sources import refuse_inside
-from ..judge import intervals, results, training
+from ..judge import intervals, protocols, results
 from ..judge.backends import get_backend
 from ..judge.candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
+from ..judge.protocols import Protocol
 from ..judge.queue import (
     LEAST_SEEDS,
     MAX_SEEDS,
@@ -42,12 +44,12 @@ from ..judge.queue import (
     announce,
     check_candidates,
     choose,
-    conduct,
     conduct_until,
+    seeds_needed,
     warn_of_length,
+    with_seeds,
 )
 from ..judge.results import Results
-from ..judge.training import Protocol
 from ..messages.terminal import terminal
 from ..report import live
 from ..runs import folders
@@ -115,25 +117,29 @@ def evaluate(
     refuse_inside(data, home)
     refuse_inside(data, save_models, "--save-models")
     backend = get_backend(where.backend, address=where.address, n_jobs=where.jobs, device=device, threads=threads)
-    training.load_once.cache_clear()  # files may have changed since an earlier call
+    protocols.load_once.cache_clear()  # files may have changed since an earlier call
     before = None if stored is None else stored.data
     place = held.file_of(data, test, home, data_config("", reading, config, before), Reading(console))
     source, dataset, lost = load_as(stored, place, reading, config, Reading(console))
     settings = configure(dataset, chosen, stored, config, set)
     source = replace(source, fingerprint=dataset.fingerprint)
-    protocol = Protocol.of(settings, source, training.data_digest(dataset), settings.model)
+    protocol = Protocol.of(settings, source, protocols.data_digest(dataset), settings.model)
     models = None if save_models is None else FilePath(save_models)
     work = Comparison(protocol, folder, models, device, threads, backend, console)
     if lost:
         work.say(messages.read_without(" ".join(lost)))
-    check_candidates(work, dataset, [*candidates, *grid])
+    twins = check_candidates(work, dataset, [*candidates, *grid])
+    candidates = [candidate for candidate in candidates if candidate.name not in twins]
     with work.writing(), folders.held(folder):
         begin(folder, protocol, overwrite=overwrite)
         n_duplicates = announce(work, dataset)
         remarks: dict[str, Any] = {"duplicates": n_duplicates}
+        known_as = [messages.known_as(*names) for names in twins.items()]
+        for text in known_as:
+            work.say(text)
         n_first = seeds if until is None else max(seeds, LEAST_SEEDS)
         if n_first < intervals.LEAST:
-            work.say(messages.few_seeds(seeds))
+            work.say(messages.few(seeds, "seed", "--seeds 8, or --until 0.5 for a narrow interval"))
         elif len(candidates) > 1:
             work.say(messages.expected(n_first, intervals.expected_half_width(n_first), intervals.USUAL_NOISE))
         for candidate in candidates:
@@ -150,17 +156,20 @@ def evaluate(
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
             answer, use = results.judge(rows, subject, reference, settings.worth)
             answer += results.reservations(rows, len(dataset.test.labels), n_duplicates)
+            answer = " ".join([answer, *known_as])
             return Results(protocol, dataset.class_names, subject, reference, rows, answer, use, remarks)
 
-        def on_result(found: Found) -> None:
+        wanted = partial(with_seeds, work, candidates, (subject, reference), seeds)
+
+        def needed(found: Found, n: int) -> int | None:
+            if until is None or reference is None:
+                return None
+            return seeds_needed(work, (subject, reference), until / 100, found, n)
+
+        def on_result(found: Found, _: int) -> None:
             results.write(summary(found), folder)
 
-        if until is None or reference is None:
-            trials = [work.training(candidate, seed) for seed in range(seeds) for candidate in candidates]
-            found = conduct(work, trials, on_result)
-        else:
-            found = conduct_until(work, candidates, (subject, reference), seeds, until / 100, on_result)
-        final = summary(found)
+        final = summary(conduct_until(work, wanted, n_first, needed, on_result))
         results.write(final, folder)
     console.print(results.table(final, console.width))
     for line in results.seen(next((row.difference for row in final.rows if row.name == subject), None)):
@@ -203,19 +212,19 @@ def load_as(
     run = None if stored is None else stored.data
     as_run = data_config(source, given, config, run)
     if run is None or is_same_place(source, run.source):
-        return as_run, training.dataset(as_run, reading), []
+        return as_run, protocols.dataset(as_run, reading), []
     own = replace(data_config(source, given, config), cache=as_run.cache)
     grouped = replace(own, group_by=as_run.group_by)
     exact = data_config(source, {}, None, run)  # by which it is known again where it has moved
     reasons = []
     for choice in dict.fromkeys((exact, grouped, own)):
         try:
-            dataset = training.dataset(choice, reading)
+            dataset = protocols.dataset(choice, reading)
         except DataError as error:  # other data may have no such groups
             reasons.append(str(error))
             continue
         if dataset.fingerprint == run.fingerprint:
-            return as_run, training.dataset(as_run, reading), []
+            return as_run, protocols.dataset(as_run, reading), []
         if choice in (grouped, own):
             lost = [option for option in as_run.options() if option not in choice.options()]
             return choice, dataset, [" ".join(option) for option in lost]

@@ -61,7 +61,7 @@ def figure(
     else:
         policy = find_policy(source)
         shown = [read_image(image) for image in images] if images else images_of_run(source)
-        drawn = pictures.strips_sheet(policy, shown, in_pixels=not images)
+        drawn = pictures.strips_sheet(policy, shown)
     write_atomically(path, in_format(drawn, path.suffix.lower()[1:], kind, f"Each transformation of {source}"))
     print(path)
     return path

@@ -186,7 +186,7 @@ def details(config: RunConfig, dataset: Dataset) -> list[str]:
 def choices(config: RunConfig) -> list[str]:
     """How a search goes about it, in lines."""
     found = []
-    if config.race.candidates:
+    if learn.has_race(config):
         found.append(messages.RACES)
     if config.balanced:
         found.append(messages.BALANCED)
@@ -224,7 +224,10 @@ def fitting(
             for setting, value in found.items():
                 config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
         else:
-            session.say(messages.takes(seconds))
+            says = messages.takes(*seconds)
+            if session.time_limit is not None:
+                says += f" {messages.limited(session.time_limit, *seconds, race.share_of_time(config))}"
+            session.say(says)
             return config
 
 

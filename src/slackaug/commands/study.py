@@ -19,7 +19,7 @@ from ..config.run_config import Choices
 from ..data import DataConfig, Dataset, held
 from ..data.sources import refuse_inside
 from ..files import write_atomically
-from ..judge import intervals, queue, results, training
+from ..judge import intervals, protocols, queue, results, training
 from ..judge.backends import get_backend
 from ..judge.candidates import Candidate, from_name
 from ..judge.queue import Comparison
@@ -108,7 +108,7 @@ def study(
     words = [word for name, value in here.items() if value is not None for word in (f"--{name}", str(value))]
     again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
     work = Comparison(found.protocol(), folder / "eval", None, device, threads, backend, console, again)
-    dataset = training.dataset(found.data, Reading(console))
+    dataset = protocols.dataset(found.data, Reading(console))
     fixed = fixed_candidates(found)
     queue.check_candidates(work, dataset, fixed)  # before anything is written or thrown away
     with work.writing(), folders.held(folder):
@@ -161,11 +161,11 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
     if chosen.n_search:
         queue.warn_of_length(work, dataset, "a policy of these searches", chosen.search.preset)
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
-        search = learn.search_seconds(chosen.search, dataset, work.device)
+        search = sum(learn.search_seconds(chosen.search, dataset, work.device))
         each = training.seconds_of([work.training(from_name("uniform"), 0)] * queue.n_side_by_side(work))
         work.say(messages.study_cost(chosen.n_search, search, n, each))
     if 0 < chosen.n_search < intervals.LEAST:
-        work.say(messages.few_searches(chosen.n_search, intervals.LEAST))
+        work.say(messages.few(chosen.n_search, "search", f"--searches {intervals.LEAST} or more"))
     elif chosen.n_search and fixed_candidates(chosen):
         width = intervals.expected_half_width(chosen.n_search, chosen.n_eval)
         if chosen.until is not None and chosen.n_search < queue.LEAST_SEEDS:

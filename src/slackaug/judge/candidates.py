@@ -8,10 +8,12 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from ..augment.formats import published
 from ..augment.formats.forms import DeepAA, PBASchedule
 from ..augment.formats.published import AnyPolicy
-from ..augment.policy import Policy
+from ..augment.policy import IDENTITY, Policy
 from ..augment.samplers import Method, Variant, uniform_magnitudes, without_flips
 from ..augment.space import Space
 from ..data import Dataset
@@ -117,6 +119,19 @@ def from_name(name: str) -> Candidate:
 def label(path: Path) -> str:
     """runs/pets/policy.json is called runs/pets."""
     return str(path.parent if path.name == "policy.json" and path.parent != Path() else path)
+
+
+def is_same(one: Method, other: Method) -> bool:
+    """Whether both are one policy of SLACK that trains alike, whatever it is called."""
+    match one.parts, other.parts:
+        case (Policy() as a,), (Policy() as b,) if (one.flip, one.preparation) == (other.flip, other.preparation):
+            ranges = [[(t.name, t.span, t.signed) for t in policy.space] for policy in (a, b)]
+            if all((policy.n_composed == 0 or policy.space.names == [IDENTITY]) for policy in (a, b)):
+                return True
+            if ranges[0] != ranges[1] or (a.pi.shape, a.sigma) != (b.pi.shape, b.sigma):
+                return False
+            return torch.allclose(a.probabilities, b.probabilities) and torch.allclose(a.mu, b.mu)
+    return False
 
 
 def with_magnitudes(candidates: Sequence[Candidate], magnitudes: str) -> list[Candidate]:

@@ -1,6 +1,6 @@
 """The trainings of an evaluation or of a study: what they share, which are done, and the others on a backend."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
@@ -10,19 +10,21 @@ from rich.console import Console
 
 from .. import messages, models, rng
 from ..augment.policy import Policy
+from ..augment.samplers import Method
 from ..config import presets
 from ..data import Dataset, count_duplicates
 from ..engine import weights
 from ..exits import Stopped
-from ..messages.terminal import say
+from ..messages.terminal import how, say
 from ..runs import folders
 from ..runs.progress import Bar, Jobs, Part
-from . import training
+from . import protocols, records, training
 from .backends.jobs import Backend, Job
-from .candidates import Candidate
+from .baselines import FILE
+from .candidates import Candidate, is_same
 from .intervals import n_for, paired
+from .protocols import HeldOut, Protocol, Training
 from .results import by_seed
-from .training import HeldOut, Protocol, Training
 
 MAX_SEEDS = 10_000
 N_SIDE_BY_SIDE = 8  # trainings on a GPU at once: more make it hardly faster (research/side_by_side.py)
@@ -64,15 +66,23 @@ class Comparison(NamedTuple):
         )
 
 
-def check_candidates(work: Comparison, dataset: Dataset, candidates: Sequence[Candidate]) -> None:
-    """All of them, and the network, before the first is trained."""
+def check_candidates(work: Comparison, dataset: Dataset, candidates: Sequence[Candidate]) -> dict[str, str]:
+    """All of them, and the network, before the first is trained; return policies that are a baseline by another name,
+    with that one."""
+    methods: dict[str, Method] = {}
+    twins: dict[str, str] = {}
     for candidate in candidates[:1]:
         training.network(work.training(candidate, 0), dataset)
     for candidate in candidates:
-        method, _ = training.method_and_data(work.training(candidate, 0))
+        methods[candidate.name] = method = protocols.method_and_data(work.training(candidate, 0))[0]
         if isinstance(candidate.augmentation, Policy):
+            for one in candidates:
+                is_named = one.is_baseline and one.name in methods and not one.name.startswith(FILE)
+                if is_named and is_same(method, methods[one.name]):
+                    twins[candidate.name] = one.name
             for remark in differences(candidate.augmentation, method.flip, work.protocol, dataset):
                 work.say(f"{candidate.name}: {remark}")
+    return twins
 
 
 def differences(policy: Policy, flips: bool, protocol: Protocol, dataset: Dataset) -> list[str]:
@@ -134,26 +144,28 @@ def choose(work: Comparison, grid: Sequence[Candidate]) -> tuple[Candidate, dict
 def conduct(
     work: Comparison,
     trainings: Sequence[Training],
-    on_result: Callable[[Found], None] | None = None,
+    on_result: Callable[[Found, int], None] | None = None,
     *,
     is_announced: bool = False,
 ) -> Found:
-    """Do those that are not done yet; all results, which `on_result` is also given after each.
+    """Do those that are not done yet; all results, which `on_result` is also given after each, with how many there
+    will be.
 
     `is_announced`: how many there are, and what they cost, is known from others and has been told.
     """
-    results = training.read_results(trainings)
-    left = [one for one, result in zip(trainings, results, strict=True) if result is None]
-    if len(left) < len(trainings) and not is_announced:
-        work.say(messages.there_already(len(trainings) - len(left), len(trainings)))
+    results = records.read(trainings)
+    missing = [one for one, result in zip(trainings, results, strict=True) if result is None]
+    if len(missing) < len(trainings) and not is_announced:
+        work.say(messages.there_already(len(trainings) - len(missing), len(trainings)))
+    left = [*{one.key: one for one in missing}.values()]  # a search may end with what is a baseline, too
     if left and not (is_announced or work.backend.is_elsewhere):
         n = n_side_by_side(work)  # the last are of a policy, where there is one
         work.say(messages.cost(len(left), training.seconds_of(left[-n:]), n))
 
     def done(those: Sequence[Training]) -> str:
-        results[:] = training.read_results(trainings)
+        results[:] = records.read(trainings)
         if on_result is not None:
-            on_result(by_policy(results))
+            on_result(by_policy(results), len(results))
         return "\n".join(described(one, result) for one, result in zip(trainings, results, strict=True)
                          if result is not None and one in those)  # fmt: skip
 
@@ -178,7 +190,7 @@ def train(work: Comparison, wanted: Sequence[Training], describe: Callable[[Sequ
     """Train as many at a time as the device is fastest with; `describe` says what came out of those that are done."""
     n = n_side_by_side(work)
     teams = [wanted[i : i + n] for i in range(0, len(wanted), n)]
-    jobs = [partial(training.run_all, team) if n > 1 else partial(training.run, team[0]) for team in teams]
+    jobs = [partial(training.run, team) for team in teams]
     names = [spoken(team[0]) if len(team) == 1 else messages.side_by_side(len(team)) for team in teams]
     if jobs:
         run_jobs(work, jobs, names, lambda index: describe(teams[index]))
@@ -186,29 +198,41 @@ def train(work: Comparison, wanted: Sequence[Training], describe: Callable[[Sequ
 
 def conduct_until(
     work: Comparison,
-    candidates: Sequence[Candidate],
-    pair: tuple[str, str],
-    n_seeds: int,
-    until: float,
-    on_result: Callable[[Found], None],
+    wanted: Callable[[int], Sequence[Training]],
+    n: int,
+    needed: Callable[[Found, int], int | None],
+    on_result: Callable[[Found, int], None],
 ) -> Found:
-    """All candidates with n_seeds; then more seeds of the two that are compared, which alone make that interval
-    narrower, until it reaches no further than `until` to each side."""
-    n, is_announced = max(n_seeds, LEAST_SEEDS), False
+    """Do those with n of something, then with as many as are `needed` by what was found, twice as many at most, until
+    that is None. It is told once what is there and what it costs."""
+    is_announced = False
     while True:
-        seeds = [(candidate, seed) for seed in range(n) for candidate in candidates]
-        wanted = [one for one in seeds if one[1] < n_seeds or one[0].name in pair]
-        found = conduct(work, [work.training(*one) for one in wanted], on_result, is_announced=is_announced)
-        difference = paired(by_seed(found[pair[0]]), by_seed(found[pair[1]]))
-        assert difference is not None
-        assert difference.half_width is not None
-        if difference.half_width <= until or n == MAX_SEEDS:
+        found = conduct(work, wanted(n), on_result, is_announced=is_announced)
+        if (more := needed(found, n)) is None:
             return found
-        needed = n_for(difference, until, MAX_SEEDS)
-        seconds = sum(one["seconds"] for name in pair for one in found[name]) / n * (needed - n)
-        work.say(messages.more_seeds(difference.half_width, until, needed - n, seconds))
-        is_announced = True
-        n = min(max(needed, n + 1), 2 * n, MAX_SEEDS)
+        n, is_announced = min(more, 2 * n), True
+
+
+def with_seeds(
+    work: Comparison, candidates: Sequence[Candidate], compared: Collection[str | None], n_seeds: int, n: int
+) -> list[Training]:
+    """All candidates with n_seeds, and those that are compared with n, seed by seed."""
+    entries = [(candidate, seed) for seed in range(n) for candidate in candidates]
+    return [work.training(*one) for one in entries if one[1] < n_seeds or one[0].name in compared]
+
+
+def seeds_needed(work: Comparison, pair: Sequence[str], until: float, found: Found, n: int) -> int | None:
+    """Seeds of the two that are compared, which alone make that interval narrower, until it reaches no further than
+    `until` to each side; None where n are enough."""
+    difference = paired(*(by_seed(found[name]) for name in pair))
+    assert difference is not None
+    assert difference.half_width is not None
+    if difference.half_width <= until or n == MAX_SEEDS:
+        return None
+    needed = max(n_for(difference, until, MAX_SEEDS), n + 1)
+    seconds = sum(one["seconds"] for name in pair for one in found[name]) / n * (needed - n)
+    work.say(messages.more_needed(difference.half_width, until, needed - n, "seed", "both", seconds))
+    return needed
 
 
 def by_policy(results: Sequence[dict[str, Any] | None]) -> Found:
@@ -225,4 +249,4 @@ def run_jobs(work: Comparison, jobs: Sequence[Job], names: Sequence[str], descri
         try:
             work.backend.run(jobs, Jobs(part, names, describe_done, work.follow))
         except Stopped as error:
-            raise Stopped(f"{error}. To go on: {work.again}", error.signal_number) from None
+            raise Stopped(f"{error}. {how('To go on', work.again)}", error.signal_number) from None

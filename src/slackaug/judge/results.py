@@ -18,7 +18,7 @@ from ..files import write_atomically
 from ..runs import provenance
 from . import intervals
 from .intervals import LEAST, Accuracy, Interval, Judgement, accuracy, paired
-from .training import Protocol
+from .protocols import Protocol
 
 # of results.csv
 COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy")

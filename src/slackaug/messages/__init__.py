@@ -249,9 +249,8 @@ def side_by_side(n: int) -> str:
     return f"{n} trainings side by side"
 
 
-def few_searches(n: int, least: int) -> str:
-    verb = "is" if n == 1 else "are"
-    return f"{counted(n, 'search')} {verb} too few for a verdict. Take --searches {least} or more."
+def few(n: int, unit: str, advice: str) -> str:
+    return f"{counted(n, unit)} {'is' if n == 1 else 'are'} too few for a verdict. Take {advice}."
 
 
 def narrow_by_chance(n: int, enough: int) -> str:
@@ -261,18 +260,19 @@ def narrow_by_chance(n: int, enough: int) -> str:
 
 
 def expected(n: int, half_width: float, noise: float) -> str:
-    return (
-        f"If accuracies vary by {100 * noise:g} points from seed to seed, as is usual, {counted(n, 'seed')} will show "
-        f"gains of about {100 * half_width:.1f} points or more."
-    )
+    return f"{usual(noise)}, {counted(n, 'seed')} will show gains of about {100 * half_width:.1f} points or more."
 
 
 def expected_of_study(n_searches: int, n_evaluations: int, half_width: float, noise: float) -> str:
     return (
-        f"If accuracies vary by {100 * noise:g} points from seed to seed, as is usual, {counted(n_searches, 'search')} "
-        f"with {counted(n_evaluations, 'evaluation')} each will show gains of about {100 * half_width:.1f} points or "
-        "more; larger ones only, where searches differ from one another."
+        f"{usual(noise)}, {counted(n_searches, 'search')} with {counted(n_evaluations, 'evaluation')} each will show "
+        f"gains of about {100 * half_width:.1f} points or more; larger ones only, where searches differ from one "
+        "another."
     )
+
+
+def usual(noise: float) -> str:
+    return f"If accuracies vary by {100 * noise:g} points from seed to seed, as is usual"
 
 
 def smallest_gain(half_width: float) -> str:
@@ -280,25 +280,16 @@ def smallest_gain(half_width: float) -> str:
     return f"A gain under {100 * half_width:.{n_digits(half_width)}f} points could not have been seen here."
 
 
-def few_seeds(n: int) -> str:
-    verb = "is" if n == 1 else "are"
-    return f"{counted(n, 'seed')} {verb} too few for a verdict. Take --seeds 8, or --until 0.5 for a narrow interval."
-
-
-def more_seeds(half_width: float, until: float, n: int, seconds: float) -> str:
+def more_needed(half_width: float, until: float, n: int, unit: str, whose: str, seconds: float) -> str:
+    """`n` units of each of those `whose` they are."""
     return (
-        f"The interval reaches {100 * half_width:.2f} points to each side. For {100 * until:g} points, about "
-        f"{counted(n, 'more seed')} of both are needed: {duration(seconds)} one after the other."
+        f"{reaches(half_width)} For {100 * until:g} points, about {counted(n, f'more {unit}')} of {whose} are needed: "
+        f"{duration(seconds)} one after the other."
     )
 
 
-def more_evaluations(half_width: float, until: float, n: int, seconds: float) -> str:
-    """`n`, of each search."""
-    return (
-        f"The interval reaches {100 * half_width:.2f} points to each side. For {100 * until:g} points, about "
-        f"{counted(n, 'more evaluation')} of each search and of the baseline are needed: {duration(seconds)} one after "
-        "the other."
-    )
+def reaches(half_width: float) -> str:
+    return f"The interval reaches {100 * half_width:.2f} points to each side."
 
 
 def needs_searches(half_width: float, until: float, n_searches: int, *, is_most: bool) -> str:
@@ -306,8 +297,8 @@ def needs_searches(half_width: float, until: float, n_searches: int, *, is_most:
     about = f"more than {n_searches:,}" if is_most else f"about {n_searches}"
     advice = "" if is_most else f" To add them: --resume --searches {n_searches}"
     return (
-        f"The interval reaches {100 * half_width:.2f} points to each side. The searches seem to differ so much that "
-        f"more evaluations alone cannot reach {100 * until:g} points: {about} searches are needed.{advice}"
+        f"{reaches(half_width)} The searches seem to differ so much that more evaluations alone cannot reach "
+        f"{100 * until:g} points: {about} searches are needed.{advice}"
     )
 
 
@@ -327,6 +318,10 @@ def died(name: str, exit_code: int | None) -> str:
 
 OTHER_DATA = "learned on other data; it is used with the mean and std of this data"
 NO_FLIPS = "trained without mirror flips, as its file says; the baselines have them (--no-flip turns them off for all)"
+
+
+def known_as(policy: str, baseline: str) -> str:
+    return f"{policy} is {augmentation(baseline)}, so it is trained once, as {baseline}."
 
 
 def other_space(own: str, of_baselines: str) -> str:

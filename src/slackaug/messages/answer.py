@@ -4,9 +4,11 @@ Gains and their ends are in points of accuracy.
 """
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 from . import augmentation, counted, listed
+from .terminal import how
 
 LEARNED = "learned"
 TIE = 0.05  # points: what is less reads as 0.0
@@ -137,10 +139,9 @@ def last_two(first: str, second: str, n: int, n_images: int) -> str:
 
 def race_failed(data: str, run: str) -> str:
     """What was learned is still there."""
-    return (
-        f"The learned policy is kept, {run}/policy.json. To compare it with other settings: slackaug evaluate {data} "
-        f"-p {run} --baselines uniform-2 --seeds 8 --set evaluate.lr=0.01 -o OTHER"
-    )
+    words = ["slackaug", "evaluate", data, "-p", run, "--baselines", "uniform-2", "--seeds", "8"]
+    command = shlex.join([*words, "--set", "evaluate.lr=0.01", "-o", "OTHER"])
+    return how(f"The learned policy is kept, {run}/policy.json. To compare it with other settings", command)
 
 
 def guessing(accuracy: float, largest: float) -> str:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from . import counted, duration
+from . import counted
+from .search import parts
 
 FLIP_QUESTION = (
     "Does a mirror image keep its label? slackaug does not guess. No for text, digits, signs, left and right hands or "
@@ -103,8 +104,8 @@ def command(words: str, *, is_next: bool) -> str:
     return f"{'next' if is_next else 'then'}:\n  {words}"
 
 
-def takes(preset: str, model: str, seconds: float) -> str:
-    return f"a search with preset {preset} ({model}) takes about {duration(seconds)} here"
+def takes(preset: str, model: str, learning: float, race: float) -> str:
+    return f"a search with preset {preset} ({model}) takes about {parts(learning, race)}"
 
 
 def no_test_set(share: str) -> str:

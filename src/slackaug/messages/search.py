@@ -76,8 +76,26 @@ def does_not_fit(what: str, settings: Mapping[str, int]) -> str:
     return f"{what} do not fit on the GPU. The search continues with {instead}."
 
 
-def takes(seconds: float) -> str:
-    return f"This search takes about {duration(seconds)} here, measured over a few steps."
+def takes(learning: float, race: float) -> str:
+    """Seconds; without a race, none for that."""
+    return f"This search takes about {parts(learning, race)} (measured over a few steps)."
+
+
+def parts(learning: float, race: float) -> str:
+    whole = f"{duration(learning + race)} here"
+    return f"{whole}: {duration(learning)} to learn, {duration(race)} for the race" if race else whole
+
+
+def limited(limit: float, learning: float, race: float, share: float) -> str:
+    """What a time limit leaves of that; `share` of it is for learning at most."""
+    to_learn = min(learning, share * limit)
+    left = limit - to_learn
+    if to_learn == learning and race <= left:
+        return f"That is within your limit of {duration(limit)}."
+    says = f"Your limit of {duration(limit)} leaves {duration(to_learn)} to learn"
+    says += f" and {duration(left)} for the race" if race else ""
+    early = listed(["learning"] * (to_learn < learning) + ["the race"] * (race > left))
+    return f"{says}, so {early} will end early."
 
 
 # --- stages -----------------------------------------------------------------------------------------------------------
@@ -124,10 +142,11 @@ def rate(model_lr: float, before: float, losses: Mapping[float, float], *, fits:
     )
 
 
-def hardly_learned(epochs: int) -> str:
+def hardly_learned(epochs: int, lr: float) -> str:
     return (
-        f"After {counted(epochs, 'epoch')} of pre-training the network has hardly learned these classes, so the "
-        f"policy would be chance. Try --set pretrain.epochs={4 * epochs}, another --preset or another --model."
+        f"After {counted(epochs, 'epoch')} of pre-training the network has hardly learned these classes, so the policy "
+        f"would be chance: train it longer (--set pretrain.epochs={4 * epochs}) or in smaller steps (--set "
+        f"pretrain.lr={lr / 4:g}), or take another --model."
     )
 
 
@@ -179,12 +198,8 @@ def result(policy: str, *, is_answer: bool) -> str:
     return f"The {'' if is_answer else 'learned '}policy is {policy}"
 
 
-def next_command(purpose: str, command: str) -> str:
-    return f"Next, {purpose}:\n  {command}"
-
-
-USE_IT, LOOK_AT_IT = "to use the answer without slackaug in your training", "to look at the learned policy"
-FOR_YOURS = "for your images, of which 200 digits and trainings of seconds say little"
+USE_IT, LOOK_AT_IT = "Next, to use the answer without slackaug in your training", "Next, to look at the learned policy"
+FOR_YOURS = "Next, for your images, of which 200 digits and trainings of seconds say little"
 
 
 def no_log(logger: str, reason: str) -> str:

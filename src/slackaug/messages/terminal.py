@@ -18,6 +18,12 @@ CONTINUES = " \\"
 WORDS = re.compile(r"(?:--?[\w-]+ (?=[^-]))?(?:'[^']*'|[^\s'])+")  # of a command: an option stays with its value
 
 
+def how(purpose: str, advice: str) -> str:
+    """Advice, in words or as a command, which has a line of its own to be copied."""
+    is_command = COMMAND.match(f"{INDENT}{advice}")
+    return f"{purpose}:\n{INDENT}{advice}" if is_command else f"{purpose}: {advice}"
+
+
 def terminal(*, stderr: bool = False) -> Console:
     """The console of a stream: as wide as its terminal, or as COLUMNS says."""
     stream = sys.stderr if stderr else sys.stdout

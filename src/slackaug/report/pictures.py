@@ -72,8 +72,9 @@ class Strip(NamedTuple):
     mu: float
     images: list[Image.Image]  # each at mu / 2 and at mu, or once if there is no magnitude
 
-    def strength(self, size: tuple[int, int] | None) -> str:
-        return bounds_text(self.transform, self.mu, size)
+    @property
+    def strength(self) -> str:
+        return bounds_text(self.transform, self.mu)
 
 
 def strips(policy: Policy, images: Images) -> list[Strip]:
@@ -161,7 +162,7 @@ def strip_pictures(policy: Policy, shown: Samples) -> list[Picture]:
         name, mu, rows, how = strip.transform.name, strip.mu, [strip.images], "which has no magnitude"
         if strip.transform.span:  # an image at mu / 2, then at mu
             rows, how = [strip.images[0::2], strip.images[1::2]], f"at {mu / 2:.2f} and {mu:.2f} of its range"
-        note = f"{strip.share:.1%}, {strip.strength(shown.size)}"
+        note = f"{strip.share:.1%}, {strip.strength}"
         found.append(picture(f"strip-{i}", name, rows, f"The same images under {name}, {how}", note))
     return found
 
@@ -205,15 +206,11 @@ def thumbnail(image: Image.Image) -> Image.Image:
     return image.resize([s * (CELL // longest) for s in image.size], Image.Resampling.NEAREST)
 
 
-def strips_sheet(policy: Policy, images: Images, *, in_pixels: bool = True) -> Image.Image:
-    """The images as they are, then a strip for each transformation, each under its caption.
-
-    Shifts are in pixels of the first image, or in per cent.
-    """
-    size = (images[0].height, images[0].width) if in_pixels else None
+def strips_sheet(policy: Policy, images: Images) -> Image.Image:
+    """The images as they are, then a strip for each transformation, each under its caption."""
     rows: list[tuple[str, Images]] = [("as they are; below, each at mu / 2 and at mu", images)]
     for s in strips(policy, images):
-        rows += [(f"{s.transform.name}  {100 * s.share:.1f} %  {s.strength(size)}", s.images)]
+        rows += [(f"{s.transform.name}  {100 * s.share:.1f} %  {s.strength}", s.images)]
     width = PAD + max(len(images) for _, images in rows) * (CELL + PAD)
     canvas = Image.new("RGB", (max(width, 320), len(rows) * (CAPTION + CELL + PAD) + PAD), "white")
     pen = ImageDraw.Draw(canvas)

@@ -81,10 +81,16 @@ def policy_remarks(policy: Policy, is_verbose: bool) -> str:
         remarks += f"; entropy {entropy_share(policy):.1%} of uniform" if is_verbose else ""
     else:
         remarks = f"images stay as they are, {flips} mirror flips"
-    winner, learned = spoken(str(policy.learned.get("use"))), policy.learned if is_verbose else {}
-    history = {key: value for key, value in learned.items() if not isinstance(value, dict | list)}
-    said = "" if policy.learned.get("is_kept", True) else f"\nthe learned policy did not win the race; {winner} did"
-    return remarks + "".join(f"\n{key[:40]}: {schema.describe(value)}" for key, value in history.items()) + said
+    history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}
+    shown = [f"{key[:40]}: {schema.describe(value)}" for key, value in history.items() if is_verbose]
+    return "\n".join([remarks, *shown, *of_the_race(policy)])
+
+
+def of_the_race(policy: Policy) -> list[str]:
+    use = spoken(str(policy.learned.get("use")))
+    if not policy.learned.get("is_final", True):
+        return [f"the race was stopped before its end; so far: {use}"]
+    return [] if policy.learned.get("is_kept", True) else [f"the learned policy did not win the race; {use} did"]
 
 
 def compare(console: Console, names: Sequence[str], policies: Sequence[AnyPolicy], *, is_verbose: bool) -> None:
@@ -94,6 +100,7 @@ def compare(console: Console, names: Sequence[str], policies: Sequence[AnyPolicy
     columns = ("transformation", ">A", ">B", ">B - A", "strength A", "strength B")
     title = f"A: {names[0]}\nB: {names[1]}\nHow many times an image, and how strong:"
     table, absent = empty_table(title, *columns), describe.Row("", 0.0, "")
+    table.padding = (0, 1, 0, 0)  # six columns fit 60
     pairs = [(name, first.get(name, absent), second.get(name, absent)) for name in first | second]
     for name, a, b in sorted(pairs, key=lambda pair: pair[1].share - pair[2].share):
         table.add_row(name, f"{a.share:.3f}", f"{b.share:.3f}", f"{b.share - a.share:+.3f}", a.strength, b.strength)

@@ -18,7 +18,7 @@ from .history import History
 from .render import svg
 from .scene import Numbers, Scene
 from .strength import bounds_text, entropy_share, shares
-from .use import Size, command
+from .use import command
 
 MAX_FRAMES = 13  # of the slider: the start and 12 rounds, evenly spread where there are more
 
@@ -60,7 +60,7 @@ def parts(
     """`shown_folder` is how the page calls the folder."""
     past = history.read(folder)
     shown, missing = find_pictures(past, data, given)
-    size, (status, to_type) = None if shown is None else shown.size, state(past, shown_folder, is_running)
+    status, to_type = state(past, shown_folder, is_running)
     context = {
         "past": past,
         "policy": past.policy,
@@ -69,12 +69,12 @@ def parts(
         "to_type": to_type,
         "facts": facts(past),
         "diagnostics": diagnostics(past),
-        "use": use.of_run(past, shown_folder, size),
+        "use": use.of_run(past, shown_folder, None if shown is None else shown.size),
         "pictures_missing": missing,
     }
     if past.policy is None:
         return context
-    context |= policy_parts(past, past.policy, size)
+    context |= policy_parts(past, past.policy)
     return context if shown is None else context | pictures.parts(past.policy, shown)
 
 
@@ -176,11 +176,11 @@ def has_answer(past: History, policy: Policy) -> bool:
     return past.race is not None and not past.is_stand_in and policy.learned.get("is_answer") is not False
 
 
-def policy_parts(past: History, policy: Policy, size: Size) -> dict[str, Any]:
+def policy_parts(past: History, policy: Policy) -> dict[str, Any]:
     """Of the answer, if that is the learned policy; else of the last round's, which is not the answer."""
     shown = policy if is_answer(past) or not past.policies else past.policies[-1]
     positions = range(1, len(shown.pi) + 1) if has_own_positions(shown) else range(0)
-    stops = frames(past, shown, size)
+    stops = frames(past, shown)
     return {
         "cautions": cautions(past),
         "is_answer": is_answer(past),
@@ -204,7 +204,7 @@ def evolution(past: History, identity: str, title: str, position: int | None = N
     return chart(identity, f"Probabilities {title}", run_figures.evolution(past, position))
 
 
-def frames(past: History, shown: Policy, size: Size) -> list[Stop]:
+def frames(past: History, shown: Policy) -> list[Stop]:
     """The table of the policy, at the start and after each round; the last comes first without a script."""
     named = [("the start", past.start)]
     named += [(f"round {i} of {past.n_rounds}", policy) for i, policy in enumerate(past.policies, 1)]
@@ -212,7 +212,7 @@ def frames(past: History, shown: Policy, size: Size) -> list[Stop]:
         named.append(("the answer" if past.policies else "policy.json", shown))
     chosen = [named[number] for number in run_figures.evenly(len(named) - 1, MAX_FRAMES)]
     most = max(max(shares(policy)) for _, policy in chosen)
-    return [Stop(name, bars(policy, most, size)) for name, policy in chosen]
+    return [Stop(name, bars(policy, most)) for name, policy in chosen]
 
 
 def alike(one: Policy, other: Policy) -> bool:
@@ -220,12 +220,12 @@ def alike(one: Policy, other: Policy) -> bool:
     return same_shape and torch.allclose(one.pi, other.pi) and torch.allclose(one.mu, other.mu)
 
 
-def bars(policy: Policy, most: float, size: Size) -> list[PolicyBar]:
+def bars(policy: Policy, most: float) -> list[PolicyBar]:
     """The likeliest first; `most` is as wide as the column."""
     rows = []
     for transform, share, mu in zip(policy.space, shares(policy), policy.mu.tolist(), strict=True):
         width, mu_width = round(100 * share / most, 1), round(100 * mu, 1) if transform.span else None
-        rows.append(PolicyBar(transform.name, share, width, bounds_text(transform, mu, size), mu_width))
+        rows.append(PolicyBar(transform.name, share, width, bounds_text(transform, mu), mu_width))
     return sorted(rows, key=lambda bar: -bar.share)
 
 

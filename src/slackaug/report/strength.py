@@ -1,4 +1,4 @@
-"""What a bound mu means: the family of a transformation, and its strengths in units that people know."""
+"""What a policy means: the family of a transformation, its strengths, and how often it acts."""
 
 import math
 
@@ -15,16 +15,6 @@ FAMILIES = {
     "own": "",  # whatever users bring
 }
 WORDS = {name: name for name in FAMILIES} | {"crop": "crop, cutout", "own": "your own"}  # of a legend
-UNITS = {  # of a range: by what its numbers are multiplied, how they are written, and what stands behind them
-    "degrees": (1, ".3g", "°"),
-    "of circle": (360, ".3g", "°"),
-    "of area": (100, ".0f", " % of the area"),
-    "bits": (1, ".0f", " bits"),
-    "of width": (100, ".0f", " % of width"),
-    "of height": (100, ".0f", " % of height"),
-    "of size": (100, ".0f", " % of size"),
-}
-SIDES = {"of height": 0, "of width": 1, "of size": 1}  # which of height and width such a range is a share of
 EQUAL = 1e-9  # difference of probabilities that is rounding
 FAMILY = {name: family for family, names in FAMILIES.items() for name in names.split()}
 
@@ -39,24 +29,8 @@ def by_family(names: list[str]) -> list[int]:
     return sorted(range(len(names)), key=lambda n: (order.index(family(names[n])), n))
 
 
-def bounds_text(transform: Transform, mu: float, image_size: tuple[int, int] | None = None) -> str:
-    """The strengths that magnitudes from 0 to mu give; in pixels, given the images' height and width."""
-    if transform.span is None:
-        return "no magnitude"
-    unit, (start, end) = transform.unit, transform.span
-    reached = start + (end - start) * min(max(mu, 0.0), 1.0)
-    if unit == "on factor 1":
-        low, high = (-abs(reached), abs(reached)) if transform.signed else (start, reached)
-        return f"factor {1 + low:.2f} to {1 + high:.2f}"
-    if unit == "threshold":
-        return f"threshold {start:.0f} to {reached:.0f}"
-    if unit not in UNITS:
-        return range_text(transform, mu)
-    factor, form, behind = UNITS[unit]
-    if unit in SIDES and image_size is not None:
-        factor, behind = image_size[SIDES[unit]], " px"
-    begin = f"{factor * start:{form}} to" if start else "up to"
-    return f"{begin} {'±' if transform.signed else ''}{factor * reached:{form}}{behind}"
+def bounds_text(transform: Transform, mu: float) -> str:
+    return range_text(transform, mu) or "no magnitude"
 
 
 def shares(policy: Policy, position: int | None = None) -> list[float]:

@@ -18,6 +18,7 @@ from ..augment.stability import agreement_of_rounds
 from ..data.held import FILES as IMAGES
 from ..files import leads_elsewhere, temporary_name, write_atomically
 from ..messages import search as messages
+from ..messages.terminal import how
 from ..schema import PolicyError
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
 
@@ -78,14 +79,14 @@ def held(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(folder: Path, how_to_go_on: Callable[[], str]) -> Iterator[None]:
+def writing(folder: Path, advice: Callable[[], str]) -> Iterator[None]:
     """What goes wrong with a folder becomes one message, which says how to go on."""
     try:
         yield
     except OSError as error:
         raise RuntimeError(
             f"{error.filename or folder}: cannot be written ({error.strerror or error}). What was saved before is "
-            f"intact. Once this is fixed: {how_to_go_on()}"
+            f"intact. {how('Once this is fixed', advice())}"
         ) from error
 
 

@@ -1,5 +1,6 @@
 """What long work shows: one bar on a terminal, one plain line every 30 seconds elsewhere."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,10 +57,11 @@ def line(progress: Standing, elapsed: float) -> str:
 
 class Bar:
     """How far a job is: its stage, its share and the time left. On a terminal that is one line at the bottom, and
-    elsewhere a plain line every 30 seconds. `found` is the share that was done before, and tells nothing of speed."""
+    elsewhere a plain line every 30 seconds. `found` is the share that was done before, and tells nothing of speed;
+    at the `deadline` the job ends, whatever is done."""
 
     def __init__(self, console: Console):
-        self.console, self.found = console, 0.0
+        self.console, self.found, self.deadline = console, 0.0, math.inf
         self.live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
         self.start = self.shown_at = self.printed_at = time.monotonic()
 
@@ -99,7 +101,9 @@ class Bar:
         new = share - self.found
         if new < LEAST_SHARE:
             return ""
-        return f"{duration((time.monotonic() - self.start) * (1 - share) / new)} left"
+        now = time.monotonic()
+        seconds = min((now - self.start) * (1 - share) / new, max(self.deadline - now, 0.0))
+        return f"{duration(seconds)} left"
 
 
 class Part(NamedTuple):

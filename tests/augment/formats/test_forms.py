@@ -229,8 +229,8 @@ def test_deepaa_transforms_keep_their_names_and_enhancers_are_relative_to_one():
 
 def test_rows_in_physical_units():
     rows = {row.name: row for row in subpolicies().rows()}
-    assert (rows["Rotate"].share, rows["Rotate"].strength) == (0.25, "±9 degrees")
-    assert (rows["Solarize"].share, rows["Solarize"].strength) == (0.125, "128 threshold")
+    assert (rows["Rotate"].share, rows["Rotate"].strength) == (0.25, "±9°")
+    assert (rows["Solarize"].share, rows["Solarize"].strength) == (0.125, "threshold 128")
     assert (rows["Invert"].share, rows["Invert"].strength) == (0.5, "")
     assert (rows["Color"].share, rows["Color"].strength) == (0.0, "")
 
@@ -240,7 +240,7 @@ def test_rows_average_sizes_where_directions_cancel():
     weight, magnitude = torch.tensor([[0.1, 0.3, 1.0], [0.0, 0.75, 0.75]], dtype=torch.float64)
     rows = {row.name: row for row in describe.rows(forms.FAST_AA.space, op, weight, magnitude)}
     assert rows["Rotate"].share == pytest.approx(0.4)
-    assert rows["Rotate"].strength == "±18.8 degrees"  # (0.1 * 30 + 0.3 * 15) / 0.4
-    assert rows["Color"].strength == "+0.45 on factor 1"
+    assert rows["Rotate"].strength == "±18.8°"  # (0.1 * 30 + 0.3 * 15) / 0.4
+    assert rows["Color"].strength == "factor 1.45"
     assert describe.strength_text(TRANSFORMS["Invert"], 0.0) == ""
-    assert describe.strength_text(TRANSFORMS["Hue"], -0.25) == "±0.25 of circle"
+    assert describe.strength_text(TRANSFORMS["Hue"], -0.25) == "±90°"

@@ -11,6 +11,7 @@ from ... import messages
 from .. import queue
 from ..candidates import Candidate
 from ..intervals import n_evaluations_for, n_for, nested_difference
+from ..protocols import Training
 from ..queue import Comparison, Found
 from .plan import MAX_EVALUATIONS, Study
 from .results import differences_to
@@ -29,18 +30,18 @@ def evaluate_all(
 ) -> Found:
     """Baselines and files with all seeds, each learned policy with its own."""
     policies = [result_of(one.folder)._replace(name=study.search_name(s)) for s, one in enumerate(searched)]
-    n, is_announced = study.n_eval if study.until is None else max(study.n_eval, LEAST_EVALUATIONS), False
-    while True:
-        wanted = [work.training(*entry) for entry in entries(study, fixed, policies, n)]
+    n = study.n_eval if study.until is None else max(study.n_eval, LEAST_EVALUATIONS)
 
-        def on_result(found: Found, n_wanted: int = len(wanted)) -> None:
-            write_results(found, messages.no_answer_yet(sum(map(len, found.values())), n_wanted))
+    def wanted(n: int) -> list[Training]:
+        return [work.training(*entry) for entry in entries(study, fixed, policies, n)]
 
-        found = queue.conduct(work, wanted, on_result, is_announced=is_announced)
-        needed = None if study.until is None else n_needed(work, study, fixed[0].name, found, n)
-        if needed is None:
-            return found
-        n, is_announced = min(needed, 2 * n), True
+    def needed(found: Found, n: int) -> int | None:
+        return None if study.until is None else n_needed(work, study, fixed[0].name, found, n)
+
+    def on_result(found: Found, n_wanted: int) -> None:
+        write_results(found, messages.no_answer_yet(sum(map(len, found.values())), n_wanted))
+
+    return queue.conduct_until(work, wanted, n, needed, on_result)
 
 
 def entries(
@@ -70,5 +71,6 @@ def n_needed(work: Comparison, study: Study, reference: str, found: Found, n: in
     needed = max(needed, n + 1)
     seconds = [one["seconds"] for trials in found.values() for one in trials]
     each = 2 * study.n_search * sum(seconds) / len(seconds)  # of a policy and of the baseline
-    work.say(messages.more_evaluations(difference.half_width, until, needed - n, each * (needed - n)))
+    about = "evaluation", "each search and of the baseline", each * (needed - n)
+    work.say(messages.more_needed(difference.half_width, until, needed - n, *about))
     return needed

@@ -17,10 +17,10 @@ from ...data import DataError, Dataset
 from ...data.options import DataConfig
 from ...runs.folders import STUDY, RunError
 from ...runs.progress import Reading
-from .. import candidates, training
+from .. import candidates, protocols
 from ..candidates import Candidate
 from ..intervals import LEAST, check_until
-from ..training import Protocol
+from ..protocols import Protocol
 from . import recipes as study_recipes
 from .paper_tables import FIGURES, N_IMAGES, UNIFORM_AGAIN, Figure
 
@@ -120,7 +120,7 @@ def configure(
     options: dict[str, Any],
     given: dict[str, Any],
     assignments: Sequence[str],
-    reading: Reading = training.SILENT,
+    reading: Reading = protocols.SILENT,
 ) -> Study:
     """The recipe, changed by --set (settings of the search and the training) and by the options; `given` are counts and
     lists of the study itself."""
@@ -134,8 +134,8 @@ def configure(
     if missing := [name for name in config.policies if name not in dict(files)]:
         wanted = " ".join(f"-p {name}=FILE" for name in missing)
         raise ValueError(f"this study needs published policies that are not part of slackaug: {wanted}")
-    training.load_once.cache_clear()  # files may have changed since an earlier call
-    dataset = training.dataset(where, reading)
+    protocols.load_once.cache_clear()  # files may have changed since an earlier call
+    dataset = protocols.dataset(where, reading)
     where = replace(where, fingerprint=dataset.fingerprint)
     assigned, own = layers.read_assignments(assignments, DECIDED), config.run_config(dataset, options.get("model"))
     search = replace(layers.changed(own, [assigned, options]), data=where)
@@ -144,7 +144,7 @@ def configure(
     chosen = Study(
         recipe=recipe,
         data=where,
-        data_digest=training.data_digest(dataset),
+        data_digest=protocols.data_digest(dataset),
         search=search,
         model=config.model or search.model,
         n_search=config.n_search,
@@ -197,9 +197,9 @@ def read_study(folder: Path) -> Study:
 def found_again(stored: Study, place: str | None, reading: Reading) -> Study:
     """The study with its images where they are now; no others may take their place."""
     where = stored.data if place is None else replace(stored.data, source=place)
-    training.load_once.cache_clear()  # files may have changed since an earlier call
+    protocols.load_once.cache_clear()  # files may have changed since an earlier call
     try:
-        dataset = training.dataset(replace(where, fingerprint=""), reading)
+        dataset = protocols.dataset(replace(where, fingerprint=""), reading)
     except DataError as error:
         if place is not None:
             raise
