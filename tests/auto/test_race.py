@@ -250,10 +250,30 @@ def test_the_last_two_are_trained_as_often_as_time_is_left_for(left, n, raced, i
     assert one.n_last() == n
 
 
+def test_a_race_short_of_time_goes_to_its_final(images, tmp_path, monkeypatch, capsys):
+    """All four are trained twice; the next round would be of four trainings, and the final takes eight."""
+    four = RACE | {"race__candidates": "[none,uniform-1,uniform-2,uniform-3,learned]"}
+    monkeypatch.setattr(race.Race, "has_time_for", lambda one, n: not one.n_trained)
+    result = slackaug.search(images, tmp_path / "run", set=tiny.assignments(**four), estimate=False)
+    assert result.answer.is_final
+    assert result.answer.n_trainings == 5 * 2 + 2 * 4
+    assert sorted(one.dropped_after or 0 for one in result.answer.candidates) == [0, 0, 2, 2, 2]
+    assert "too short for another round" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_round_is_begun_if_there_is_time_for_a_final_after_it(raced, images):
+    one = race.Race(None, load(str(images)), read_config(raced), race.folders.learned(raced), time.monotonic() + 60)
+    assert one.has_time_for(1000)  # nothing is known of their cost
+    one.n_trained, one.seconds = 8, 40.0
+    assert one.has_time_for(3)  # 3 + 8 trainings of 5 seconds
+    assert not one.has_time_for(5)
+
+
 def test_the_race_looks_at_the_clock_while_trainings_run(raced, images, tmp_path):
-    session = Session(str(images), tmp_path, "cpu", None, None, [], Console(quiet=True))
-    for deadline, is_late in ((time.monotonic() + 1000, False), (time.monotonic() - 1, True)):
-        work = race.comparison(session, read_config(raced), load(str(images)), tmp_path, deadline)
+    for limit, is_late in ((None, False), (1000.0, False), (1.0, True)):
+        session = Session(str(images), tmp_path, "cpu", None, limit, [], Console(quiet=True))
+        session = session._replace(began=time.monotonic() - 10)
+        work = race.comparison(session, read_config(raced), load(str(images)), tmp_path)
         with pytest.raises(race.OutOfTime) if is_late else nullcontext():
             work.follow()
 

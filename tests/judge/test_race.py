@@ -32,6 +32,13 @@ def test_the_worse_half_drops_out_and_the_others_are_trained_again():
     assert race(found, CONFIG) == (["c"], [], middle.dropped | {"learned": 4})
 
 
+def test_a_race_may_end_after_any_round_with_the_best_so_far():
+    shares = dict(zip(CONFIG.candidates, (0.5, 0.6, 0.7, 0.8, 0.2, 0.9), strict=True))
+    found = {name: answers(share, 2) for name, share in shares.items()}
+    others = dict.fromkeys(("none", "a", "b", "c"), 2)
+    assert race(found, CONFIG, n_rounds=1) == (["learned"], [], others)
+
+
 def test_the_trainings_of_a_race_are_as_many_as_are_counted():
     for n in range(2, 12):
         config = RaceConfig(candidates=tuple(map(str, range(n))), incumbent="0", n_first=3, n_last=5)

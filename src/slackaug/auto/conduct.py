@@ -1,8 +1,8 @@
 """A search and its surroundings: the folder that is held, what is shown and said, how it ends and how to go on."""
 
 import json
+import math
 import shlex
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
@@ -63,6 +63,11 @@ class Session(NamedTuple):
     watch: Callable[[float], None] | None = None  # is told the share that is done
     engine: str = "compiled"
     is_verbose: bool = False
+    began: float = 0.0  # when the command was given, by the monotonic clock
+
+    @property
+    def deadline(self) -> float:
+        return math.inf if self.time_limit is None else self.began + self.time_limit
 
     @property
     def n_jobs(self) -> int:
@@ -152,8 +157,7 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     search, run, dataset, _ = opened
     share, bar = share_of_learning(search, len(dataset.train.labels), session.n_jobs), Bar(session.console)
     bar.found = share * search.share_done()
-    if session.time_limit is not None:
-        bar.deadline = time.monotonic() + session.time_limit
+    bar.deadline = session.deadline
     n_rounds, display = search.problem.config.search.n_rounds, None
     if run is not None:
         display = Display(bar, run.path / "search.log", n_rounds, share, is_verbose=session.is_verbose)

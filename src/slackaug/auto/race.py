@@ -57,6 +57,7 @@ class Race:
         self.began = time.monotonic()
         self.n_trained, self.seconds = 0, 0.0  # here, and how long it took
         self.n_done = 0  # of all trainings, those of earlier processes too
+        self.n_rounds: int | None = None  # that there is time for; None: all
 
     def training(self, name: str, seed: int, half: int) -> Training:
         part = HeldOut(half, self.config.seed, seed % N_FOLDS)
@@ -72,7 +73,7 @@ class Race:
 
     def runners(self) -> tuple[Runners, dict[str, Answers]]:
         found = self.found(CHOSEN_BY, self.settings.rounds[-1][1])
-        return race(found, self.settings), found
+        return race(found, self.settings, self.n_rounds), found
 
     def answer(self) -> Answer:
         """So far."""
@@ -96,11 +97,24 @@ class Race:
                 self.tell_dropped(runners, raced, new)
             if not runners.wanted:
                 break
-            self.train([self.training(*entry, CHOSEN_BY) for entry in runners.wanted])
+            if self.has_time_for(len(runners.wanted)):
+                self.train([self.training(*entry, CHOSEN_BY) for entry in runners.wanted])
+            else:
+                self.n_rounds = self.rounds_over(raced)
+                self.work.say(messages.NO_TIME_FOR_A_ROUND)
         self.settings = replace(self.settings, n_last=self.n_last())
         pair, n = (runners.challengers[0], self.settings.incumbent), self.settings.n_last
         self.work.say(messages.last_two(*pair, n, len(self.halves[LEARNED_ON])))
         self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
+
+    def has_time_for(self, n: int) -> bool:
+        """For so many trainings and then a final, if they take as long as those before."""
+        if not self.n_trained:
+            return True
+        return time.monotonic() + (n + 2 * LEAST) * self.seconds / self.n_trained < self.deadline
+
+    def rounds_over(self, raced: Mapping[str, Answers]) -> int:
+        return sum(not race(raced, self.settings, n).wanted for n in range(1, len(self.settings.rounds) + 1))
 
     def n_last(self) -> int:
         """Follow the settings; take fewer where less time is left, but as many as an interval needs."""
@@ -171,7 +185,7 @@ def check(config: RunConfig, dataset: Dataset) -> None:
 # --- at the end of a search -------------------------------------------------------------------------------------------
 
 
-def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = None) -> Answer | None:
+def hold(session: Session, opened: Opened, bar: Bar | None = None) -> Answer | None:
     """The answer, which is in the run's files then, or None where there is no race; so far, if it is stopped."""
     config, run, dataset = opened.search.problem.config, opened.run, opened.dataset
     if not config.race.candidates or run is None or not (run.path / folders.POLICY).is_file():
@@ -183,11 +197,11 @@ def hold(session: Session, opened: Opened, deadline: float, bar: Bar | None = No
         session.say(messages.too_few_images(n, LEAST_IMAGES))
         return None
     learned = folders.learned(run.path)
-    work = comparison(session, config, dataset, run.path / FOLDER, deadline)
+    work = comparison(session, config, dataset, run.path / FOLDER)
     if bar is not None:
         start = share_of_learning(opened.search, n, session.n_jobs)
         work = work._replace(part=Part(bar, start, 1.0, str))
-    one = Race(work, dataset, config, learned, deadline)
+    one = Race(work, dataset, config, learned, session.deadline)
     one.work.folder.mkdir(exist_ok=True)
     try:
         one.run()
@@ -217,7 +231,7 @@ def policy_of(chosen: Candidate, dataset: Dataset, learned: Policy) -> Policy | 
     return None
 
 
-def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Path, deadline: float) -> Comparison:
+def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Path) -> Comparison:
     """Trainings side by side: in processes of one thread each on a CPU, as one step on a GPU."""
     where = replace(config.data, source=session.data)
     protocol = Protocol.of(config, where, data_digest(dataset), config.model)
@@ -225,7 +239,7 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
     backend = get_backend("local", address=None, n_jobs=session.n_jobs, device=session.device, threads=threads)
 
     def follow() -> None:
-        if time.monotonic() > deadline:
+        if time.monotonic() > session.deadline:
             raise OutOfTime
 
     again = session.resume_command(config)

@@ -1,6 +1,5 @@
 """`slackaug.search`: learn a policy for some images."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -86,7 +85,7 @@ def search(
     # In Python alone: `log` takes functions of (numbers, step), too; `test` is the test set of data that is given as an
     # object; `console` is told the progress, else stderr is; `watch` the share that is done; without `estimate`, no
     # steps are measured to say how long it will take, nor batches fitted to the GPU.
-    limit = duration_seconds(time_limit) if isinstance(time_limit, str) else time_limit
+    limit, began = duration_seconds(time_limit) if isinstance(time_limit, str) else time_limit, time.monotonic()
     folder = FilePath(out)
 
     def how_to_read() -> DataConfig:
@@ -107,7 +106,7 @@ def search(
                 folders.refuse(folder, overwrite=overwrite)  # before the data is read, which may take long
         told = Reading(console)
         source = ranks.lead(lambda: held.file_of(data, test, place_of_images, how_to_read(), told, is_new=not resume))
-        session = Session(source, folder, *place, limit, log, console, ranks, watch, engine, verbose)
+        session = Session(source, folder, *place, limit, log, console, ranks, watch, engine, verbose, began)
         if resume:
             opening: Any = resumed(session, chosen.get("model"), chosen.get("weights"))
         else:
@@ -120,14 +119,12 @@ def search(
         with opening as opened:
             if isinstance(opened, SearchResult):
                 return opened
-            began, limit = time.monotonic(), math.inf if session.time_limit is None else session.time_limit
             with watching(session, opened) as watch_it:
-                ending = learn.learn(
-                    opened.search, opened.run, watch_it, opened.seconds, race.share_of_time(opened.config) * limit
-                )
+                to_learn = race.share_of_time(opened.config) * (session.deadline - time.monotonic())
+                ending = learn.learn(opened.search, opened.run, watch_it, opened.seconds, to_learn)
                 answer = None
                 if ending is not Ending.STOPPED:
-                    answer = race.hold(session, opened, began + limit, watch_it.bar)
+                    answer = race.hold(session, opened, watch_it.bar)
             return concluded(session, opened, ending, watch_it, answer)
 
 

@@ -73,15 +73,15 @@ class Runners(NamedTuple):
     dropped: dict[str, int]  # after how many trainings each
 
 
-def race(found: Mapping[str, Answers], config: RaceConfig) -> Runners:
-    """Say how far the race is; `found` has a row for each seed from 0 on.
+def race(found: Mapping[str, Answers], config: RaceConfig, n_rounds: int | None = None) -> Runners:
+    """Say how far the race is; `found` has a row for each seed from 0 on. After n_rounds the best so far is left.
 
     In each round the worse half of the challengers drops out, and the others get as many trainings again; of the last
     two or three, the best one is left. The incumbent runs along. Whether the one that is left is better is decided by
     the last word alone, so choosing it among many cannot make anything look better than it is.
     """
     alive, dropped = [name for name in config.candidates if name != config.incumbent], dict[str, int]()
-    for n_alive, n in config.rounds:
+    for n_alive, n in config.rounds[:n_rounds]:
         alive, out = alive[:n_alive], alive[n_alive:]
         dropped |= dict.fromkeys(out, n // 2)
         racing = [*alive, config.incumbent]

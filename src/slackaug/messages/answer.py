@@ -153,6 +153,7 @@ def guessing(accuracy: float, largest: float) -> str:
 
 
 OUT_OF_TIME = "The time limit came before the end of the race."
+NO_TIME_FOR_A_ROUND = "The time left is too short for another round: the leader goes to the final now."
 
 
 def too_few_images(n: int, least: int) -> str:
