@@ -137,17 +137,8 @@ def build(
 
 def rebuild(dataset: Dataset) -> Dataset:
     """A data set that a user's own code made, checked as all others are; its mean and std are kept."""
-    checked = build(
-        dataset.name,
-        dataset.train,
-        dataset.test,
-        dataset.class_names,
-        flip=dataset.flip,
-        notes=dataset.notes,
-        statistics=(dataset.mean, dataset.std),
-        groups=dataset.groups,
-        kinds=dataset.kinds,
-    )
+    same = ("name", "train", "test", "class_names", "flip", "notes", "groups", "kinds")
+    checked = build(**{name: getattr(dataset, name) for name in same}, statistics=(dataset.mean, dataset.std))
     stored = checked.image_size
     if any(seen > have for seen, have in zip(dataset.image_size, stored, strict=True)):
         raise DataError(f"{dataset.name}: input_size {dataset.input_size} exceeds its images, which are {stored}")
