@@ -34,10 +34,7 @@ def test_nothing_grows(n_steps, n_before, tiny_npz, tmp_path):
         tiny_npz, run, search__n_rounds=N_ROUNDS, search__n_unrolled=n_steps // N_ROUNDS, search__cold_start="false",
         search__n_retrain=0, search__n_composites=1, search__batch=2, pretrain__epochs=1,
     )  # fmt: skip
-    process = tiny.FORK.Process(target=watch, args=(words, n_steps, str(book)))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+    assert tiny.ended(tiny.start(watch, words, n_steps, str(book)), 7200) == 0
     samples = json.loads(book.read_text())
     print(samples)
     first, last = samples[n_before], samples[-1]
@@ -90,10 +87,7 @@ def command(words, log):
 
 def run(words, log):
     """A process of its own, as a command has: its exit code, and what it says."""
-    process = tiny.FORK.Process(target=command, args=(words, str(log)))
-    process.start()
-    process.join(600)
-    return process.exitcode, log.read_text()
+    return tiny.ended(tiny.start(command, words, str(log)), 600), log.read_text()
 
 
 @pytest.fixture
@@ -127,11 +121,3 @@ def test_many_commands_on_the_same_files_at_once(n, together, tmp_path):
     assert "Rotate" in said[0]
     assert len({path.read_bytes() for path in tmp_path.glob("sheet*.png")}) == 1
     assert len([*tmp_path.iterdir()]) == 2 + n // 2
-
-
-@pytest.mark.slow
-def test_sheets_to_one_file_at_once_leave_a_whole_one(together, tmp_path):
-    """The last to be done wins; the file is never half of each."""
-    together([[*preview(tmp_path, "x.png"), "--overwrite"]] * 4)
-    Image.open(tmp_path / "x.png").load()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cat.png", "policy.json", "x.png"]
