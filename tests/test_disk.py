@@ -124,33 +124,24 @@ def test_what_is_written_to_a_full_disk_is_not_there(name, command, disk, finish
 # --- gone -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
-    out, show = tmp_path / "run", Display.show
-
-    def show_and_remove(self, progress, elapsed):
-        if (progress.round, progress.step) == (1, 2):
-            shutil.rmtree(out)
-        show(self, progress, elapsed)
-
-    monkeypatch.setattr(Display, "show", show_and_remove)
-    done = command(*tiny.arguments(tiny_npz, out))
-    says = "cannot be written (No such file or directory)"
-    assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (1, True, False)
-
-
-def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("owner", "name", "n", "says"),
+    [(Display, "show", 8, "cannot be written (No such file or directory)"),  # in the first round
+     (records, "keep", 2, "(No such file or directory). What was saved before is intact")],
+    ids=["search", "evaluation"],
+)  # fmt: skip
+def test_a_folder_that_vanishes(owner, name, n, says, command, tiny_npz, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    out, keep = tmp_path / "run", records.keep
-    n_kept = itertools.count(1)
+    out, act, count = tmp_path / "run", getattr(owner, name), itertools.count(1)
 
-    def keep_and_remove(*arguments):
-        if next(n_kept) == 2:
+    def remove_and_act(*given):
+        if next(count) == n:
             shutil.rmtree(out)
-        keep(*arguments)
+        act(*given)
 
-    monkeypatch.setattr(records, "keep", keep_and_remove)
-    done = command(*tiny.evaluate_words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
-    says = "(No such file or directory). What was saved before is intact"
+    monkeypatch.setattr(owner, name, remove_and_act)
+    work = KINDS["search" if owner is Display else "evaluation"](tiny_npz)
+    done = command(*work.begin(out))
     assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (1, True, False)
 
 

@@ -102,12 +102,11 @@ def test_killed_and_resumed_equals_uninterrupted(moment, killed, goes_on, out):
     goes_on()
 
 
+@pytest.mark.usefixtures("threads_as_before")  # the command runs in this process, whose later tests compare bits
 def test_resumed_with_other_threads_says_that_bits_may_differ(command, killed, tiny_npz, out):
     killed(("policy", 1, 6))
     began = json.loads((out / "env.json").read_text())["threads"]
-    n_threads = torch.get_num_threads()
     done = command(*tiny.resume(tiny_npz, out, "--threads", began + 1))
-    torch.set_num_threads(n_threads)  # the command ran in this process, whose later tests compare bits
     assert f"began with {began} threads and continues with {began + 1} threads" in " ".join(done.stdout.split())
 
 
