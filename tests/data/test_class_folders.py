@@ -238,7 +238,7 @@ def test_a_folder_beside_the_images_or_that_a_name_stands_for_is_not_among_them(
     monkeypatch.chdir(tmp_path / "pets")
     for source, place in (("../pets", "../petshop"), ("digits", "digits"), ("x.csv", "a"), (".", None)):
         refuse_inside(source, place)
-    for source in (".", "imagenet100:.", f"domainnet:{tmp_path}/pets@official"):
+    for source in (".", "imagenet100:.", f"domainnet:{tmp_path}/pets"):
         with pytest.raises(DataError, match=r"-o a: is inside of .*, among the images"):
             refuse_inside(source, "a")
 
