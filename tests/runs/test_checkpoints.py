@@ -6,17 +6,12 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-import tiny
 from disks import Failing, Malicious, flip_a_bit
 from saved_states import equal, model, parts, state
-from slackaug.auto.problem import Problem
-from slackaug.auto.stages import Search
-from slackaug.config import presets
-from slackaug.config.parse import parse_assignment, update
+from searching import search_of, steps
 from slackaug.data import load
 from slackaug.runs.checkpoints import Checkpoints, from_vectors, read, to_bytes, to_vectors
 
@@ -104,20 +99,14 @@ def test_theta_0_is_written_once_and_stays_as_long_as_it_is_referred_to(tmp_path
         assert path.exists() == is_there
 
 
-def test_no_file_of_a_wrn_40_2_is_large(tmp_path):
-    np.savez(tmp_path / "x.npz", **tiny.arrays())
-    data = load(str(tmp_path / "x.npz"))
-    config = presets.quick(data)
+def test_no_file_of_a_wrn_40_2_is_large(tiny_npz, tmp_path):
     few = {"pretrain__epochs": 1, "pretrain__batch": 12, "search__n_retrain": 1, "search__n_unrolled": 1}
-    for text in tiny.assignments(model="wrn-40-2", n_composed=2, search__n_rounds=1, **few):
-        config = update(config, parse_assignment(text))
-    search = Search(Problem(config, data))
+    search = search_of(load(str(tiny_npz)), model="wrn-40-2", n_composed=2, search__n_rounds=1, **few)
     checkpoints = Checkpoints(tmp_path / "checkpoints")
-    for stage in search.stages():
-        for _ in stage.run():
-            given = search.state() | {"config": "x"}
-            checkpoints.save(given)
-            assert equal(checkpoints.load()[0], given)
+    for _ in steps(search):
+        given = search.state() | {"config": "x"}
+        checkpoints.save(given)
+        assert equal(checkpoints.load()[0], given)
     sizes = {path.name: path.stat().st_size / MEGABYTE for path in checkpoints.folder.iterdir()}
     assert max(sizes.values()) < 16
     assert max(sizes[path.name] for path in checkpoints.paths()) < 1
