@@ -49,15 +49,15 @@ def digits(options: DataConfig) -> Dataset:
     options = options if options.size else replace(options, size=DIGITS_SIZE)
     split = Split(to_images(images, options, "digits"), torch.from_numpy(labels.astype(np.int64)))
     kinds = {Kind(split.images.shape[2], split.images.shape[3], "L"): len(labels)}
-    return build("digits", split, None, [str(digit) for digit in range(10)], flip=False, kinds=kinds)
+    return replace(build("digits", split, None, [str(digit) for digit in range(10)], flip=False), kinds=kinds)
 
 
 def few_digits(options: DataConfig) -> Dataset:
     """About 20 of each digit to learn from, and the same test set: few enough that augmentation matters."""
     base = digits(options)
     kept, _ = dividing.train_on(base.train.labels, N_FEW)
-    kinds = {Kind(*base.image_size, "L"): N_FEW + len(base.test.labels)}
-    return build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False, kinds=kinds)
+    few = build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False)
+    return replace(few, kinds={Kind(*base.image_size, "L"): N_FEW + len(base.test.labels)})
 
 
 def colour(options: DataConfig) -> Dataset:

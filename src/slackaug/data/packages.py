@@ -6,6 +6,7 @@ They are `torchvision:NAME`, `hf:NAME[:CONFIG][@LABEL]` and `module:callable`, a
 import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -118,7 +119,8 @@ def from_sets(source: str, sets: Mapping[str, Sequence[Any]], options: DataConfi
     pairs = {part: (one.images, one.labels) for part, one in found.items()}
     class_names = [one.class_names for one in found.values()]
     kinds: Counter[Kind] = sum((one.kinds for one in found.values()), Counter())
-    return from_arrays(source, pairs, options, None if None in class_names else class_names[0], kinds=kinds, **more)
+    dataset = from_arrays(source, pairs, options, None if None in class_names else class_names[0], **more)
+    return replace(dataset, kinds=kinds)
 
 
 def custom(reference: str, options: DataConfig) -> Dataset:
