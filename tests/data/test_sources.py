@@ -193,3 +193,9 @@ def test_hf_refuses(monkeypatch):
     refused("hf:me/pets", "one of type ClassLabel, found")
     hub(monkeypatch, {"test": 20}, "label")
     refused("hf:me/pets", "no part named train; found test")
+    hub(monkeypatch, {"train": 20}, "label")
+    parts = sys.modules["datasets"].load_dataset("me/pets")
+    unlabelled = Part({"image": row["image"]} for row in parts["train"])
+    unlabelled.features = {}
+    inject(monkeypatch, "datasets", load_dataset=lambda _: parts | {"test": unlabelled})
+    refused("hf:me/pets", "item 0: 'label'")

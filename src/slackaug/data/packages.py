@@ -88,13 +88,17 @@ class Pairs:
     """Two columns of a data set of Hugging Face, as pairs of an image and a label."""
 
     def __init__(self, data: Any, image: str, label: str):
-        self.data, self.columns, self.classes = data, (image, label), data.features[label].names
+        self.data, self.columns = data, (image, label)
 
     def __len__(self) -> int:
         return len(self.data)
 
     def __getitem__(self, i: int) -> Any:
         return itemgetter(*self.columns)(self.data[i])
+
+    @property
+    def classes(self) -> Any:
+        return self.data.features[self.columns[1]].names
 
 
 def find_columns(source: str, features: dict[str, Any], wanted: str) -> tuple[str, str]:
