@@ -189,6 +189,13 @@ def test_links_may_not_lead_outside(tmp_path):
     refused(data, "outside.*fox")
 
 
+def test_a_link_may_not_put_a_file_into_train_and_test(tmp_path):
+    for part in ("train", "test"):
+        classes(tmp_path / part)
+    (tmp_path / "test" / "cat" / "again.png").symlink_to(tmp_path / "train" / "cat" / "0.png")
+    refused(tmp_path, "in two parts; remove one of each: test/cat/again.png and train/cat/0.png")
+
+
 def test_links_to_folders_inside_of_a_class_are_named_and_not_followed(tmp_path):
     picture(tmp_path / "store" / "x.png")
     data = classes(tmp_path / "data")
