@@ -3,7 +3,7 @@
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -88,6 +88,13 @@ def generator() -> torch.Generator:
 @pytest.fixture
 def images(generator: torch.Generator) -> torch.Tensor:
     return torch.randint(0, 256, (4, 3, 16, 16), generator=generator, dtype=torch.uint8)
+
+
+@pytest.fixture
+def threads_as_before() -> Iterator[None]:
+    n = torch.get_num_threads()
+    yield
+    torch.set_num_threads(n)
 
 
 class Done(NamedTuple):

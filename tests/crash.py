@@ -14,11 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-import torch
-
 import tiny
 from slackaug import cli
-from slackaug.auto import learn
 from slackaug.data import load
 from slackaug.judge import records, training
 from slackaug.judge.protocols import Training
@@ -80,8 +77,7 @@ def attempt(target: Callable[..., None], work: Work, out: Path, moment: float | 
     """Begin or go on, until the end or until so many seconds after the start; the exit code, and the seconds."""
     book, log = ledger(out), out.with_name(out.name + ".log")
     n_lines = len(lines(book))
-    process = tiny.FORK.Process(target=target, args=(work.words(out), str(log), str(book)))
-    process.start()
+    process = tiny.start(target, work.words(out), str(log), str(book), daemon=False)
     while len(lines(book)) == n_lines and process.is_alive():
         time.sleep(0.001)
     start = time.monotonic()
@@ -135,23 +131,15 @@ def position(state: dict[str, Any] | None) -> int:
 # --- in the process that is killed ------------------------------------------------------------------------------------
 
 
-def open_to_append(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-
 def prepare(log: str) -> None:
-    """What it says goes to a file; a checkpoint after every step; the cost is not measured."""
-    for stream in (1, 2):
-        os.dup2(open_to_append(log), stream)
-    torch.set_num_threads(1)
-    learn.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = -1.0
-    learn.METRICS_EVERY = training.REPORT_EVERY = 1
-    training.seconds_of, learn.search_seconds = lambda one: 0.0, lambda *_: (0.0, 0.0)
+    """As for a search, for trainings, too."""
+    tiny.prepare(log)
+    training.CHECKPOINT_SECONDS, training.REPORT_EVERY, training.seconds_of = -1.0, 1, lambda one: 0.0
 
 
 def notes(path: str) -> Callable[..., None]:
     """The function that writes a line to the ledger; the first says that the work begins."""
-    book = open_to_append(path)
+    book = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def note(*words: object) -> None:
         os.write(book, ("\t".join(map(str, words)) + "\n").encode())
@@ -196,13 +184,7 @@ def build_cache(words: list[str], log: str, path: str) -> None:
 
 def until(words: list[str], log: Path, job: str, share: float, number: int) -> int:
     """The exit code of a command that sends itself the signal when so much of that search or training is done."""
-    process = tiny.FORK.Process(target=live_and_die, args=(words, str(log), job, share, number), daemon=True)
-    process.start()
-    process.join(LIMIT)
-    code = process.exitcode
-    process.close()
-    assert code is not None
-    return int(code)
+    return tiny.ended(tiny.start(live_and_die, words, str(log), job, share, number), LIMIT)
 
 
 def live_and_die(words: list[str], log: str, job: str, share: float, number: int) -> None:

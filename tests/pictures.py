@@ -31,6 +31,14 @@ def classes(root, names=("cat", "dog"), n=10, **options):
     return root
 
 
+def noises(root, n, names=("cat", "dog"), **options):
+    """All of them different."""
+    for c, name in enumerate(names):
+        for i in range(n):
+            noise(root / name / f"{i}.png", 1000 * c + i, **options)
+    return root
+
+
 def refused(source, message, **options):
     with pytest.raises(DataError, match=f"(?s){message}") as caught:
         load(str(source), **options)

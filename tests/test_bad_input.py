@@ -11,7 +11,7 @@ import zlib
 import pytest
 from PIL import Image
 
-from pictures import noise
+from pictures import noise, noises
 from slackaug.data import decode, load
 
 N = 5
@@ -19,10 +19,7 @@ N = 5
 
 @pytest.fixture
 def pets(tmp_path):
-    for k, name in enumerate(("cat", "dog")):
-        for i in range(N):
-            noise(tmp_path / "pets" / name / f"{i}.png", 10 * k + i)
-    return tmp_path / "pets"
+    return noises(tmp_path / "pets", N)
 
 
 @pytest.fixture(params=[[], ["--cache", "CACHE"]], ids=["memory", "cache"])

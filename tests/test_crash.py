@@ -3,26 +3,17 @@
 A sample of 18 kills runs in `make test`, 210 more in `make test-all` (`-s` shows how often each was finished).
 """
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import crash
-import tiny
+from pictures import noises
 from slackaug.data import load, worker
 
 N_PICTURES = 400
-
-
 WORKS = {
     "search": crash.search,
     "evaluation": crash.evaluation,
@@ -39,35 +30,12 @@ def test_killed_at_random_moments(name, n, tiny_npz, tmp_path):
     crash.torment(WORKS[name](tiny_npz), crash.command, tmp_path, n)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("wanted", ['"pre-training"', '"re-training", "round": 2', '"policy", "round": 2'])
-def test_the_command_killed_from_outside(wanted, tmp_path):
-    """`python -m slackaug` as users have it, killed when a line of metrics shows up."""
-    settings = {"pretrain__epochs": 6, "pretrain__batch": 32, "search__n_retrain": 40, "search__n_unrolled": 40}
-    program, env = [sys.executable, "-m", "slackaug"], os.environ | {"OMP_NUM_THREADS": "1"}
-    whole, cut = (tiny.arguments("digits", tmp_path / name, **settings) for name in ("whole", "cut"))
-    subprocess.run([*program, *whole], check=True, env=env, capture_output=True)
-    process = subprocess.Popen([*program, *cut], env=env, stdout=subprocess.DEVNULL)
-    metrics = tmp_path / "cut" / "metrics.jsonl"
-    while process.poll() is None and not (metrics.exists() and wanted in metrics.read_text()):
-        time.sleep(0.005)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    subprocess.run([*program, *tiny.resume("digits", tmp_path / "cut")], check=True, env=env, capture_output=True)
-    assert tiny.outcome(tmp_path / "cut") == tiny.outcome(tmp_path / "whole")
-
-
 # --- a cache of decoded images ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pictures")
-    for i in range(N_PICTURES):
-        path = folder / f"class {i % 2}" / f"{i}.png"
-        path.parent.mkdir(exist_ok=True)
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(path)
-    return folder
+    return noises(tmp_path_factory.mktemp("pictures"), N_PICTURES // 2, size=(64, 64))
 
 
 def build(pictures: Path) -> crash.Work:

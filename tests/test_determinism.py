@@ -20,13 +20,6 @@ pytestmark = pytest.mark.usefixtures("quick_search", "threads_as_before")
 DIGITS = {"pretrain__batch": 64, "search__batch": 64, "search__n_composites": 4, "pretrain__epochs": 1}
 
 
-@pytest.fixture
-def threads_as_before():
-    n = torch.get_num_threads()
-    yield
-    torch.set_num_threads(n)
-
-
 def searched(data, out, threads, **settings):
     slackaug.search(str(data), out, threads=threads, set=tiny.assignments(**settings), console=Console(quiet=True))
     assert json.loads((out / "env.json").read_text())["threads"] == threads

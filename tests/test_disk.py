@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 import torch
-from PIL import Image
 
 import crash
 import tiny
+from pictures import noise, noises
 from saved_states import equal, parts, state
 from slackaug.auto import learn
 from slackaug.data import DataError, cache, load
@@ -43,29 +43,7 @@ def disk(tmp_path):
 # --- full -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [160, pytest.param(16, marks=pytest.mark.slow)])
-def test_a_search_on_a_disk_of_every_size(step, command, disk, tiny_npz, finished, monkeypatch):
-    monkeypatch.setattr(learn, "CHECKPOINT_SECONDS", -1.0)
-    n_full, size = 0, 8
-    while True:
-        out = disk(size) / "run"
-        done = command(*tiny.arguments(tiny_npz, out))
-        if done.returncode == 0:
-            break
-        n_full += 1
-        assert (done.returncode, FULL in done.stderr, "Traceback" in done.stderr) == (1, True, False)
-        disk(10_000)
-        again = tiny.resume(tiny_npz, out) if (out / "config.yaml").exists() else tiny.arguments(tiny_npz, out)
-        assert command(*again).returncode == 0
-        assert tiny.outcome(out) == tiny.outcome(finished)
-        shutil.rmtree(out)
-        size += step
-    assert n_full > 100 / step
-
-
 KINDS = {"search": crash.search, "evaluation": partial(crash.evaluation, n_seeds=1)}
-
-
 SLOW = [pytest.param("search", 16, marks=pytest.mark.slow), pytest.param("evaluation", 4, marks=pytest.mark.slow)]
 
 
@@ -96,16 +74,9 @@ def test_a_run_on_a_disk_that_is_really_read_only(command, tiny_npz, disk):
     assert (done.returncode, f"{out}: cannot be written (Read-only file system)" in done.stderr) == (1, True)
 
 
-def pictures(folder, n):
-    for name in ("cat", "dog"):
-        (folder / name).mkdir(parents=True)
-        for i in range(n):
-            tiny_picture(folder / name / f"{i}.png", i)
-
-
 def test_a_cache_on_a_disk_that_is_really_full(disk, tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "SPARE_BYTES", -(10**9))  # else it says beforehand that there is no room
-    pictures(tmp_path / "set", 40)
+    noises(tmp_path / "set", 40, size=(32, 32))
     place = disk(100)
     with pytest.raises(DataError, match=r"cannot be written \(No space left on device\); what is done is kept"):
         load(str(tmp_path / "set"), cache=place)
@@ -115,7 +86,7 @@ def test_a_cache_on_a_disk_that_is_really_full(disk, tmp_path, monkeypatch):
 
 
 def test_a_cache_on_a_disk_that_is_really_read_only(disk, tmp_path):
-    pictures(tmp_path / "set", 9)
+    noises(tmp_path / "set", 9)
     alone = load(str(tmp_path / "set"), cache=tmp_path / "cache")
     place = disk(1000) / "cache"
     shutil.copytree(tmp_path / "cache", place)
@@ -124,7 +95,7 @@ def test_a_cache_on_a_disk_that_is_really_read_only(disk, tmp_path):
     subprocess.run(["mount", "-o", "remount,ro", place.parent], check=True)
     found = load(str(tmp_path / "set"), cache=place)
     assert (found.fingerprint, found.mean) == (alone.fingerprint, alone.mean)
-    tiny_picture(tmp_path / "set" / "cat" / "more.png", 9)
+    noise(tmp_path / "set" / "cat" / "more.png", 99)
     with pytest.raises(DataError, match="its place is read-only: 1 of 19 images are damaged or not in it"):
         load(str(tmp_path / "set"), cache=place)
     with pytest.raises(DataError, match=r"cannot be written \(Read-only file system\)"):
@@ -142,7 +113,7 @@ OUTPUTS = {
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_what_is_written_to_a_full_disk_is_not_there(name, command, disk, finished, tmp_path):
-    tiny_picture(tmp_path / "picture.png", 0)
+    noise(tmp_path / "picture.png", size=(32, 32))
     places = {"RUN": finished, "PICTURE": tmp_path / "picture.png"}
     out = disk(8) / name
     done = command(*(places.get(word, word) for word in OUTPUTS[name]), "-o", out)
@@ -150,40 +121,27 @@ def test_what_is_written_to_a_full_disk_is_not_there(name, command, disk, finish
     assert [*out.parent.iterdir()] == []
 
 
-def tiny_picture(path, seed):
-    Image.effect_noise((32, 32), 20 + seed).convert("RGB").save(path)
-
-
 # --- gone -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
-    out, show = tmp_path / "run", Display.show
-
-    def show_and_remove(self, progress, elapsed):
-        if (progress.round, progress.step) == (1, 2):
-            shutil.rmtree(out)
-        show(self, progress, elapsed)
-
-    monkeypatch.setattr(Display, "show", show_and_remove)
-    done = command(*tiny.arguments(tiny_npz, out))
-    says = "cannot be written (No such file or directory)"
-    assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (1, True, False)
-
-
-def test_an_evaluation_whose_folder_vanishes(command, tiny_npz, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("owner", "name", "n", "says"),
+    [(Display, "show", 8, "cannot be written (No such file or directory)"),  # in the first round
+     (records, "keep", 2, "(No such file or directory). What was saved before is intact")],
+    ids=["search", "evaluation"],
+)  # fmt: skip
+def test_a_folder_that_vanishes(owner, name, n, says, command, tiny_npz, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    out, keep = tmp_path / "run", records.keep
-    n_kept = itertools.count(1)
+    out, act, count = tmp_path / "run", getattr(owner, name), itertools.count(1)
 
-    def keep_and_remove(*arguments):
-        if next(n_kept) == 2:
+    def remove_and_act(*given):
+        if next(count) == n:
             shutil.rmtree(out)
-        keep(*arguments)
+        act(*given)
 
-    monkeypatch.setattr(records, "keep", keep_and_remove)
-    done = command(*tiny.evaluate_words(tiny_npz, out, "--baselines", "none,uniform", "--seeds", 2))
-    says = "(No such file or directory). What was saved before is intact"
+    monkeypatch.setattr(owner, name, remove_and_act)
+    work = KINDS["search" if owner is Display else "evaluation"](tiny_npz)
+    done = command(*work.begin(out))
     assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (1, True, False)
 
 

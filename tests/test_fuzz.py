@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import fuzz
@@ -21,6 +22,7 @@ import tiny
 from fuzz import Target
 from published_files import DOCUMENTS
 from saved_states import state
+from slackaug.augment import apply
 from slackaug.augment.formats import published
 from slackaug.augment.policy import Policy
 from slackaug.commands import evaluate
@@ -64,8 +66,20 @@ def stored(path, read):
 
 
 def policies(place):
+    """And a policy is one that can be drawn from and applied."""
+
+    def read_and_use(path):
+        policy, seeded = published.load(path), torch.Generator().manual_seed
+        tau = policy.sample(3, seeded(0), 1.0)
+        assert tau.op.shape == tau.magnitude.shape == tau.active.shape
+        assert tau.magnitude.isfinite().all()
+        assert not isinstance(policy, Policy) or policy.log_prob(tau).isfinite().all()
+        images = torch.zeros(3, 3, 4, 5, dtype=torch.uint8)
+        assert apply.augment(images, tau, seeded(0)).shape == images.shape
+        return policy
+
     seeds = [Policy.uniform("cifar").dumps(), *(json.dumps(document) for document in DOCUMENTS.values())]
-    return Target(stored(place / "policy.json", published.load), (PolicyError,), seeds, is_json=True)
+    return Target(stored(place / "policy.json", read_and_use), (PolicyError,), seeds, is_json=True)
 
 
 def configurations(place):

@@ -12,7 +12,6 @@ from contextlib import suppress
 from copy import deepcopy
 from html.parser import HTMLParser
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ import yaml
 import fuzz
 import made_up
 import tiny
+from disks import Malicious
 from slackaug import export
 from slackaug.augment.formats import published
 from slackaug.augment.policy import Policy
@@ -35,14 +35,6 @@ GIGABYTE = 1024**3
 
 
 # --- code -------------------------------------------------------------------------------------------------------------
-
-
-class Malicious:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 def npy(header, content=b""):

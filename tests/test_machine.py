@@ -5,12 +5,7 @@ import torch
 
 from slackaug.machine import BESIDE_A_GPU, default_device, duration_seconds, machine, use_threads
 
-
-@pytest.fixture(autouse=True)
-def _threads_are_put_back():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("threads_as_before")
 
 
 def test_what_is_there_is_the_default():

@@ -17,7 +17,7 @@ from slackaug import foreign, messages
 from slackaug.augment import transforms
 from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import get_space
-from slackaug.data import Split, cache, packages, samples
+from slackaug.data import Split, cache, items, samples
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import DataConfig
 from slackaug.messages import check, search
@@ -92,7 +92,9 @@ IN_PYTHON = {
     "expected images (B, 3, H, W) uint8, got (2, 3, 4, 4) torch.float32": lambda: rebuild(
         replace(DIGITS, train=Split(torch.zeros(2, 3, 4, 4), torch.zeros(2, dtype=torch.int64)))
     ),
-    "example 0: expected an image, got str": lambda: packages.stack("hf:x", [("text", 0)], DataConfig()),
+    "item 0: expected a PIL image, a tensor or an array, got str": lambda: items.stacked(
+        [("text", 0)], None, "hf:x", DataConfig()
+    ),
     "unpacks to more than it is": lambda: from_bytes(packed()),
     "expected transformations, such as custom('Fog', fog), got": lambda: get_space("cifar").add(fog),
     "expected an image with pixels, got": lambda: slackaug.SlackAugment(Policy.uniform("cifar"))(

@@ -1,10 +1,10 @@
 import sys
-from types import ModuleType
 
 import pytest
 import torch
 from torch import nn
 
+from pictures import inject
 from slackaug import models, rng
 
 
@@ -104,12 +104,6 @@ def flat(n_classes, n_values=3 * 8 * 16):
 
 def lazy(n_classes):
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(n_classes))
-
-
-def inject(monkeypatch, name, **attributes):
-    module = ModuleType(name)
-    vars(module).update(attributes)
-    monkeypatch.setitem(sys.modules, name, module)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A week-long search in miniature: nothing grows with the number of steps but the numbers it is to record."""
 
-import itertools
 import json
 import os
 import sys
@@ -11,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image
 
 import tiny
+from pictures import noise
 from slackaug import cli, models
 from slackaug.augment.policy import Policy
 from slackaug.auto import learn
@@ -34,10 +33,7 @@ def test_nothing_grows(n_steps, n_before, tiny_npz, tmp_path):
         tiny_npz, run, search__n_rounds=N_ROUNDS, search__n_unrolled=n_steps // N_ROUNDS, search__cold_start="false",
         search__n_retrain=0, search__n_composites=1, search__batch=2, pretrain__epochs=1,
     )  # fmt: skip
-    process = tiny.FORK.Process(target=watch, args=(words, n_steps, str(book)))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+    assert tiny.ended(tiny.start(watch, words, n_steps, str(book)), 7200) == 0
     samples = json.loads(book.read_text())
     print(samples)
     first, last = samples[n_before], samples[-1]
@@ -90,48 +86,24 @@ def command(words, log):
 
 def run(words, log):
     """A process of its own, as a command has: its exit code, and what it says."""
-    process = tiny.FORK.Process(target=command, args=(words, str(log)))
-    process.start()
-    process.join(600)
-    return process.exitcode, log.read_text()
-
-
-@pytest.fixture
-def together(tmp_path, tmp_path_factory):
-    """A function that runs commands at once, in a folder with a policy and a picture."""
-    Policy.uniform("cifar").save(tmp_path / "policy.json")
-    Image.effect_noise((48, 48), 60).convert("RGB").save(tmp_path / "cat.png")
-
-    def start(commands):
-        logs = [tmp_path_factory.mktemp("logs") / "log" for _ in commands]
-        with ThreadPoolExecutor(len(logs)) as pool:
-            codes, said = zip(*pool.map(run, commands, logs), strict=True)
-        assert set(codes) == {0}, said
-        return said
-
-    return start
-
-
-def preview(folder, out):
-    return ["preview", str(folder / "policy.json"), str(folder / "cat.png"), "-o", str(folder / out)]
+    return tiny.ended(tiny.start(command, words, str(log)), 600), log.read_text()
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("n", [4, pytest.param(N_COMMANDS, marks=pytest.mark.slow)])
-def test_many_commands_on_the_same_files_at_once(n, together, tmp_path):
+def test_many_commands_on_the_same_files_at_once(n, tmp_path, tmp_path_factory):
     """Half of them show a policy, half write a contact sheet; all see the same, and none leaves anything behind."""
-    shown = [["show", str(tmp_path / "policy.json")]] * (n // 2)
-    sheets = [preview(tmp_path, f"sheet{i}.png") for i in range(n // 2)]
-    said = together([*itertools.chain(*zip(shown, sheets, strict=True))])
-    assert len({*said[::2]}) == 1
-    assert "Rotate" in said[0]
+    policy, image = str(tmp_path / "policy.json"), str(noise(tmp_path / "cat.png", size=(48, 48)))
+    Policy.uniform("cifar").save(policy)
+    words = [
+        ["show", policy] if i % 2 else ["preview", policy, image, "-o", str(tmp_path / f"sheet{i}.png")]
+        for i in range(n)
+    ]
+    logs = [tmp_path_factory.mktemp("logs") / "log" for _ in words]
+    with ThreadPoolExecutor(n) as pool:
+        codes, said = zip(*pool.map(run, words, logs), strict=True)
+    assert set(codes) == {0}, said
+    assert len({*said[1::2]}) == 1
+    assert "Rotate" in said[1]
     assert len({path.read_bytes() for path in tmp_path.glob("sheet*.png")}) == 1
     assert len([*tmp_path.iterdir()]) == 2 + n // 2
-
-
-@pytest.mark.slow
-def test_sheets_to_one_file_at_once_leave_a_whole_one(together, tmp_path):
-    """The last to be done wins; the file is never half of each."""
-    together([[*preview(tmp_path, "x.png"), "--overwrite"]] * 4)
-    Image.open(tmp_path / "x.png").load()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cat.png", "policy.json", "x.png"]

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -155,30 +156,38 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def start(words: list[str], log: Path, moment: Moment, number: int) -> Any:
-    """A process with the command, which sends itself the signal at the moment; with a checkpoint after every step."""
-    process = FORK.Process(target=live_and_die, args=(words, str(log), moment, number), daemon=True)
+def start(target: Callable[..., None], *given: object, daemon: bool = True) -> Any:
+    """A process of its own, with torch in it already."""
+    process = FORK.Process(target=target, args=given, daemon=daemon)
     process.start()
     return process
 
 
-def run_until(words: list[str], log: Path, moment: Moment, number: int = signal.SIGKILL) -> int:
-    process = start(words, log, moment, number)
-    process.join(60)
+def ended(process: Any, seconds: float = 60.0) -> int:
+    """The exit code."""
+    process.join(seconds)
     code = process.exitcode
-    process.close()
+    process.kill()
     assert code is not None
     return int(code)
 
 
-def live_and_die(words: list[str], log: str, moment: Moment, number: int) -> None:
+def run_until(words: list[str], log: Path, moment: Moment, number: int = signal.SIGKILL) -> int:
+    """The exit code of a command that sends itself the signal at the moment."""
+    return ended(start(live_and_die, words, str(log), moment, number))
+
+
+def prepare(log: str | Path) -> None:
+    """What it says goes to a file; a checkpoint after every step; the cost is not measured."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(file, stream)
     torch.set_num_threads(1)
-    learn.CHECKPOINT_SECONDS = -1.0
-    learn.METRICS_EVERY = 1
-    learn.search_seconds = lambda *_: (0.0, 0.0)
+    learn.CHECKPOINT_SECONDS, learn.METRICS_EVERY, learn.search_seconds = -1.0, 1, lambda *_: (0.0, 0.0)
+
+
+def live_and_die(words: list[str], log: str, moment: Moment, number: int) -> None:
+    prepare(log)
     show, replace, n_writes = Display.show, os.replace, 0
 
     def show_or_die(self: Display, progress: Standing, elapsed: float) -> None:

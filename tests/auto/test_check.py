@@ -281,8 +281,7 @@ def test_parts_of_an_npz_of_different_sizes(tmp_path):
 
 def test_images_of_packages_are_what_they_were():
     examples = [(Image.new("L" if k % 3 else "RGB", (10, 8 + k % 3)), k % 2) for k in range(6)]
-    stacks = {part: packages.stack("hf:x", examples, DataConfig(size=4)) for part in ("train", "test")}
-    data = packages.from_stacks("hf:x", stacks, DataConfig(size=4), ["a", "b"])
+    data = packages.from_sets("hf:x", {"train": [examples], "test": [examples]}, DataConfig(size=4))
     found = surveys.survey_dataset(data)
     assert found.modes == {"L": 8, "RGB": 4}
     assert found.sizes == {(8, 10): 4, (9, 10): 4, (10, 10): 4}

@@ -16,25 +16,19 @@ import torch
 from PIL import Image
 
 from disks import flip_a_bit
-from pictures import noise, refused
+from pictures import noise, noises, refused
 from slackaug.data import DataError, cache, files, load, pool, worker
 from slackaug.data.dataset import fingerprint
 from slackaug.data.options import DataConfig
 from slackaug.data.rows import Rows
 
+SIZE = 12, 10
 N = 150  # in each of two classes: several tasks for each process
-
-
-def picture(path, seed, size=(12, 10)):
-    return noise(path, seed, size)
 
 
 @pytest.fixture
 def pictures(tmp_path):
-    for k, name in enumerate(("cat", "dog")):
-        for i in range(N):
-            picture(tmp_path / "set" / name / f"{i}.png", k * N + i)
-    return tmp_path / "set"
+    return noises(tmp_path / "set", N, size=SIZE)
 
 
 def known(dataset):
@@ -171,10 +165,10 @@ def test_damage_is_noticed_and_repaired(name, pictures, tmp_path, caplog):
 def test_changed_new_and_removed_files_are_noticed(pictures, tmp_path):
     before, _, _ = decoded(pictures, tmp_path)
     first = before.train.images[torch.arange(5)]
-    picture(pictures / "cat" / "3.png", 999)
+    noise(pictures / "cat" / "3.png", 9999, SIZE)
     later = time.time() + 10
     os.utime(pictures / "cat" / "3.png", (later, later))
-    picture(pictures / "dog" / "more.png", 1000)
+    noise(pictures / "dog" / "more.png", 10_000, SIZE)
     (pictures / "cat" / "7.png").unlink()
     dataset, n_decoded, n_verified = decoded(pictures, tmp_path)
     assert (n_decoded, n_verified) == (2, 2 * N - 2)
@@ -199,7 +193,7 @@ def test_bad_files_are_listed_left_out_and_tried_again(pictures, tmp_path):
     dataset, n_decoded, _ = decoded(pictures, tmp_path, skip_bad=True)
     assert n_decoded == 2
     assert known(dataset) == known(load(pictures, skip_bad=True))
-    picture(pictures / "dog" / "zz.png", 5)
+    noise(pictures / "dog" / "zz.png", 9999, SIZE)
     (pictures / "cat" / "0.png").unlink()
     dataset, n_decoded, _ = decoded(pictures, tmp_path)
     assert n_decoded == 1
@@ -207,7 +201,7 @@ def test_bad_files_are_listed_left_out_and_tried_again(pictures, tmp_path):
 
 
 def test_different_sizes_are_refused_as_without_a_cache(pictures, tmp_path):
-    picture(pictures / "dog" / "wide.png", 1, (20, 10))
+    noise(pictures / "dog" / "wide.png", 1, (20, 10))
     refused(pictures, r"different sizes: 12 x 10 \(300\), 20 x 10 \(1\).*--size", cache=tmp_path / "cache")
     assert len(load(pictures, cache=tmp_path / "cache", size=8).train.labels) == 241
 
@@ -300,7 +294,7 @@ def test_a_whole_cache_or_none_that_may_only_be_read(number, pictures, tmp_path,
     ("change", "n"),
     [(lambda folder: flip_a_bit(folder / "images.u8"), "1 of 300"),
      (lambda folder: (folder / "images.u8").unlink(), "300 of 300"),
-     (lambda folder: picture(folder.parents[1] / "set" / "dog" / "more.png", 1000), "1 of 301")],
+     (lambda folder: noise(folder.parents[1] / "set" / "dog" / "more.png", 9999, SIZE), "1 of 301")],
     ids=["damaged", "gone", "one more"],
 )  # fmt: skip
 def test_an_incomplete_cache_that_may_only_be_read(change, n, pictures, tmp_path, read_only):

@@ -189,6 +189,13 @@ def test_links_may_not_lead_outside(tmp_path):
     refused(data, "outside.*fox")
 
 
+def test_a_link_may_not_put_a_file_into_train_and_test(tmp_path):
+    for part in ("train", "test"):
+        classes(tmp_path / part)
+    (tmp_path / "test" / "cat" / "again.png").symlink_to(tmp_path / "train" / "cat" / "0.png")
+    refused(tmp_path, "in two parts; remove one of each: test/cat/again.png and train/cat/0.png")
+
+
 def test_links_to_folders_inside_of_a_class_are_named_and_not_followed(tmp_path):
     picture(tmp_path / "store" / "x.png")
     data = classes(tmp_path / "data")
@@ -238,7 +245,7 @@ def test_a_folder_beside_the_images_or_that_a_name_stands_for_is_not_among_them(
     monkeypatch.chdir(tmp_path / "pets")
     for source, place in (("../pets", "../petshop"), ("digits", "digits"), ("x.csv", "a"), (".", None)):
         refuse_inside(source, place)
-    for source in (".", "imagenet100:.", f"domainnet:{tmp_path}/pets@official"):
+    for source in (".", "imagenet100:.", f"domainnet:{tmp_path}/pets"):
         with pytest.raises(DataError, match=r"-o a: is inside of .*, among the images"):
             refuse_inside(source, "a")
 

@@ -45,16 +45,6 @@ def test_fingerprint_changes_with_a_pixel_a_label_and_the_shape():
     assert len(fingerprint(split)) == 16
 
 
-def test_halves_never_hold_test_images():
-    dataset = build("x", random_split(20), random_split(20, seed=1), "abc")
-    poisoned = replace(dataset, test=Split(255 - dataset.test.images, (dataset.test.labels + 1) % 3))
-    for half, same in zip(dataset.halves(3), poisoned.halves(3), strict=True):
-        assert torch.equal(half.images, same.images)
-        assert torch.equal(half.labels, same.labels)
-    seen = {tuple(image.flatten().tolist()) for half in dataset.halves(3) for image in half.images}
-    assert seen == {tuple(image.flatten().tolist()) for image in dataset.train.images}
-
-
 def test_without_a_test_set_a_stratified_fifth_is_held_out_and_said():
     dataset = build("x", random_split(60), None, "abc")
     assert dataset.test.labels.bincount().tolist() == [4, 4, 4]

@@ -111,14 +111,6 @@ def test_a_file_that_is_not_read_at_once_gives_the_same(suffix, tmp_path, monkey
     assert np.array_equal(decode.read(path, DataConfig()), whole)
 
 
-@pytest.mark.parametrize("suffix", [".png", ".jpg", ".gif", ".tif", ".webp", ".bmp"])
-def test_one_image_is_no_stack(suffix, tmp_path):
-    Image.new("RGB", (2, 2)).save(tmp_path / f"x{suffix}")
-    with decode.opened(tmp_path / f"x{suffix}") as image:
-        decode.pixels(image, DataConfig())
-        assert not decode.is_stack(image)
-
-
 def test_an_animation_is_its_first_frame_and_damage_after_it_does_not_matter(tmp_path):
     frames = [Image.new("RGB", (2, 2), colour) for colour in ("red", "blue")]
     frames[0].save(tmp_path / "x.gif", save_all=True, append_images=frames[1:])

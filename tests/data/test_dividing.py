@@ -98,10 +98,3 @@ def test_balanced_indices_hold_every_image_and_every_class_as_often(labels):
     for label in labels.unique():
         times = index[labels[index] == label].bincount()
         assert times[times > 0].max() - times[times > 0].min() <= 1
-
-
-def test_the_mean_over_balanced_images_is_that_of_the_class_means():
-    labels = torch.tensor([0] * 12 + [1] * 4 + [2] * 2)  # each divides the largest
-    losses = torch.arange(18.0)
-    by_class = torch.stack([losses[labels == label].mean() for label in range(3)]).mean()
-    assert losses[dividing.balanced(labels)].mean() == pytest.approx(by_class.item())

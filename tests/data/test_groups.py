@@ -11,7 +11,7 @@ from slackaug.auto import resume
 from slackaug.auto.problem import Problem
 from slackaug.commands import search as api
 from slackaug.config import presets
-from slackaug.data import DataError, dividing, load
+from slackaug.data import dividing, load
 
 
 @pytest.fixture
@@ -83,16 +83,6 @@ def test_empty_cells_and_groups_on_both_sides(patients):
     source = table(patients, header, lambda *row: (*row, "test" if row[0].endswith("_1.png") else "train"))
     refused(source, r"groups in train and in test: p0, p1, p10", group_by="patient")
     refused("digits", "digits: --group-by x: groups are for image files", group_by="x")
-
-
-def test_a_class_in_one_group_cannot_be_on_both_sides(patients):
-    def at_one_site(path, label, who):
-        part = "test" if who in ("p0", "p1") else "train"
-        return path, label, f"{part} clinic" if label == "ill" else who, part
-
-    dataset = load(table(patients, "path,label,site,split", at_one_site), group_by="site")
-    with pytest.raises(DataError, match=r"no images to (learn on|validate with) of ill, for groups stay on one side"):
-        dataset.halves(0)
 
 
 def test_a_class_that_cannot_be_held_out_is_named(patients):

@@ -1,12 +1,9 @@
-import contextlib
-import pickle
-
 import numpy as np
 import pytest
 import torch
 
 from pictures import refused
-from slackaug.data import DataError, load
+from slackaug.data import load
 
 GENERATOR = np.random.default_rng(0)
 
@@ -88,15 +85,9 @@ def test_refuses(changes, message, tmp_path):
     refused(saved(tmp_path, **arrays), f"(?s){message}")
 
 
-def test_a_file_cut_off_or_damaged_anywhere_is_refused_or_read(tmp_path):
+def test_a_file_cut_off_anywhere_is_refused(tmp_path):
     path = tmp_path / saved(tmp_path, **part("train"))
     content = path.read_bytes()
     for cut in range(0, len(content), 97):
         path.write_bytes(content[:cut])
         refused(path, "cannot be read")
-    path.write_bytes(pickle.dumps(content))
-    refused(path, "cannot be read")
-    for i in range(0, len(content), 13):
-        path.write_bytes(content[:i] + bytes([content[i] ^ 0x55]) + content[i + 1 :])
-        with contextlib.suppress(DataError):
-            load(str(path))

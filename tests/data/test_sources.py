@@ -140,7 +140,7 @@ def test_cifar_has_the_statistics_of_the_paper_and_others_are_measured(name, tor
 def test_torchvision_refuses(torchvision):
     refused("torchvision:ByTrian", "did you mean 'ByTrain'")
     refused("torchvision:NotThere", "failed with RuntimeError: Dataset not found")
-    refused("torchvision:Detection", "labels missing.*boxes")
+    refused("torchvision:Detection", "item 0: expected an integer or a text as its label, got dict")
 
 
 def test_extras_that_are_absent_or_broken(monkeypatch):
@@ -193,3 +193,9 @@ def test_hf_refuses(monkeypatch):
     refused("hf:me/pets", "one of type ClassLabel, found")
     hub(monkeypatch, {"test": 20}, "label")
     refused("hf:me/pets", "no part named train; found test")
+    hub(monkeypatch, {"train": 20}, "label")
+    parts = sys.modules["datasets"].load_dataset("me/pets")
+    unlabelled = Part({"image": row["image"]} for row in parts["train"])
+    unlabelled.features = {}
+    inject(monkeypatch, "datasets", load_dataset=lambda _: parts | {"test": unlabelled})
+    refused("hf:me/pets", "item 0: 'label'")

@@ -23,7 +23,7 @@ from torch import distributed as dist
 import slackaug
 import tiny
 from slackaug import cli
-from slackaug.auto import calibrate, conduct, learn, pretrain, resume
+from slackaug.auto import calibrate, conduct, pretrain, resume
 from slackaug.auto.learn import Keeper
 from slackaug.auto.problem import Problem
 from slackaug.auto.stages import Search
@@ -61,13 +61,9 @@ def digest(value):
 
 def act(words, folder, rank, n_ranks, port, mishap):
     """One rank, as torchrun would start it; with a checkpoint after every step."""
-    out = os.open(folder / f"output {rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(out, stream)
+    tiny.prepare(folder / f"output {rank}")
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(n_ranks), "MASTER_PORT": str(port)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": "True"} | ON_THE_CPU
-    torch.set_num_threads(1)
-    learn.CHECKPOINT_SECONDS, learn.METRICS_EVERY, learn.search_seconds = -1.0, 1, lambda *_: (0.0, 0.0)
     gather, real = Ensemble.gather_states, Keeper.check_finite
     here = None
 
@@ -99,19 +95,10 @@ def play(words, folder, n_ranks=2, mishap=None):
     folder.mkdir(exist_ok=True)
     for old in folder.glob("steps *"):
         old.unlink()
-    arguments = [(words, folder, rank, n_ranks, store.port, mishap) for rank in range(n_ranks)]
-    processes = [tiny.FORK.Process(target=act, args=a, daemon=True) for a in arguments]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(SECONDS)
-    codes = [process.exitcode for process in processes]
-    for process in processes:
-        process.kill()
-    assert None not in codes  # those would wait for ever
+    processes = [tiny.start(act, words, folder, rank, n_ranks, store.port, mishap) for rank in range(n_ranks)]
     ended = []
-    for rank, code in enumerate(codes):
-        steps = folder / f"steps {rank}"
+    for rank, process in enumerate(processes):
+        code, steps = tiny.ended(process, SECONDS), folder / f"steps {rank}"
         lines = steps.read_text().splitlines() if steps.exists() else []
         ended.append(Ended(code, (folder / f"output {rank}").read_text(), lines))
     return ended

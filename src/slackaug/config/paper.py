@@ -58,7 +58,7 @@ def paper(data: Dataset, model: str | None = None) -> RunConfig:
 def paper_row(data: Dataset) -> str:
     """Which row of the paper's table `paper` takes, by the name of the data."""
     scheme, _, place = data.name.partition(":")
-    name = Path((place or scheme).removesuffix("@official")).stem.lower()
+    name = Path(place or scheme).stem.lower()
     if scheme == "imagenet100":
         return scheme
     if scheme == "domainnet" and name in DOMAINNET:

@@ -36,7 +36,6 @@ def from_arrays(
     class_names: Sequence[str] | None = None,
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
-    kinds: Mapping[Kind, int] | None = None,
 ) -> Dataset:
     """A data set out of (images, labels) arrays, of "train" and perhaps of "test"; the rest as in `build`."""
     parts = {part: parts[part] for part in ("train", "test") if part in parts}
@@ -45,9 +44,8 @@ def from_arrays(
     values = np.unique(labels["train"]) if class_names is None else np.arange(len(class_names))
     names = [str(value) for value in values] if class_names is None else class_names
     splits = {part: Split(images[part], encode(labels[part], values, f"{name}: {part} labels")) for part in parts}
-    kinds = kinds or kinds_of([np.asarray(array) for array, _ in parts.values()], name)
-    test = splits.get("test")
-    return build(name, splits["train"], test, names, notes=notes, statistics=statistics, kinds=kinds)
+    dataset = build(name, splits["train"], splits.get("test"), names, notes=notes, statistics=statistics)
+    return replace(dataset, kinds=kinds_of([np.asarray(array) for array, _ in parts.values()], name))
 
 
 def kinds_of(arrays: Iterable[Array], where: str) -> Counter[Kind]:

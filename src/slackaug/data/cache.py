@@ -145,8 +145,8 @@ class Filling:
     def intact(self, pool: Pool, found: dict[str, StoredRow]) -> dict[str, StoredRow]:
         """Those whose pixels are those that were written."""
         whole: dict[int, bool] = {}  # by row
-        for asked, answers in pool.map("check", ((entry.row, entry.checksum) for entry in found.values())):
-            whole |= {row: answer is True for (row, _), answer in zip(asked, answers, strict=True)}
+        for (row, _), answer in pool.map("check", ((entry.row, entry.checksum) for entry in found.values())):
+            whole[row] = answer is True
             self.progress("verifying decoded images", len(whole), len(found))
         return {path: entry for path, entry in found.items() if whole[entry.row]}
 
@@ -157,31 +157,30 @@ class Filling:
         bad: dict[str, str] = {}
         with self.index.open("ab") as index:
             index.truncate(index.tell() - index.tell() % RECORD_BYTES)  # what a killed process wrote half of
-            for asked, answers in pool.map("decode", enumerate(missing, start=first)):
-                for (_, path), answer in zip(asked, answers, strict=True):
-                    if isinstance(answer, str):
-                        record = bytes.fromhex(answer)
-                        (new[path],) = unpack(record).values()
-                        index.write(record)
-                    elif "bad" in answer:
-                        bad[path] = answer["bad"]
-                    else:
-                        raise OddSize
-                index.flush()
+            for (_, path), answer in pool.map("decode", enumerate(missing, start=first)):
+                if isinstance(answer, str):
+                    record = bytes.fromhex(answer)
+                    (new[path],) = unpack(record).values()
+                    index.write(record)
+                    index.flush()
+                elif "bad" in answer:
+                    bad[path] = answer["bad"]
+                else:
+                    raise OddSize
                 self.progress("decoding images", len(new) + len(bad), len(missing))
         return new, bad
 
     def unreadable(self, pool: Pool, missing: Sequence[str]) -> dict[str, str]:
         """Why these are in no cache: bad files. Any other would have to be written, where that cannot be done."""
         bad: dict[str, str] = {}
-        for asked, answers in pool.map("look", missing):
-            bad |= {path: answer["bad"] for path, answer in zip(asked, answers, strict=True) if "bad" in answer}
-            if not all("bad" in answer for answer in answers):
+        for path, answer in pool.map("look", missing):
+            if "bad" not in answer:
                 raise DataError(
                     f"{self.folder}: the cache of decoded images is incomplete, and its place is read-only: "
                     f"{len(missing):,} of {len(self.items):,} images are damaged or not in it. Complete it from "
                     "where it can be written, or choose another place with --cache DIR"
                 )
+            bad[path] = answer["bad"]
         return bad
 
     def check_disk(self, n: int) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..augment.prepare import Size
 from . import dividing
-from .options import DataConfig, DataError, listing, percent, printable
+from .options import DataConfig, DataError, examples, listing, percent, printable
 from .rows import Images, chunks
 from .split import Split
 
@@ -85,7 +85,6 @@ def build(
     notes: Sequence[str] = (),
     statistics: tuple[RGB, RGB] | None = None,
     groups: Tensor | None = None,
-    kinds: Mapping[Kind, int] | None = None,
 ) -> Dataset:
     """Check the images and labels and hold out a test set where there is none.
 
@@ -129,7 +128,6 @@ def build(
         std=(max(std[0], MIN_STD), max(std[1], MIN_STD), max(std[2], MIN_STD)),
         groups=groups,
         flip=flip,
-        kinds=kinds,
         notes=tuple(notes),
         fingerprint=fingerprint(train),
     )
@@ -137,21 +135,12 @@ def build(
 
 def rebuild(dataset: Dataset) -> Dataset:
     """A data set that a user's own code made, checked as all others are; its mean and std are kept."""
-    checked = build(
-        dataset.name,
-        dataset.train,
-        dataset.test,
-        dataset.class_names,
-        flip=dataset.flip,
-        notes=dataset.notes,
-        statistics=(dataset.mean, dataset.std),
-        groups=dataset.groups,
-        kinds=dataset.kinds,
-    )
+    same = ("name", "train", "test", "class_names", "flip", "notes", "groups")
+    checked = build(**{name: getattr(dataset, name) for name in same}, statistics=(dataset.mean, dataset.std))
     stored = checked.image_size
     if any(seen > have for seen, have in zip(dataset.image_size, stored, strict=True)):
         raise DataError(f"{dataset.name}: input_size {dataset.input_size} exceeds its images, which are {stored}")
-    return replace(checked, input_size=dataset.input_size)
+    return replace(checked, input_size=dataset.input_size, kinds=dataset.kinds)
 
 
 def with_margin(dataset: Dataset, options: DataConfig) -> Dataset:
@@ -265,5 +254,4 @@ def dim_note(brightest: int) -> str:
 
 def classes_note(class_names: Sequence[str]) -> str:
     """What the classes were taken to be, so that a folder that is none is seen."""
-    more = ", ..." if len(class_names) > MAX_NAMED else ""
-    return f"classes: {', '.join(map(printable, class_names[:MAX_NAMED]))}{more} ({len(class_names)})"
+    return f"classes: {examples([*map(printable, class_names)], MAX_NAMED)} ({len(class_names)})"

@@ -15,6 +15,7 @@ Both are for the `domainnet` space. Axes: B images, H = W pixels. Lengths are fr
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 
 import numpy as np
@@ -48,15 +49,15 @@ def digits(options: DataConfig) -> Dataset:
     options = options if options.size else replace(options, size=DIGITS_SIZE)
     split = Split(to_images(images, options, "digits"), torch.from_numpy(labels.astype(np.int64)))
     kinds = {Kind(split.images.shape[2], split.images.shape[3], "L"): len(labels)}
-    return build("digits", split, None, [str(digit) for digit in range(10)], flip=False, kinds=kinds)
+    return replace(build("digits", split, None, [str(digit) for digit in range(10)], flip=False), kinds=kinds)
 
 
 def few_digits(options: DataConfig) -> Dataset:
     """About 20 of each digit to learn from, and the same test set: few enough that augmentation matters."""
     base = digits(options)
     kept, _ = dividing.train_on(base.train.labels, N_FEW)
-    kinds = {Kind(*base.image_size, "L"): N_FEW + len(base.test.labels)}
-    return build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False, kinds=kinds)
+    few = build("digits:few", base.train.subset(kept), base.test, base.class_names, flip=False)
+    return replace(few, kinds={Kind(*base.image_size, "L"): N_FEW + len(base.test.labels)})
 
 
 def colour(options: DataConfig) -> Dataset:
@@ -78,11 +79,7 @@ def shapes(
 
 def colour_split(n: int, size: int, generator: Generator) -> Split:
     """A round or square blob of the class's hue on a grey background."""
-    labels = torch.arange(n) % N_CLASSES
-
-    def between(low: float, high: float) -> Tensor:
-        return low + (high - low) * rng.uniform((n,), generator)
-
+    labels, between = torch.arange(n) % N_CLASSES, partial(drawn, n, generator)
     u, v = frame(size, between(0.25, 0.75), between(0.25, 0.75), between(0, math.pi))  # (B, H, W) each
     a, b = (between(0.1, 0.22)[:, None, None] for _ in range(2))
     box = torch.maximum(u.abs() - a, v.abs() - b)
@@ -96,11 +93,7 @@ def colour_split(n: int, size: int, generator: Generator) -> Split:
 
 def angle_split(n: int, size: int, generator: Generator) -> Split:
     """A stroke of the class's orientation, of any colour, on any colour of another lightness."""
-    labels = torch.arange(n) % N_CLASSES
-
-    def between(low: float, high: float) -> Tensor:
-        return low + (high - low) * rng.uniform((n,), generator)
-
+    labels, between = torch.arange(n) % N_CLASSES, partial(drawn, n, generator)
     degrees = 45 * labels + between(-ANGLE_JITTER, ANGLE_JITTER)
     u, v = frame(size, between(0.3, 0.7), between(0.3, 0.7), degrees.deg2rad())  # (B, H, W) each
     length, width = between(0.15, 0.35)[:, None, None], between(0.04, 0.08)[:, None, None]  # half of each
@@ -109,6 +102,10 @@ def angle_split(n: int, size: int, generator: Generator) -> Split:
     background = hsl(between(0, 360), between(0, 1), lightness)
     stroke = hsl(between(0, 360), between(0, 1), (lightness + between(0.3, 0.7)) % 1)
     return Split(paint(stroke, background, distance, ANGLE_NOISE, generator), labels)
+
+
+def drawn(n: int, generator: Generator, low: float, high: float) -> Tensor:
+    return low + (high - low) * rng.uniform((n,), generator)
 
 
 def frame(size: int, x: Tensor, y: Tensor, radians: Tensor) -> tuple[Tensor, Tensor]:

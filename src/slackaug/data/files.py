@@ -5,12 +5,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from . import cache, decode
 from .cache import Decoded
 from .dataset import RGB, Dataset, build, classes_note
+from .decode import Array
 from .listing import Groups, Item, Listing, refuse_links, shared, shown
 from .options import DataConfig, DataError, Progress, counted, examples
 from .options import listing as listed
@@ -30,13 +32,13 @@ def from_files(
     both = [] if options.group_by is None else Groups(items).on_both_sides
     if both:
         raise DataError(f"{name}: --group-by {options.group_by}: {shared(both)}")
-    shape = (options.stored_size,) * 2 if options.stored_size else first_size(items)
     if options.cache is not None or is_large(items):
+        shape = (options.stored_size,) * 2 if options.stored_size else first_size(items)
         folder = cache.folder_for(root, *shape, options)
         images, readable, bad, stacks = cached_images(found, folder, shape, options, progress)
         notes.append(f"decoded images are kept in {folder}, and read from there")
     else:
-        images, readable, bad, stacks = decode_all(name, items, shape, options)
+        images, readable, bad, stacks = decode_all(name, items, options)
     if stacks:
         notes.append(stacks_note([shown(path, root) for path in stacks]))
     if bad:
@@ -106,26 +108,20 @@ def first_size(items: Sequence[Item]) -> tuple[int, int]:
     return 1, 1  # none can be read: the error comes later, with all the files
 
 
-def decode_all(name: str, items: Sequence[Item], shape: tuple[int, int], options: DataConfig) -> Decoded:
+def decode_all(name: str, items: Sequence[Item], options: DataConfig) -> Decoded:
     """Images (B, 3, H, W) uint8 in memory."""
-    check_memory(name, len(items), *shape)
-    images = torch.empty(len(items), 3, *shape, dtype=torch.uint8)
-    done = Decoded(images, [], {}, [])
-    sizes: Counter[tuple[int, int]] = Counter()
+    images, readable, bad, stacks = SameSize(name, len(items)), [], {}, []
     for item in items:
         try:
             with decode.opened(item.path) as image:
                 pixels = decode.pixels(image, options)  # (H, W, 3)
-                done.stacks.extend([item.path] * decode.is_stack(image))
+                stacks.extend([item.path] * decode.is_stack(image))
         except DataError as error:
-            done.bad[item.path] = str(error)
+            bad[item.path] = str(error)
             continue
-        sizes[pixels.shape[0], pixels.shape[1]] += 1
-        if len(sizes) == 1:
-            images.numpy()[len(done.readable)] = pixels.transpose(2, 0, 1)
-        done.readable.append(item)
-    one_size(name, sizes)
-    return done._replace(images=images[: len(done.readable)])
+        images.add(pixels.transpose(2, 0, 1), *pixels.shape[:2])
+        readable.append(item)
+    return Decoded(torch.from_numpy(images.checked()), readable, bad, stacks)
 
 
 def cached_images(
@@ -142,6 +138,27 @@ def cached_images(
         one_size(found.name, sizes)  # says which there are
         change = "its files change while they are read; try again when they are all there"
         raise DataError(f"{found.name}: {change}") from None
+
+
+class SameSize:
+    """Images in memory, all of one size; of other sizes it is counted how many there are, for the complaint."""
+
+    def __init__(self, name: str, n: int):
+        self.name, self.n, self.sizes = name, n, Counter[tuple[int, int]]()
+        self.images: Array = np.empty(0, np.uint8)
+
+    def add(self, pixels: Array, height: int, width: int) -> None:
+        """The next of n."""
+        if not self.sizes:
+            check_memory(self.name, self.n, height, width)
+            self.images = np.empty((self.n, *pixels.shape), np.uint8)
+        self.sizes[height, width] += 1
+        if len(self.sizes) == 1:
+            self.images[self.sizes.total() - 1] = pixels
+
+    def checked(self) -> Array:
+        one_size(self.name, self.sizes)
+        return self.images[: self.sizes.total()]
 
 
 def one_size(name: str, sizes: Counter[tuple[int, int]]) -> None:

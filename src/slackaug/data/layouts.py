@@ -1,10 +1,10 @@
-"""Data sets in the layout that they are published in: `imagenet100:ROOT` and `domainnet:ROOT/DOMAIN[@official]`.
+"""Data sets in the layout that they are published in: `imagenet100:ROOT` and `domainnet:ROOT/DOMAIN`.
 
 ImageNet-100 is ImageNet's train/ and val/ with the 100 classes that ROOT/imagenet100.txt names, one on each line (the
 list of Tian et al., CMC); its val/ is the test set. DomainNet is ROOT/DOMAIN/CLASS/FILE, and where the lists
 DOMAIN_train.txt and DOMAIN_test.txt are there (lines such as `clipart/ant/clipart_009_000001.jpg 8`), only the files
 that they name. The split is the paper's: 20 % of each class are held out; of real and quickdraw, 50,000 images are
-trained on and the rest is tested. It depends on the names of the files alone. With @official it is that of the lists.
+trained on and the rest is tested. It depends on the names of the files alone.
 """
 
 from pathlib import Path
@@ -22,12 +22,11 @@ REDUCED = ("real", "quickdraw")
 N_REDUCED = 50_000  # training images of these
 N_CLASSES = {"imagenet100": 100, "domainnet": 345}
 CLASS_LIST = "imagenet100.txt"
-OFFICIAL = "@official"
 
 
 def has_margin(scheme: str, location: str) -> bool:
     """Whether the paper takes random windows of 224 out of its images, or all of each."""
-    return scheme == "imagenet100" or domain_of(location)[1] in WITH_MARGIN
+    return scheme == "imagenet100" or domain_of(location) in WITH_MARGIN
 
 
 # --- ImageNet-100 -----------------------------------------------------------------------------------------------------
@@ -72,32 +71,20 @@ def class_list(root: Path, name: str) -> list[str]:
 # --- DomainNet --------------------------------------------------------------------------------------------------------
 
 
-def domain_of(location: str) -> tuple[Path, str, bool]:
-    """The folder of all domains, the domain, and whether its official split is wanted."""
-    path = Path(location.removesuffix(OFFICIAL))
-    if path.name not in DOMAINS:
-        raise DataError(
-            f"domainnet:{location}: expected domainnet:ROOT/DOMAIN or domainnet:ROOT/DOMAIN@official, with a domain of "
-            f"{', '.join(DOMAINS)}"
-        )
-    return path.parent, path.name, location.endswith(OFFICIAL)
+def domain_of(location: str) -> str:
+    if (domain := Path(location).name) not in DOMAINS:
+        raise DataError(f"domainnet:{location}: expected domainnet:ROOT/DOMAIN with a domain of {', '.join(DOMAINS)}")
+    return domain
 
 
 def list_domainnet(location: str) -> Listing:
-    root, domain, is_official = domain_of(location)
-    name = f"domainnet:{location}"
+    root, domain, name = Path(location).parent, domain_of(location), f"domainnet:{location}"
     links: list[str] = []
     lists = {part: root / f"{domain}_{part}.txt" for part in ("train", "test")}
     if all(path.is_file() for path in lists.values()):
-        named = [
-            item._replace(part=part if is_official else "train")
-            for part, path in lists.items()
-            for item in listed(root, domain, path)
-        ]
+        named = (item for path in lists.values() for item in listed(root, domain, path))
         items = [*dict.fromkeys(named)]  # a line may be there twice: a split would have one file on both sides
         notes = [f"the files of {lists['train'].name} and {lists['test'].name}"]
-    elif is_official:
-        raise DataError(f"{name}: the official split needs {lists['train']} and {lists['test']}")
     elif (root / domain).is_dir():
         _, _, items, _, links = classes_in(root / domain, "train")
         notes = [f"no {lists['train'].name}: all files of {domain}"]
@@ -105,9 +92,8 @@ def list_domainnet(location: str) -> Listing:
         raise DataError(f"{name}: no folder {root / domain}; expected {domain}/CLASS/*.jpg in {root}")
     found = checked(Listing(name, root, items, notes, links))
     n_classes = len({item.label for item in items})
-    if not is_official:
-        items, note = divided(items, domain)
-        notes.append(note)
+    items, note = divided(items, domain)
+    notes.append(note)
     if n_classes != N_CLASSES["domainnet"]:
         notes.append(f"{n_classes} classes, of the {N_CLASSES['domainnet']} that DomainNet has")
     return found._replace(items=items)

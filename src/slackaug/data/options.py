@@ -75,9 +75,9 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
-def examples(names: Sequence[str]) -> str:
+def examples(names: Sequence[str], n: int = N_EXAMPLES) -> str:
     """The first few, which can be shown as they are."""
-    return ", ".join(names[:N_EXAMPLES]) + (", ..." if len(names) > N_EXAMPLES else "")
+    return ", ".join([*names[:n], *["..."] * (len(names) > n)])
 
 
 def counted(n: int, one: str, many: str) -> str:

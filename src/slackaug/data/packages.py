@@ -5,25 +5,24 @@ They are `torchvision:NAME`, `hf:NAME[:CONFIG][@LABEL]` and `module:callable`, a
 
 import inspect
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import chain
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from PIL import Image
+from torch.utils.data import ConcatDataset
 
 from .. import foreign
 from ..augment.policy import CIFAR
 from ..schema import unknown
-from . import decode
 from .arrays import from_arrays
 from .dataset import Dataset, Kind, rebuild
-from .decode import Array
-from .files import one_size
+from .items import classes_of, stacked
 from .listing import joined_note, part_of, split_of
-from .options import DataConfig, DataError, listing
+from .options import DataConfig, DataError
 
 Arguments = dict[str, Any]
 ROOT = Path("~/.cache/slackaug")
@@ -55,12 +54,7 @@ def torchvision(name: str, options: DataConfig) -> Dataset:
         part: [foreign.call(source, partial(construct, root, **one, **downloads)) for one in several]
         for part, several in parts.items()
     }
-    stacks = {part: stack(source, chain.from_iterable(several), options) for part, several in sets.items()}
-    class_names = getattr(sets["train"][0], "classes", None)
-    if class_names is not None and len(class_names) <= max(int(labels.max()) for _, labels, _ in stacks.values()):
-        class_names = None  # not a name for each label
-    names = None if class_names is None else [str(entry) for entry in class_names]
-    return from_stacks(source, stacks, options, names, statistics=STATISTICS.get(name))
+    return from_sets(source, sets, options, statistics=STATISTICS.get(name))
 
 
 def torchvision_parts(parameters: Mapping[str, object]) -> dict[str, tuple[Arguments, ...]]:
@@ -82,16 +76,29 @@ def hf(name: str, options: DataConfig) -> Dataset:
     parts = foreign.call(source, lambda: dict(module.load_dataset(*arguments)))
     if "train" not in parts:
         raise DataError(f"{source}: no part named train; found {', '.join(parts) or 'none'}")
-    image, label = find_columns(source, parts["train"].features, column)
-    rows: dict[str, list[Any]] = {}
+    columns = find_columns(source, parts["train"].features, column)
+    sets: dict[str, list[Pairs]] = {}
     for part, data in parts.items():
         if part_of(part):
-            rows.setdefault(split_of(part), []).append(data)
-    stacks = {
-        part: stack(source, ((row[image], row[label]) for data in several for row in data), options)
-        for part, several in rows.items()
-    }
-    return from_stacks(source, stacks, options, parts["train"].features[label].names, notes=joined_note(parts))
+            sets.setdefault(split_of(part), []).append(Pairs(data, *columns))
+    return from_sets(source, sets, options, notes=joined_note(parts))
+
+
+class Pairs:
+    """Two columns of a data set of Hugging Face, as pairs of an image and a label."""
+
+    def __init__(self, data: Any, image: str, label: str):
+        self.data, self.columns = data, (image, label)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, i: int) -> Any:
+        return itemgetter(*self.columns)(self.data[i])
+
+    @property
+    def classes(self) -> Any:
+        return self.data.features[self.columns[1]].names
 
 
 def find_columns(source: str, features: dict[str, Any], wanted: str) -> tuple[str, str]:
@@ -109,42 +116,15 @@ def find_columns(source: str, features: dict[str, Any], wanted: str) -> tuple[st
     return images[0], wanted or ("label" if "label" in labels else labels[0])
 
 
-class Stack(NamedTuple):
-    images: Array  # (B, H, W, 3) uint8
-    labels: Array  # (B,)
-    kinds: Counter[Kind]
-
-
-def from_stacks(
-    source: str, stacks: Mapping[str, Stack], options: DataConfig, class_names: Sequence[str] | None, **more: Any
-) -> Dataset:
-    """As `from_arrays`, of images that are RGB already and were something else."""
-    pairs = {part: (images, labels) for part, (images, labels, _) in stacks.items()}
-    kinds: Counter[Kind] = sum((one.kinds for one in stacks.values()), Counter())
-    return from_arrays(source, pairs, options, class_names, kinds=kinds, **more)
-
-
-def stack(source: str, examples: Iterable[tuple[Any, Any]], options: DataConfig) -> Stack:
-    """Out of pairs of a PIL image and an integer."""
-    images, labels = [], []
-    kinds: Counter[Kind] = Counter()
-    try:
-        for image, label in examples:
-            if not isinstance(image, Image.Image):
-                raise DataError(f"expected an image, got {type(image).__name__}")
-            mode = image.mode
-            images.append(decode.pixels(image, options))  # and turns the image upright
-            kinds[Kind(image.height, image.width, mode)] += 1
-            labels.append(label)
-    except Exception as error:  # the package decodes while it is iterated
-        raise DataError(f"{source}: example {len(images)}: {error}") from error
-    if not images:
-        raise DataError(f"{source}: no images")
-    if not all(isinstance(label, int | np.integer) and label >= 0 for label in labels):
-        strange = listing(sorted({repr(label) for label in labels if not isinstance(label, int) or label < 0}))
-        raise DataError(f"{source}: labels missing: expected one integer from 0 for each image, found {strange}")
-    one_size(source, Counter(image.shape[:2] for image in images))
-    return Stack(np.stack(images), np.array(labels), kinds)
+def from_sets(source: str, sets: Mapping[str, Sequence[Any]], options: DataConfig, **more: Any) -> Dataset:
+    """Out of data sets of pairs, for each part several, which are joined; the rest as in `from_arrays`."""
+    names = classes_of(sets["train"][0])
+    found = {part: stacked(ConcatDataset(several), names, source, options) for part, several in sets.items()}
+    pairs = {part: (one.images, one.labels) for part, one in found.items()}
+    class_names = [one.class_names for one in found.values()]
+    kinds: Counter[Kind] = sum((one.kinds for one in found.values()), Counter())
+    dataset = from_arrays(source, pairs, options, None if None in class_names else class_names[0], **more)
+    return replace(dataset, kinds=kinds)
 
 
 def custom(reference: str, options: DataConfig) -> Dataset:

@@ -100,8 +100,8 @@ class Pool:
             raise OSError(answers["failed"])
         return answers or [answer for entry in entries for answer in self.ask(kind, [entry])]
 
-    def map(self, kind: str, entries: Iterable[Any]) -> Iterator[tuple[Sequence[Any], list[Any]]]:
-        """Some entries and their answers, as they come, in any order."""
+    def map(self, kind: str, entries: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        """The entries with their answers, as they come, in any order."""
         left = iter(entries)
         asked: dict[Future[list[Any]], Sequence[Any]] = {}
         while True:
@@ -110,4 +110,4 @@ class Pool:
             if not asked:
                 return
             for future in wait(asked, return_when=FIRST_COMPLETED).done:
-                yield asked.pop(future), future.result()
+                yield from zip(asked.pop(future), future.result(), strict=True)

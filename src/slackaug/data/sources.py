@@ -76,7 +76,7 @@ def refuse_inside(data: Any, place: str | os.PathLike[str] | None, option: str =
     """Nothing is written among the images: in a folder of class folders it would be taken for a class."""
     source = os.fspath(data) if is_path(data) else ""
     scheme, _, rest = source.partition(":")
-    root = Path(rest.removesuffix(layouts.OFFICIAL) if scheme in PUBLISHED else source)
+    root = Path(rest if scheme in PUBLISHED else source)
     if place is None or not source or source in DATASETS or not root.is_dir():
         return
     if real(Path(place)).is_relative_to(real(root)):

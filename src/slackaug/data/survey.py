@@ -79,8 +79,8 @@ def survey_files(found: Listing, options: DataConfig, progress: Progress) -> Sur
     """By all cores."""
     answers: dict[str, dict[str, Any]] = {}
     with Pool({"size": options.size, "margin": options.margin}, len(found.items)) as pool:
-        for asked, some in pool.map("look", (str(item.path) for item in found.items)):
-            answers |= zip(asked, some, strict=True)
+        for path, answer in pool.map("look", (str(item.path) for item in found.items)):
+            answers[path] = answer
             progress("looking at images", len(answers), len(found.items))
     every = [(item, shown(item.path, found.root), answers[str(item.path)]) for item in found.items]
     good = [one for one in every if "bad" not in one[2]]

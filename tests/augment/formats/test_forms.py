@@ -1,15 +1,18 @@
 """The ranges and the draws of the other methods, against their definitions. All policies here are made up."""
 
 from itertools import permutations, product
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+import published_files
 from slackaug.augment import apply, describe
 from slackaug.augment.apply import Composites
 from slackaug.augment.formats import forms
-from slackaug.augment.formats.forms import DeepAA, PBASchedule, SubPolicies, deepaa_transform, expected
+from slackaug.augment.formats.forms import DEEPAA_CROP, deepaa_transform, expected
+from slackaug.augment.formats.published import from_document
 from slackaug.augment.space import Space
 from slackaug.augment.transforms import TRANSFORMS
 
@@ -81,40 +84,29 @@ def test_every_level_is_a_magnitude(levels):
 # --- draws ------------------------------------------------------------------------------------------------------------
 
 
-def subpolicies() -> SubPolicies:
+def subpolicies() -> Any:
     """Half of the images: Rotate (1/2), then Invert (always); the others: Solarize (1/4) alone."""
-    rotate, invert, solarize = (forms.AUTOAUGMENT.space.index(name) for name in ("Rotate", "Invert", "Solarize"))
-    return SubPolicies(
-        name="made up",
-        space=forms.AUTOAUGMENT.space,
-        op=torch.tensor([[rotate, invert], [solarize, 0]]),
-        probability=torch.tensor([[0.5, 1.0], [0.25, 0.0]], dtype=torch.float64),
-        magnitude=torch.tensor([[0.3, 0.0], [0.5, 0.0]], dtype=torch.float64),
-    )
+    entries = [[["Rotate", 0.5, 3], ["Invert", 1.0, 0]], [["Solarize", 0.25, 5]]]
+    return from_document(published_files.subpolicies(subpolicies=entries))
 
 
-def deepaa() -> DeepAA:
-    names = ("Identity", "Rotate", "RandFlip", "RandResizeCrop_imagenet")
-    return DeepAA(
-        name="made up",
-        space=Space("deepaa", tuple(deepaa_transform(name, (-30, 30), 224) for name in names)),
-        probability=torch.tensor([[0.1, 0.2, 0.3, 0.4, 0.0], [0.0, 0.0, 0.5, 0.0, 0.5]], dtype=torch.float64),
-        op=torch.tensor([0, 1, 1, 2, 3]),
-        magnitude=torch.tensor([[0.5, 0.5], [0.0, 0.0], [0.75, 0.75], [0.5, 0.5], [0.0, 1.0]], dtype=torch.float64),
-    )
+def deepaa() -> Any:
+    """Five choices in two layers; the last crops."""
+    spans = {"Identity": "0.0,,1.0", "Rotate": "-30.0,,30.0", "RandFlip": "0.0,,1.0", DEEPAA_CROP: "0.0,,1.0"}
+    rows = [[0.1, 0.2, 0.3, 0.4, 0.0], [0.0, 0.0, 0.5, 0.0, 0.5]]
+    names = [f"{name}:({span})" for name, span in spans.items()]
+    changes = {"policy_probs": rows, "ops": [0, 1, 1, 2, 3], "mags": [2, 0, 3, 2, 0], "l_mags": 5, "op_names": names}
+    return from_document(published_files.deepaa(**changes))
 
 
-def pba() -> PBASchedule:
+def pba() -> Any:
     """No augmentation for 10 of 100 epochs; then Rotate (0.4, 1.0 in its copy); from 60 on also Equalize (0.5)."""
-    probability = torch.zeros(3, 30, dtype=torch.float64)
-    probability[1:, 0], probability[1:, 15] = 0.4, 1.0
-    probability[2, forms.PBA.space.index("Equalize")] = 0.5
-    magnitude = torch.zeros(3, 30, dtype=torch.float64)
-    magnitude[:, 0], magnitude[:, 15] = 0.1, 0.5
-    first_epoch = torch.tensor([0, 10, 60])
-    return PBASchedule(
-        name="made up", n_epochs=100, first_epoch=first_epoch, probability=probability, magnitude=magnitude
-    )
+    none = [0] * 60
+    rotate = [4, 1, *none[2:30], 10, 5, *none[32:]]
+    equalize = [*rotate]
+    equalize[2 * forms.PBA.space.index("Equalize")] = 5
+    updates = ["1", "0", 10, 10, none, rotate], ["2", "1", 60, 60, rotate, equalize]
+    return from_document(published_files.pba(*updates, epochs=100))
 
 
 EVERY = pytest.mark.parametrize("policy", [subpolicies(), deepaa(), pba()], ids=lambda policy: type(policy).__name__)

@@ -1,18 +1,14 @@
 """Reading published formats: made-up documents, malformed ones, and (marked data) the published files themselves."""
 
-import copy
 import json
-from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from published_files import DOCUMENTS, FILES, REFERENCE, deepaa, pba, slack, subpolicies
+from published_files import FILES, REFERENCE, deepaa, pba, slack, subpolicies
 from slackaug.augment import apply
 from slackaug.augment.formats.forms import DeepAA, PBASchedule, SubPolicies
-from slackaug.augment.formats.published import PBA_KIND, SUBPOLICY_KINDS, from_document, load
+from slackaug.augment.formats.published import SUBPOLICY_KINDS, from_document, load
 from slackaug.augment.policy import IMAGENET, Policy
 from slackaug.augment.transforms import SPACES
 from slackaug.schema import PolicyError
@@ -187,52 +183,6 @@ def test_malformed(document, message):
     with pytest.raises(PolicyError) as error:
         from_document(document)
     assert message in str(error.value)
-
-
-TEXT = st.text("abcXY:(0,.1)é", max_size=12)
-ODD = [-1, 0, 1, 9, 10, 0.5, 1e308, -1e-320, 10**400, "Rotate", "Invert", "\ud800", AUTOAUGMENT_KIND, PBA_KIND]
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.sampled_from(ODD),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-def places(value: Any) -> list[tuple[Any, Any]]:
-    """Every container in a document with each of its keys or indices."""
-    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
-    return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
-
-
-@pytest.mark.parametrize("kind", DOCUMENTS)
-@settings(max_examples=100)
-@given(data=st.data())
-def test_any_document_is_a_policy_or_an_error(kind, data):
-    """And a policy is one that can be drawn from and applied."""
-    document = copy.deepcopy(DOCUMENTS[kind])
-    for _ in range(data.draw(st.integers(1, 2))):
-        found = places(document)
-        if not found:
-            break
-        container, key = data.draw(st.sampled_from(found))
-        match data.draw(st.sampled_from(["replace", "remove", "swap"])):
-            case "replace":
-                container[key] = data.draw(JSON)
-            case "remove":
-                del container[key]
-            case "swap":  # with a value from elsewhere in the document
-                other, place = data.draw(st.sampled_from(found))
-                container[key] = copy.deepcopy(other[place])
-    try:
-        policy = from_document(document)
-    except PolicyError:
-        return
-    tau = policy.sample(3, torch.Generator().manual_seed(0), 1.0)
-    assert tau.op.shape == tau.magnitude.shape == tau.active.shape
-    assert tau.magnitude.isfinite().all()
-    assert not isinstance(policy, Policy) or policy.log_prob(tau).isfinite().all()
-    images = torch.zeros(3, 3, 4, 5, dtype=torch.uint8)
-    assert apply.augment(images, tau, torch.Generator().manual_seed(0)).shape == images.shape
 
 
 # --- the published files ----------------------------------------------------------------------------------------------
