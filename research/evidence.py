@@ -94,7 +94,7 @@ class Bench:
         folder = self.scratch / self.name / "fresh"
         folder.mkdir(parents=True, exist_ok=True)
         session = Session(str(self.source), folder, self.device, self.threads, None, (), self.console, ALONE)
-        return race.comparison(session, self.config, self.dataset, folder, float("inf"))
+        return race.comparison(session, self.config, self.dataset, folder)
 
     @property
     def settings(self) -> dict[str, Any]:

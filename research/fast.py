@@ -28,6 +28,7 @@ from slackaug.engine.fit import Fit, FitConfig  # noqa: E402
 from slackaug.engine.gpu.captured import CapturedFit, CapturedPasses  # noqa: E402
 from slackaug.engine.gpu.graphs import N_AHEAD  # noqa: E402
 from slackaug.engine.passes import Passes, look_up  # noqa: E402
+from slackaug.machine import use_threads  # noqa: E402
 from slackaug.methods import slack  # noqa: E402
 from slackaug.methods.budget import SearchConfig  # noqa: E402
 
@@ -126,6 +127,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=4)
     arguments = parser.parse_args()
+    use_threads(arguments.device, None)  # as commands do: with one for each processor, a busy one holds up all
     setting, phi = Setting(arguments.model, arguments.size, arguments.device), Policy.uniform(arguments.space)
     fits, bf16 = Fits(setting, phi), {"precision": torch.bfloat16}
     made = {

@@ -24,6 +24,7 @@ from slackaug.engine.fit import Fit, FitConfig
 from slackaug.engine.gpu.captured import CapturedFit
 from slackaug.engine.gpu.stacked import StackedFits
 from slackaug.judge.candidates import from_name
+from slackaug.machine import use_threads
 
 BATCH = 128
 PIXELS = 10_000 * 32 * 32  # of all images
@@ -74,6 +75,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--profile", action="store_true", help="of the last count: the costliest kernels")
     given = parser.parse_args()
+    use_threads("cuda", None)  # as commands do: with one for each processor, a busy one holds up all
     data, space = make_data(given.size, "cuda"), Policy.uniform("cifar").space
 
     def arguments(seed: int) -> tuple:

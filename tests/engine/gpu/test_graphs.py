@@ -6,7 +6,8 @@ from threading import Thread
 import pytest
 import torch
 
-from slackaug.engine.gpu.graphs import Captured, without_collection
+from slackaug.engine.gpu import graphs
+from slackaug.engine.gpu.graphs import Captured, Graphs, NotCaptured, without_collection
 
 
 class Cycle:
@@ -46,6 +47,33 @@ def test_nothing_in_cycles_is_freed_meanwhile_and_all_goes_on_as_before():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_a_failed_capture_left_behind_is_asked_for_until_nothing_is_left(monkeypatch):
+    asked = []
+
+    def empty():
+        asked.append(True)
+        if len(asked) < 4:
+            raise RuntimeError("CUDA error: invalid argument")
+
+    def fail(*_):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(torch.accelerator, "empty_host_cache", empty, raising=False)
+    monkeypatch.setattr(graphs, "Captured", fail)
+    with pytest.raises(NotCaptured, match="RuntimeError: operation not permitted"):
+        Graphs(torch.device("cuda")).run("training", lambda: (), {}, list)
+    assert len(asked) == 4
+
+
+@pytest.mark.gpu
+def test_after_a_failed_capture_pinned_memory_is_there_for_others():
+    """A block of a size that nothing else has: torch then looks at the events of all blocks."""
+    device, value = torch.device("cuda"), torch.arange(4.0)
+    with pytest.raises(NotCaptured):
+        Graphs(device).run("asking", lambda value: (value * value.max().item(),), {"value": value}, list)
+    assert torch.empty(3 * 2**24, dtype=torch.uint8, pin_memory=True).is_pinned()
 
 
 @pytest.mark.gpu

@@ -15,6 +15,7 @@ from .triton_support import compiled_ahead
 N_AHEAD = 16  # steps that the host may be ahead of the device
 ALIGNMENT = 64  # bytes
 N_WARM_UP = 2
+MOST_LEFT = 1000  # events of a capture that failed
 
 Outputs = tuple[Tensor, ...]
 
@@ -70,6 +71,18 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
+def forget_a_failed_capture() -> None:
+    """What was sent from pinned memory in a capture that failed left events there, which are not valid any more. Each is
+    an error for whoever next asks for such memory, in whatever step that is; so ask here until there is none."""
+    empty = getattr(torch.accelerator, "empty_host_cache", None) or torch._C._host_emptyCache  # before torch 2.12
+    for _ in range(MOST_LEFT):
+        try:
+            empty()
+        except RuntimeError:
+            continue
+        return
+
+
 class Captured:
     """One kind of step."""
 
@@ -121,5 +134,6 @@ class Graphs:
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # a compiler and a user's model can fail in any way
+                forget_a_failed_capture()
                 raise NotCaptured(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
         return self.captured[kind](drawn)
