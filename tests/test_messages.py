@@ -20,7 +20,7 @@ from slackaug.augment.transforms import get_space
 from slackaug.data import Split, cache, items, samples
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import DataConfig
-from slackaug.messages import check, search
+from slackaug.messages import check, comparing, search, studying
 from slackaug.runs.checkpoints import from_bytes
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -173,15 +173,15 @@ def test_baselines_in_plain_words(name, words):
 
 def test_the_golden_texts():
     """The few sentences whose wording is held."""
-    assert messages.no_difference("auto", "uniform-2", 0.004, 0.012, "4 searches") == (
+    assert comparing.no_difference("auto", "uniform-2", 0.004, 0.012, "4 searches") == (
         "auto shows no measurable difference from 2 random transformations (+0.4 points, 95 % interval -0.8 to +1.6, "
         "over 4 searches; a gain under 1.2 could not have been seen)."
     )
-    assert messages.differs("slack (paper)", "uniform", 0.0107, 0.0021, "4 searches") == (
+    assert comparing.differs("slack (paper)", "uniform", 0.0107, 0.0021, "4 searches") == (
         "slack (paper) is better than 3 random transformations (+1.07 points, 95 % interval +0.86 to +1.28, over 4 "
         "searches)."
     )
-    assert messages.kept(1, 4, {"none": 1, "uniform-2": 2}) == (
+    assert studying.kept(1, 4, {"none": 1, "uniform-2": 2}) == (
         "the race kept the learned policy in 1 of 4 searches, and took no transformations in 1 and 2 random "
         "transformations in 2"
     )
@@ -214,11 +214,11 @@ def test_verbs_follow_the_number_of_files(kind):
 
 
 def test_what_may_be_missing_is_left_out():
-    assert messages.search_done("search 1", None, 2.5, []) == "search 1: entropy 2.500."
-    full = messages.search_done("search 1", 90, 2.5, ["A.", "B."])
+    assert studying.search_done("search 1", None, 2.5, []) == "search 1: entropy 2.500."
+    full = studying.search_done("search 1", 90, 2.5, ["A.", "B."])
     assert full == "search 1: 1 min 30 s, entropy 2.500. A. B."
     correlations = dict.fromkeys(("pi", "pi_rest", "mu"), 0.5) | {"mu_rest": None}
-    assert "pi 0.50" in messages.stability(4, correlations, "")
-    assert "without Solarize undefined" in messages.stability(4, correlations, "")
-    assert messages.entropy(2.0, None) == "entropy 2.000 nats"
-    assert "50.0%" in messages.entropy(2.0, 0.5)
+    assert "pi 0.50" in studying.stability(4, correlations, "")
+    assert "without Solarize undefined" in studying.stability(4, correlations, "")
+    assert studying.entropy(2.0, None) == "entropy 2.000 nats"
+    assert "50.0%" in studying.entropy(2.0, 0.5)

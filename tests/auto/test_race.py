@@ -13,7 +13,6 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import messages
 from slackaug.augment.policy import Policy
 from slackaug.auto import race
 from slackaug.auto.conduct import Session
@@ -25,6 +24,7 @@ from slackaug.exits import Stopped
 from slackaug.judge import answer, training
 from slackaug.judge.backends.jobs import BackendError
 from slackaug.judge.protocols import HeldOut
+from slackaug.messages import studying
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 RACE = {"race__candidates": "[none,uniform-2,learned]", "race__n_last": 4, "evaluate__epochs": 1,
@@ -284,7 +284,7 @@ def test_a_study_evaluates_what_each_search_says_to_use(images, tmp_path):
         "quick", out, data=images, searches=1, evaluations=1, baselines=["none", "uniform-2"], set=given
     )
     use = read(out / "searches" / "0")["use"]
-    assert found.kept == messages.kept(int(use == "learned"), 1, {} if use == "learned" else {use: 1})
+    assert found.kept == studying.kept(int(use == "learned"), 1, {} if use == "learned" else {use: 1})
     rows = {row.name: row.accuracy.mean for row in found.rows}
     assert use == "learned" or rows["auto"] == rows[use]  # the same training
 

@@ -36,6 +36,7 @@ from slackaug.judge import baselines, candidates, protocols, training
 from slackaug.judge.candidates import Candidate
 from slackaug.judge.intervals import USUAL_NOISE, Accuracy, expected_half_width
 from slackaug.judge.protocols import Training
+from slackaug.messages import comparing
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
 from tiny import EVALUATION, TIMES, refused, succeeded
@@ -159,7 +160,7 @@ def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
     found = evaluate(tiny_npz, tmp_path, [Policy.uniform("cifar")], baselines=["none"], console=None)
     assert [row.name for row in found.rows] == ["none", "policy 0"]
     assert found.rows[1].accuracies.keys() == {0, 1}
-    assert messages.too_few("policy 0", "none", 2, "seed", 4) == found.answer
+    assert comparing.too_few("policy 0", "none", 2, "seed", 4) == found.answer
     assert capsys.readouterr().out == ""  # a function keeps stdout for its caller
 
 
@@ -169,7 +170,7 @@ def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
 def test_the_verdict_is_on_the_first_policy_and_the_first_baseline(tiny_npz, policy_file, tmp_path, done):
     found = evaluate(tiny_npz, tmp_path, [policy_file, Policy.uniform("imagenet")], baselines=["uniform", "none"])
     assert found.reference == "uniform"
-    assert found.answer == messages.too_few(str(policy_file), "uniform", 2, "seed", 4)
+    assert found.answer == comparing.too_few(str(policy_file), "uniform", 2, "seed", 4)
     assert results(done)["subject"] == "uniform"  # without a policy, on the last baseline
 
 
@@ -220,7 +221,7 @@ def test_without_test_images_some_are_held_out_and_it_says_which(command, tmp_pa
 def test_it_says_what_the_seeds_will_show_and_what_they_could_have(command, tiny_npz, tmp_path):
     for more, n in ((["--seeds", 4], 4), (["--seeds", 4, "--until", 100], 8)):
         said = succeeded(command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", *more))).stdout.splitlines()
-        assert messages.expected(n, expected_half_width(n), USUAL_NOISE) in said
+        assert comparing.expected(n, expected_half_width(n), USUAL_NOISE) in said
     alone = succeeded(command(*words(tiny_npz, tmp_path, "--baselines", "none")))
     assert "points from seed to seed" not in alone.stdout
 
@@ -287,7 +288,7 @@ def test_a_policy_that_is_a_baseline_is_trained_once_and_the_answer_says_so(poli
     assert names == ["none", "uniform-2", *([] if twin else [str(tmp_path / "p.json")])]
     assert ("so it is trained once" in said) is (twin is not None)
     if twin:
-        assert results(tmp_path)["answer"].endswith(messages.known_as(str(tmp_path / "p.json"), twin))
+        assert results(tmp_path)["answer"].endswith(comparing.known_as(str(tmp_path / "p.json"), twin))
 
 
 # --- given again ------------------------------------------------------------------------------------------------------
@@ -726,7 +727,7 @@ def test_data_is_read_as_the_run_has_read_it(of_run, place, given, expected, los
     found = read_by(run, places[place], tmp_path, console=console, **given).data
     assert (found.size, found.margin, found.group_by) == expected
     said, is_same = screen.getvalue(), lost is None and given.items() <= of_run.items()
-    assert (messages.read_without(str(lost)) in said) == (lost is not None)
+    assert (comparing.read_without(str(lost)) in said) == (lost is not None)
     assert ("This is other data" in said, "learned on other data" in said) == (lost is not None, not is_same)
     assert f"images of {expected[0] or 8} x {expected[0] or 8} pixels" in said
 

@@ -50,6 +50,7 @@ from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.plan import Study
 from slackaug.judge.studies.recipes import STUDIES
 from slackaug.judge.studies.search_jobs import SearchJob, search_ensemble
+from slackaug.messages import comparing, studying
 from slackaug.messages import search as said_of_search
 from slackaug.runs import folders
 from tiny import refused, succeeded
@@ -168,7 +169,7 @@ def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command,
     assert (protocol["flip"], protocol["exclude"]) == (False, ["Invert", "Cutout"])
     lines = found.stdout.splitlines()
     basis = said_of_search.basis("cifar", ["Invert", "Cutout"], "small", "quick", None)
-    assert {messages.each_search(text) for text in (basis, said_of_search.BALANCED)} <= {*lines}
+    assert {studying.each_search(text) for text in (basis, said_of_search.BALANCED)} <= {*lines}
     (steps,) = [line for line in lines if line.startswith("Each search: 2 rounds of 3 steps ")]
     assert f"search.kl_budget={config['search']['kl_budget']:g}" in steps
 
@@ -202,7 +203,7 @@ def test_it_says_which_networks_start_from_a_file(is_other, command, tiny_npz, t
     found = succeeded(command(*words(tiny_npz, tmp_path / "study", *more, recipe="with-weights")))
     said = messages.starts_from(str(path), 3, 10)
     lines = [line for line in found.stdout.splitlines() if str(path) in line]
-    assert lines == [messages.each_search(said) if is_other else said]
+    assert lines == [studying.each_search(said) if is_other else said]
 
 
 def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
@@ -219,7 +220,7 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
         assert ("round 2" in log, "takes about" in log) == (True, False)  # which would be measured once more
     assert f"pi {stored['stability']['pi']:.2f}" in found.stdout
     assert next(line for line in lines if "over all evaluations" in line).endswith("(4 evaluations).")
-    where = [messages.one_policy(2, str(out / "policy.json")), messages.results(str(out / "study.json"))]
+    where = [studying.one_policy(2, str(out / "policy.json")), messages.results(str(out / "study.json"))]
     assert lines[-4:] == [*stored["others"], *where, stored["answer"]]
     for sentence, name in zip((stored["answer"], *stored["others"]), ("uniform", "none"), strict=True):
         assert messages.augmentation(name) in sentence
@@ -257,7 +258,7 @@ def test_the_papers_numbers_are_not_for_other_data_or_other_trainings(
     found = succeeded(command(*words(tiny_npz, tmp_path / "study", *more, recipe="cifar10-wrn-40-2")))
     of_data, of_trainings = "24 training images, where it has 50,000", "trainings of 1 epochs, where it has 200"
     reason = of_data if is_other_data else of_trainings
-    assert messages.no_figures_of_the_paper(reason) in found.stdout.splitlines()
+    assert studying.no_figures_of_the_paper(reason) in found.stdout.splitlines()
     assert "gap" not in found.stdout
     assert [row["paper"] for row in document(tmp_path / "study")["rows"]] == [[]]
 
@@ -304,7 +305,7 @@ def test_nothing_searched(command, tmp_path):
 
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", searches=1, evaluations=1, baselines=["uniform"])
-    assert found.answer == messages.too_few("auto", "uniform", 1, "search", 4)
+    assert found.answer == comparing.too_few("auto", "uniform", 1, "search", 4)
     assert found.rows[-1].accuracy.low is None
     assert study_results.remarks(found)[0].startswith("One search says nothing about stability; entropy 2.")
 
@@ -312,7 +313,7 @@ def test_one_search_has_no_interval(tiny_npz, tmp_path):
 def test_no_baseline(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", baselines=[])
     assert [row.name for row in found.rows] == ["auto"]
-    assert found.answer == messages.NO_BASELINE
+    assert found.answer == comparing.NO_BASELINE
 
 
 def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_path):
@@ -325,7 +326,7 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
         dropped.save(one / "policy.json")
         (one / "answer.json").write_text(json.dumps({"use": "none", "is_final": True, "sentence": "Use nothing."}))
     found = slackaug.study(out=out, resume=True)
-    expected = messages.kept(0, 2, {"none": 2})
+    expected = studying.kept(0, 2, {"none": 2})
     assert found.kept == document(out)["kept"] == expected
     assert study_results.remarks(found)[-1] == expected
     learned = [folders.read_policies(out / "searches" / str(s))[-1] for s in range(2)]
@@ -342,10 +343,10 @@ UNIFORM = Policy.uniform("cifar")
     ("policies", "expected"),
     [
         ([UNIFORM], None),
-        ([replace(UNIFORM, learned={"use": "learned-x2"})], messages.kept(1, 1, {})),
+        ([replace(UNIFORM, learned={"use": "learned-x2"})], studying.kept(1, 1, {})),
         (
             [replace(UNIFORM, learned={"use": use}) for use in ("uniform-1", "none", "uniform-1")],
-            messages.kept(0, 3, {"none": 1, "uniform-1": 2}),
+            studying.kept(0, 3, {"none": 1, "uniform-1": 2}),
         ),
     ],
 )
@@ -455,8 +456,8 @@ def test_a_study_may_get_more_searches_and_keeps_what_it_has(command, done, agai
 def test_until_goes_on_with_evaluations_and_is_kept_with_the_study(command, tiny_npz, tmp_path):
     out, more = tmp_path / "study", ["--searches", 4, "--evaluations", 1, "--baselines", "uniform"]
     found = succeeded(command(*words(tiny_npz, out, *more, "--until", 99)))
-    assert messages.expected_of_study(4, 1, expected_half_width(4), USUAL_NOISE) in found.stdout.splitlines()
-    assert messages.narrow_by_chance(4, 8) in found.stdout
+    assert comparing.expected_of_study(4, 1, expected_half_width(4), USUAL_NOISE) in found.stdout.splitlines()
+    assert comparing.narrow_by_chance(4, 8) in found.stdout
     stored = document(out)
     assert (stored["study"]["until"], stored["rows"][-1]["over_evaluations"]["n"]) == (99, 8)  # two of each
     assert "16 of 16 trainings are done already" in succeeded(command(*resume(out))).stdout

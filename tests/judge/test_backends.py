@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import tiny
-from slackaug import messages
 from slackaug.exits import Stopped, signals
 from slackaug.judge.backends import get_backend
 from slackaug.judge.backends import ray as on_ray
 from slackaug.judge.backends.jobs import MAX_ATTEMPTS, BackendError, Tally
 from slackaug.judge.backends.local import InTurn, Processes, Team
 from slackaug.judge.backends.ray import Ray
+from slackaug.messages import comparing
 
 
 class Seen:
@@ -181,7 +181,7 @@ def test_a_process_that_dies_is_started_again(tmp_path):
     seen = Seen("job")
     Processes(1).run([partial(die, tmp_path / "x", 1)], seen)
     assert (tmp_path / "x").read_text() == "done"
-    assert seen.remarks == [messages.died("job", -9)]
+    assert seen.remarks == [comparing.died("job", -9)]
     assert seen.finished == [0]
 
 

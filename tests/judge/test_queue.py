@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from slackaug import messages
 from slackaug.judge import queue
 from slackaug.judge.candidates import from_name
 from slackaug.judge.intervals import paired
 from slackaug.judge.queue import Comparison, conduct_until, seeds_needed, with_seeds
 from slackaug.judge.results import by_seed
+from slackaug.messages import comparing
 
 NAMES = ["none", "uniform", "uniform-2"]
 PAIR = "uniform-2", "none"
@@ -129,9 +129,9 @@ def test_trainings_go_side_by_side_on_a_gpu(device, is_elsewhere, sizes, monkeyp
 
 
 def test_the_cost_is_said_as_it_comes():
-    assert messages.cost(10, 30, 1) == (
+    assert comparing.cost(10, 30, 1) == (
         "10 trainings of about 30 s each, measured over a few steps: 5 min 00 s one after the other."
     )
-    assert messages.cost(10, 6, 8) == "10 trainings, 8 at once: about 1 min 00 s, measured over a few steps."
-    assert messages.cost(3, 6, 8).startswith("3 trainings, 3 at once: ")
-    assert "14 min 00 s one after the other" in messages.study_cost(4, 120, 12, 30)
+    assert comparing.cost(10, 6, 8) == "10 trainings, 8 at once: about 1 min 00 s, measured over a few steps."
+    assert comparing.cost(3, 6, 8).startswith("3 trainings, 3 at once: ")
+    assert "14 min 00 s one after the other" in comparing.study_cost(4, 120, 12, 30)

@@ -11,12 +11,12 @@ from rich.console import Console
 
 import slackaug
 import tiny
-from slackaug import messages
 from slackaug.data.options import DataConfig
 from slackaug.engine.fit import FitConfig
 from slackaug.judge import results
 from slackaug.judge.protocols import Protocol
 from slackaug.judge.results import Results, judge, make_rows
+from slackaug.messages import comparing
 from slackaug.report import outcome
 
 PROTOCOL = Protocol(data=DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=FitConfig())
@@ -69,19 +69,21 @@ def test_policies_that_share_no_seed_yet_have_no_verdict():
     trials = found(none=[0.5, 0.6], mine=[0.7])
     rows = make_rows(trials | {"none": trials["none"][1:]}, "none")
     assert rows[1].difference is None
-    assert judge(rows, "mine", "none").sentence == messages.no_common_seed("mine", "none")
+    assert judge(rows, "mine", "none").sentence == comparing.no_common_seed("mine", "none")
 
 
 def test_the_smallest_gain_that_could_have_been_seen():
     assert results.seen(None) == []
     for mine, n in (([0.7, 0.71, 0.7, 0.71], 1), ([0.7] * 4, 0), ([0.7, 0.71], 0), ([0.3, 0.6, 0.4, 0.7], 0)):
         one = make_rows(found(none=[0.5] * 4, mine=mine), "none")[1].difference
-        assert results.seen(one) == n * [messages.smallest_gain(one.half_width)]  # the verdict says it in the last case
+        assert results.seen(one) == n * [
+            comparing.smallest_gain(one.half_width)
+        ]  # the verdict says it in the last case
 
 
 @pytest.mark.parametrize(("subject", "reference"), [("a", None), (None, "a"), ("a", "a"), ("a", "missing")])
 def test_nothing_to_compare(subject, reference):
-    assert judge(make_rows(found(a=[0.5, 0.6]), None), subject, reference) == (messages.NOTHING_TO_COMPARE, None)
+    assert judge(make_rows(found(a=[0.5, 0.6]), None), subject, reference) == (comparing.NOTHING_TO_COMPARE, None)
 
 
 def test_the_answer_names_another_that_is_better_still():
@@ -102,7 +104,7 @@ def test_files(tmp_path):
     document = json.loads((tmp_path / "results.json").read_text())
     assert (document["duplicates"], document["class_names"], document["reference"]) == (3, ["a", "b"], "none")
     assert (document["subject"], document["use"]) == ("a, b", None)
-    assert document["answer"] == messages.too_few("a, b", "none", 1, "seed", 4)
+    assert document["answer"] == comparing.too_few("a, b", "none", 1, "seed", 4)
     none, other = document["policies"]
     assert other["accuracy"] == {"mean": 0.75, "low": None, "high": None, "n": 1, "unit": "seed"}
     assert (document["imbalance"], none["balanced_accuracy"]["mean"]) == (9.0, 0.1875)

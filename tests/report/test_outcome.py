@@ -7,7 +7,7 @@ import pytest
 
 import made_up
 from slackaug import schema
-from slackaug.judge import baselines, intervals
+from slackaug.judge import baselines, intervals, verdicts
 from slackaug.report import accuracies, outcome, page
 
 
@@ -25,7 +25,7 @@ def test_the_policy_is_judged_against_every_baseline(tmp_path):
     trials = {e["name"]: {one["seed"]: one["accuracy"] for one in e["trials"]} for e in document["policies"]}
     assert (found.tone, found.reference) == ("better", "none")
     assert found.others == [
-        intervals.verdict("runs/a b", name, intervals.paired(trials["runs/a b"], trials[name]))
+        verdicts.verdict("runs/a b", name, intervals.paired(trials["runs/a b"], trials[name]))
         for name in ("worst", "uniform", "runs/a")
     ]
     assert all(sentence in page.render(folder) for sentence in found.others)

@@ -50,6 +50,7 @@ from ..judge.queue import (
     with_seeds,
 )
 from ..judge.results import Results
+from ..messages import comparing
 from ..messages.terminal import terminal
 from ..report import live
 from ..runs import folders
@@ -127,21 +128,21 @@ def evaluate(
     models = None if save_models is None else FilePath(save_models)
     work = Comparison(protocol, folder, models, device, threads, backend, console)
     if lost:
-        work.say(messages.read_without(" ".join(lost)))
+        work.say(comparing.read_without(" ".join(lost)))
     twins = check_candidates(work, dataset, [*candidates, *grid])
     candidates = [candidate for candidate in candidates if candidate.name not in twins]
     with work.writing(), folders.held(folder):
         begin(folder, protocol, overwrite=overwrite)
         n_duplicates = announce(work, dataset)
         remarks: dict[str, Any] = {"duplicates": n_duplicates}
-        known_as = [messages.known_as(*names) for names in twins.items()]
+        known_as = [comparing.known_as(*names) for names in twins.items()]
         for text in known_as:
             work.say(text)
         n_first = seeds if until is None else max(seeds, LEAST_SEEDS)
         if n_first < intervals.LEAST:
-            work.say(messages.few(seeds, "seed", "--seeds 8, or --until 0.5 for a narrow interval"))
+            work.say(comparing.few(seeds, "seed", "--seeds 8, or --until 0.5 for a narrow interval"))
         elif len(candidates) > 1:
-            work.say(messages.expected(n_first, intervals.expected_half_width(n_first), intervals.USUAL_NOISE))
+            work.say(comparing.expected(n_first, intervals.expected_half_width(n_first), intervals.USUAL_NOISE))
         for candidate in candidates:
             if isinstance(candidate.augmentation, Policy):
                 warn_of_length(work, dataset, candidate.name, candidate.augmentation.learned.get("preset"))

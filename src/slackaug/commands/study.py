@@ -38,6 +38,7 @@ from ..judge.studies.plan import (
 )
 from ..judge.studies.results import StudyResults
 from ..judge.studies.search_jobs import search_all, searches
+from ..messages import comparing, studying
 from ..messages.terminal import terminal
 from ..report import live
 from ..runs import folders
@@ -152,25 +153,25 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
     """What is about to be done, and what it will cost, and how many test images are training images, too."""
     n_duplicates = queue.announce(work, dataset)
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
-    work.say(messages.study_of(chosen.recipe, chosen.n_search, chosen.search.model, n))
+    work.say(studying.study_of(chosen.recipe, chosen.n_search, chosen.search.model, n))
     for line in search_lines(chosen, dataset) if chosen.n_search else ():
-        work.say(messages.each_search(line))
+        work.say(studying.each_search(line))
     reason = unlike_the_paper(study_recipes.study(chosen.recipe), dataset, chosen.search)
     if reason is not None and not chosen.paper:
-        work.say(messages.no_figures_of_the_paper(reason))
+        work.say(studying.no_figures_of_the_paper(reason))
     if chosen.n_search:
         queue.warn_of_length(work, dataset, "a policy of these searches", chosen.search.preset)
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
         search = sum(learn.search_seconds(chosen.search, dataset, work.device))
         each = training.seconds_of([work.training(from_name("uniform"), 0)] * queue.n_side_by_side(work))
-        work.say(messages.study_cost(chosen.n_search, search, n, each))
+        work.say(comparing.study_cost(chosen.n_search, search, n, each))
     if 0 < chosen.n_search < intervals.LEAST:
-        work.say(messages.few(chosen.n_search, "search", f"--searches {intervals.LEAST} or more"))
+        work.say(comparing.few(chosen.n_search, "search", f"--searches {intervals.LEAST} or more"))
     elif chosen.n_search and fixed_candidates(chosen):
         width = intervals.expected_half_width(chosen.n_search, chosen.n_eval)
         if chosen.until is not None and chosen.n_search < queue.LEAST_SEEDS:
-            work.say(messages.narrow_by_chance(chosen.n_search, queue.LEAST_SEEDS))
-        work.say(messages.expected_of_study(chosen.n_search, chosen.n_eval, width, intervals.USUAL_NOISE))
+            work.say(comparing.narrow_by_chance(chosen.n_search, queue.LEAST_SEEDS))
+        work.say(comparing.expected_of_study(chosen.n_search, chosen.n_eval, width, intervals.USUAL_NOISE))
     return n_duplicates
 
 
@@ -217,7 +218,7 @@ def conduct(
     for text in (*study_results.remarks(final), *final.others):
         work.say(text)
     if len(policies) > 1:
-        work.say(messages.one_policy(len(policies), str(folder / folders.POLICY)))
+        work.say(studying.one_policy(len(policies), str(folder / folders.POLICY)))
     work.say(messages.results(str(folder / "study.json")))
     work.say(final.answer)
     return final

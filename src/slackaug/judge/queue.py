@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from .. import messages, models, rng
+from .. import models, rng
 from ..augment.policy import Policy
 from ..augment.samplers import Method
 from ..config import presets
 from ..data import Dataset, count_duplicates
 from ..engine import weights
 from ..exits import Stopped
+from ..messages import comparing
 from ..messages.terminal import how, say
 from ..runs import folders
 from ..runs.progress import Bar, Jobs, Part
@@ -89,15 +90,15 @@ def differences(policy: Policy, flips: bool, protocol: Protocol, dataset: Datase
     """What a reader of the comparison must know about a policy; `flips`, whether it is trained with mirror flips."""
     found = []
     if policy.dataset not in (None, dataset.fingerprint):
-        found.append(messages.OTHER_DATA)
+        found.append(comparing.OTHER_DATA)
     if policy.space.name.rstrip("*") != protocol.space:
-        found.append(messages.other_space(policy.space.name, protocol.space))
+        found.append(comparing.other_space(policy.space.name, protocol.space))
     elif other := {*policy.space.names} ^ {*protocol.used_space().names}:
-        found.append(messages.other_transformations(sorted(other)))
+        found.append(comparing.other_transformations(sorted(other)))
     if flips != policy.flip:
-        found.append(messages.other_flips(is_on=flips))
+        found.append(comparing.other_flips(is_on=flips))
     elif flips != protocol.flips(dataset):
-        found.append(messages.NO_FLIPS)
+        found.append(comparing.NO_FLIPS)
     return found
 
 
@@ -106,11 +107,11 @@ def announce(work: Comparison, dataset: Dataset) -> int:
     protocol, n_test, n_duplicates = work.protocol, len(dataset.test.labels), count_duplicates(dataset)
     n_images = len(dataset.train.labels), n_test
     what = dataset.name, n_images, dataset.image_size, dataset.n_classes, protocol.model, protocol.fit.epochs
-    lines = [messages.compared(*what, work.device, flips=protocol.flips(dataset)), *dataset.notes]
+    lines = [comparing.compared(*what, work.device, flips=protocol.flips(dataset)), *dataset.notes]
     if protocol.weights is not None:
         lines.append(start_text(protocol.model, protocol.weights, dataset))
     if n_duplicates:
-        lines.append(messages.exact_copies(n_duplicates, n_test))
+        lines.append(comparing.exact_copies(n_duplicates, n_test))
     for line in lines:
         work.say(line)
     return n_duplicates
@@ -122,7 +123,7 @@ def warn_of_length(work: Comparison, dataset: Dataset, name: str, preset: object
         return
     usual, epochs = presets.preset(preset, dataset, work.protocol.model).evaluate.epochs, work.protocol.fit.epochs
     if epochs > MUCH_LONGER * usual:
-        work.say(messages.much_longer(name, preset, usual, epochs))
+        work.say(comparing.much_longer(name, preset, usual, epochs))
 
 
 def start_text(model: str, path: str, dataset: Dataset) -> str:
@@ -133,11 +134,11 @@ def start_text(model: str, path: str, dataset: Dataset) -> str:
 
 def choose(work: Comparison, grid: Sequence[Candidate]) -> tuple[Candidate, dict[str, Any]]:
     """The candidate that does best on one half of the training images, trained on the other."""
-    work.say(messages.grid(len(grid)))
+    work.say(comparing.grid(len(grid)))
     found = conduct(work, [work.training(choice, 0, HeldOut(half=1)) for choice in grid])
     accuracy = {name: results[0]["accuracy"] for name, results in found.items()}
     best = max(grid, key=lambda choice: accuracy[choice.name])
-    work.say(messages.grid_done(best.name, accuracy[best.name]))
+    work.say(comparing.grid_done(best.name, accuracy[best.name]))
     return best, {"chosen": best.name, "accuracy": accuracy}
 
 
@@ -156,11 +157,11 @@ def conduct(
     results = records.read(trainings)
     missing = [one for one, result in zip(trainings, results, strict=True) if result is None]
     if len(missing) < len(trainings) and not is_announced:
-        work.say(messages.there_already(len(trainings) - len(missing), len(trainings)))
+        work.say(comparing.there_already(len(trainings) - len(missing), len(trainings)))
     left = [*{one.key: one for one in missing}.values()]  # a search may end with what is a baseline, too
     if left and not (is_announced or work.backend.is_elsewhere):
         n = n_side_by_side(work)  # the last are of a policy, where there is one
-        work.say(messages.cost(len(left), training.seconds_of(left[-n:]), n))
+        work.say(comparing.cost(len(left), training.seconds_of(left[-n:]), n))
 
     def done(those: Sequence[Training]) -> str:
         results[:] = records.read(trainings)
@@ -174,7 +175,7 @@ def conduct(
 
 
 def described(one: Training, result: Mapping[str, Any]) -> str:
-    return messages.training_done(spoken(one), result["accuracy"], result["seconds"], result["images_per_second"])
+    return comparing.training_done(spoken(one), result["accuracy"], result["seconds"], result["images_per_second"])
 
 
 def spoken(one: Training) -> str:
@@ -191,7 +192,7 @@ def train(work: Comparison, wanted: Sequence[Training], describe: Callable[[Sequ
     n = n_side_by_side(work)
     teams = [wanted[i : i + n] for i in range(0, len(wanted), n)]
     jobs = [partial(training.run, team) for team in teams]
-    names = [spoken(team[0]) if len(team) == 1 else messages.side_by_side(len(team)) for team in teams]
+    names = [spoken(team[0]) if len(team) == 1 else comparing.side_by_side(len(team)) for team in teams]
     if jobs:
         run_jobs(work, jobs, names, lambda index: describe(teams[index]))
 
@@ -231,7 +232,7 @@ def seeds_needed(work: Comparison, pair: Sequence[str], until: float, found: Fou
         return None
     needed = max(n_for(difference, until, MAX_SEEDS), n + 1)
     seconds = sum(one["seconds"] for name in pair for one in found[name]) / n * (needed - n)
-    work.say(messages.more_needed(difference.half_width, until, needed - n, "seed", "both", seconds))
+    work.say(comparing.more_needed(difference.half_width, until, needed - n, "seed", "both", seconds))
     return needed
 
 

@@ -15,10 +15,12 @@ from .. import __version__, messages
 from ..augment.display import displayed
 from ..config import parse
 from ..files import write_atomically
+from ..messages import comparing
 from ..runs import provenance
-from . import intervals
-from .intervals import LEAST, Accuracy, Interval, Judgement, accuracy, paired
+from . import verdicts
+from .intervals import LEAST, Accuracy, Interval, accuracy, paired
 from .protocols import Protocol
+from .verdicts import Judgement
 
 # of results.csv
 COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy")
@@ -85,28 +87,28 @@ def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None,
     """What to use of the two, and whether another row is better than that."""
     found = {row.name: row for row in rows}
     if subject is None or reference is None or subject == reference or not {subject, reference} <= found.keys():
-        return Judgement(messages.NOTHING_TO_COMPARE, None)
-    answer = intervals.answer(subject, reference, found[subject].difference, worth)
+        return Judgement(comparing.NOTHING_TO_COMPARE, None)
+    answer = verdicts.answer(subject, reference, found[subject].difference, worth)
     used = found[answer.use or reference]
     others = [row for row in rows if row.name not in (subject, reference)]
-    better = intervals.better_still(used.name, {row.name: paired(row.accuracies, used.accuracies) for row in others})
+    better = verdicts.better_still(used.name, {row.name: paired(row.accuracies, used.accuracies) for row in others})
     return answer._replace(sentence=answer.sentence + better)
 
 
 def seen(difference: Interval | None) -> list[str]:
     """The smallest gain that could have been; nothing where there is no interval, or where the answer says it."""
-    half_width = None if difference is None else intervals.width_to_judge_by(difference)
+    half_width = None if difference is None else verdicts.width_to_judge_by(difference)
     if difference is None or half_width is None or abs(difference.mean) <= half_width:
         return []
-    return [messages.smallest_gain(half_width)]
+    return [comparing.smallest_gain(half_width)]
 
 
 def reservations(rows: Sequence[PolicyRow], n_test: int, n_duplicates: int) -> str:
     """What the sentence must not hide."""
-    found = [messages.copies(n_duplicates, n_test)] if n_duplicates else []
+    found = [comparing.copies(n_duplicates, n_test)] if n_duplicates else []
     ways = sorted({trial["way"] for row in rows for trial in row.trials if "way" in trial})
     if len(ways) > 1:
-        found.append(messages.different_ways(ways))
+        found.append(comparing.different_ways(ways))
     return "".join(f" {text}" for text in found)
 
 

@@ -8,9 +8,10 @@ from typing import NamedTuple, TypeVar
 from .. import messages, schema
 from ..augment.policy_file import placed
 from ..files import read_note
-from ..judge.intervals import Accuracy, Interval, paired, verdict
+from ..judge.intervals import Accuracy, Interval, paired
 from ..judge.results import IMBALANCED, PolicyRow, points
 from ..judge.studies.results import StudyRow
+from ..judge.verdicts import verdict
 from ..messages import answer, duration
 from ..runs.folders import POLICY
 from ..schema import expect

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from .. import messages
 from ..augment.policy import Policy
 from ..augment.stability import stability
 from ..judge.studies.plan import Study, read_study
+from ..messages import studying
 from ..runs.folders import POLICY, RunError, learned
 from ..schema import PolicyError
 from . import history
@@ -117,4 +117,4 @@ def stability_rows(policies: list[Policy]) -> list[tuple[str, str]]:
     found = stability(policies)
     shown = [(text, getattr(found, key)) for key, text in STABILITY.items()]
     rows = [(text, "undefined" if value is None else f"{value:.2f}") for text, value in shown]
-    return [*rows, ("entropy", messages.entropy(found.entropy, found.entropy_share).removeprefix("entropy "))]
+    return [*rows, ("entropy", studying.entropy(found.entropy, found.entropy_share).removeprefix("entropy "))]

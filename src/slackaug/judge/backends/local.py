@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection, wait
 from types import ModuleType
 from typing import Any
 
-from ... import messages
 from ...exits import Stopped
+from ...messages import comparing
 from ...runs.progress import Jobs
 from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, attempt
 
@@ -108,7 +108,7 @@ class Team:
         """A process that died without a word is started again, a few times."""
         code = self.end(index)
         if self.attempts[index] < MAX_ATTEMPTS:
-            self.tally.shown.remark(messages.died(self.tally.names[index], code))
+            self.tally.shown.remark(comparing.died(self.tally.names[index], code))
             self.waiting.insert(0, index)
         else:
             self.tally.end(index, BackendError(f"its process died {MAX_ATTEMPTS} times (exit code {code})"))

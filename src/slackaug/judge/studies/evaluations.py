@@ -7,7 +7,7 @@ evaluations no deviation is known well. So all get as many. Interrupted, it come
 
 from collections.abc import Callable, Sequence
 
-from ... import messages
+from ...messages import comparing
 from .. import queue
 from ..candidates import Candidate
 from ..intervals import n_evaluations_for, n_for, nested_difference
@@ -39,7 +39,7 @@ def evaluate_all(
         return None if study.until is None else n_needed(work, study, fixed[0].name, found, n)
 
     def on_result(found: Found, n_wanted: int) -> None:
-        write_results(found, messages.no_answer_yet(sum(map(len, found.values())), n_wanted))
+        write_results(found, comparing.no_answer_yet(sum(map(len, found.values())), n_wanted))
 
     return queue.conduct_until(work, wanted, n, needed, on_result)
 
@@ -66,11 +66,11 @@ def n_needed(work: Comparison, study: Study, reference: str, found: Found, n: in
     needed = n_evaluations_for(differences, until, MAX_EVALUATIONS)
     if needed is None:
         n_searches = n_for(difference, until, MAX_SEARCHES)
-        work.say(messages.needs_searches(difference.half_width, until, n_searches, is_most=n_searches == MAX_SEARCHES))
+        work.say(comparing.needs_searches(difference.half_width, until, n_searches, is_most=n_searches == MAX_SEARCHES))
         return None
     needed = max(needed, n + 1)
     seconds = [one["seconds"] for trials in found.values() for one in trials]
     each = 2 * study.n_search * sum(seconds) / len(seconds)  # of a policy and of the baseline
     about = "evaluation", "each search and of the baseline", each * (needed - n)
-    work.say(messages.more_needed(difference.half_width, until, needed - n, *about))
+    work.say(comparing.more_needed(difference.half_width, until, needed - n, *about))
     return needed

@@ -10,16 +10,17 @@ from typing import NamedTuple
 from rich import box
 from rich.table import Table
 
-from ... import messages
 from ...augment.display import displayed
 from ...augment.policy import Policy
 from ...augment.stability import Stability, stability
 from ...config import parse
+from ...messages import comparing, studying
 from ...messages.answer import LEARNED
-from .. import intervals, results
-from ..intervals import Accuracy, Interval, Judgement
+from .. import intervals, results, verdicts
+from ..intervals import Accuracy, Interval
 from ..queue import Found
 from ..results import points
+from ..verdicts import Judgement
 from .paper_tables import Figure
 from .plan import Study
 
@@ -56,15 +57,15 @@ def summarise(
         for row in results.make_rows(fixed, next(iter(fixed), None))
     ]
     if not policies:
-        return StudyResults(rows, messages.NOTHING_SEARCHED)
+        return StudyResults(rows, comparing.NOTHING_SEARCHED)
     both = intervals.nested([[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)])
     differences = {name: intervals.nested_difference(differences_to(name, study, found)) for name in fixed}
     difference, paper = next(iter(differences.values()), None), list(study.figures(study.learned).values())
     rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper))
-    others = tuple(intervals.verdict(study.learned, *pair) for pair in list(differences.items())[1:])
-    answer = Judgement(messages.NO_BASELINE, None)
+    others = tuple(verdicts.verdict(study.learned, *pair) for pair in list(differences.items())[1:])
+    answer = Judgement(comparing.NO_BASELINE, None)
     if difference is not None:
-        answer = intervals.answer(study.learned, fixed_names[0], difference, study.search.worth)
+        answer = verdicts.answer(study.learned, fixed_names[0], difference, study.search.worth)
     return StudyResults(rows, *answer, study.learned, stability(learned), others, kept_text(policies))
 
 
@@ -80,7 +81,7 @@ def kept_text(policies: Sequence[Policy]) -> str | None:
     used = Counter(use for policy in policies if isinstance(use := policy.learned.get("use"), str))
     instead = {name: n for name, n in sorted(used.items()) if not name.startswith(LEARNED)}
     n_raced = sum(used.values())
-    return messages.kept(n_raced - sum(instead.values()), n_raced, instead) if used else None
+    return studying.kept(n_raced - sum(instead.values()), n_raced, instead) if used else None
 
 
 def table(study: Study, final: StudyResults) -> Table:
@@ -104,14 +105,14 @@ def remarks(final: StudyResults) -> list[str]:
     found = final.stability
     if found is None or final.learned is None:
         return []
-    over, entropy = final.rows[-1].over_evaluations, messages.entropy(found.entropy, found.entropy_share)
+    over, entropy = final.rows[-1].over_evaluations, studying.entropy(found.entropy, found.entropy_share)
     kept = [final.kept] if final.kept else []
     kept += results.seen(final.rows[-1].difference)
     if found.n_policies < 2:
-        return [messages.stability_of_one(entropy), *kept]
+        return [studying.stability_of_one(entropy), *kept]
     return [
-        messages.as_the_paper_counts(final.learned, str(over), over.counted()),
-        messages.stability(found.n_policies, found._asdict(), entropy),
+        studying.as_the_paper_counts(final.learned, str(over), over.counted()),
+        studying.stability(found.n_policies, found._asdict(), entropy),
         *kept,
     ]
 

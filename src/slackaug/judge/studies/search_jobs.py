@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from ... import messages
 from ...augment.policy import Policy
 from ...augment.stability import CHANCE
 from ...config import layers
 from ...exits import Stopped, signals
 from ...files import read_note
+from ...messages import studying
 from ...messages.answer import LEARNED
 from ...messages.search import agreement as agreement_text
 from ...messages.terminal import ENDLESS
@@ -110,7 +110,7 @@ def search_all(wanted: Sequence[SearchJob], work: Comparison, function: SearchFu
         policy, agreement = Policy.load(folder / folders.POLICY), folders.agreement(folder)
         seconds = policy.learned.get("seconds")
         agreed = [] if agreement is None else [agreement_text(agreement, is_chance=agreement < CHANCE)]
-        return messages.search_done(
+        return studying.search_done(
             names[index],
             seconds if isinstance(seconds, int | float) else None,  # not in a policy that somebody put there
             policy.entropy().mean().item(),
