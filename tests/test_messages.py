@@ -20,7 +20,7 @@ from slackaug.augment.transforms import get_space
 from slackaug.data import Split, cache, items, samples
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import DataConfig
-from slackaug.messages import check, comparing, search, studying
+from slackaug.messages import check, comparing, names, search, studying
 from slackaug.runs.checkpoints import from_bytes
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -168,7 +168,7 @@ def test_numbers_of_things_and_lists():
      ("trivialaugment-wide", "trivialaugment-wide")],
 )  # fmt: skip
 def test_baselines_in_plain_words(name, words):
-    assert messages.augmentation(name) == words
+    assert names.augmentation(name) == words
 
 
 def test_the_golden_texts():

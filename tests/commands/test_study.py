@@ -50,7 +50,7 @@ from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.plan import Study
 from slackaug.judge.studies.recipes import STUDIES
 from slackaug.judge.studies.search_jobs import SearchJob, search_ensemble
-from slackaug.messages import comparing, studying
+from slackaug.messages import comparing, names, studying
 from slackaug.messages import search as said_of_search
 from slackaug.runs import folders
 from tiny import refused, succeeded
@@ -223,7 +223,7 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     where = [studying.one_policy(2, str(out / "policy.json")), messages.results(str(out / "study.json"))]
     assert lines[-4:] == [*stored["others"], *where, stored["answer"]]
     for sentence, name in zip((stored["answer"], *stored["others"]), ("uniform", "none"), strict=True):
-        assert messages.augmentation(name) in sentence
+        assert names.augmentation(name) in sentence
     assert stored["study"]["n_search"] == 2
     assert outcome(out) == outcome(done)
 

@@ -8,8 +8,9 @@ import pytest
 
 from slackaug.config.run_config import RaceConfig
 from slackaug.judge.answer import answer
+from slackaug.judge.baselines import BASELINES
 from slackaug.judge.race import race
-from slackaug.messages import answer as messages
+from slackaug.messages.names import spoken
 
 CONFIG = RaceConfig(candidates=("none", "uniform-2", "learned"), n_last=8)
 
@@ -43,7 +44,13 @@ def answered(learned, uniform=0.9, n_last=8, config=CONFIG, race_learned=None):
     ],
 )  # fmt: skip
 def test_candidates_in_words(name, shown):
-    assert messages.spoken(name) == shown
+    assert spoken(name) == shown
+
+
+def test_no_baseline_is_spoken_of_by_its_key():
+    """Those that go with other defaults than their own are researchers'."""
+    names = [name for name in BASELINES if not name.endswith(("-cifar", "-imagenet"))]
+    assert [name for name in names if spoken(name) == name] == []
 
 
 def test_what_is_better_is_used():

@@ -8,6 +8,7 @@ import pytest
 import made_up
 from slackaug import schema
 from slackaug.judge import baselines, intervals, verdicts
+from slackaug.messages import names
 from slackaug.report import accuracies, outcome, page
 
 
@@ -15,8 +16,8 @@ from slackaug.report import accuracies, outcome, page
     "name", [*baselines.BASELINES, "randaugment-3-14", "slack (paper)", "slack (paper, changed)", "auto"]
 )
 def test_every_name_of_ours_has_a_meaning(name):
-    assert outcome.meaning(name)
-    assert not outcome.meaning(f"file:{name}.json")
+    assert names.meaning(name)
+    assert not names.meaning(f"file:{name}.json")
 
 
 def test_the_policy_is_judged_against_every_baseline(tmp_path):

@@ -24,7 +24,7 @@ from ..judge.answer import Answer
 from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
-from ..messages.answer import LEARNED
+from ..messages.names import LEARNED
 from ..messages.terminal import how, say
 from ..report.strength import entropy_share
 from ..runs import folders, loggers, provenance

@@ -5,7 +5,6 @@ these (judge/race.py).
 """
 
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,14 +27,13 @@ from ..judge.protocols import HeldOut, Protocol, Training, data_digest
 from ..judge.queue import Comparison, train
 from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
 from ..messages import answer as messages
+from ..messages.names import LEARNED, form_of
 from ..runs import folders
 from ..runs.progress import Bar, Part
 from .conduct import Opened, Session
 from .learn import has_race, share_of_learning
 
 FOLDER = "race"  # of a run
-FACTOR = r"\d+(?:\.\d+)?"
-FORM = re.compile(rf"learned(?:-x(?P<strength>{FACTOR}))?(?:-mu(?P<mu>{FACTOR}))?(?:-(?P<number>[1-9]))?", re.ASCII)
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
 FIRST_OF_LAST = 1000  # seed: no training before had it
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
@@ -150,15 +148,15 @@ class Race:
 
 def candidate(name: str, learned: Policy) -> Candidate:
     """A baseline, or `learned`, perhaps further, with other bounds of the magnitudes or with fewer transformations."""
-    if not (form := FORM.fullmatch(name)):
+    if (form := form_of(name)) is None:
         if not name.startswith(FROM_FILE):
             define(name, FORMS_OF_LEARNED)
         return candidates.from_name(name)
     policy = learned
-    if form["strength"] or form["mu"]:
-        policy = at_strength(learned, float(form["strength"] or 1), float(form["mu"] or 1))
-    if form["number"] is not None:
-        policy = replace(policy, pi=policy.pi[: int(form["number"])])
+    if (form.strength, form.mu) != (1, 1):
+        policy = at_strength(learned, form.strength, form.mu)
+    if form.n_composed is not None:
+        policy = replace(policy, pi=policy.pi[: form.n_composed])
     return Candidate(name, policy, candidates.digest(policy))
 
 
@@ -215,7 +213,7 @@ def hold(session: Session, opened: Opened, bar: Bar | None = None) -> Answer | N
         found = one.answer()
         run.write(FILE, found.to_json())
         used = policy_of(one.candidates[found.use], dataset, learned)
-        is_kept = found.use.startswith(messages.LEARNED)
+        is_kept = found.use.startswith(LEARNED)
         about = {"use": found.use, "is_kept": is_kept, "is_answer": used is not None, "is_final": found.is_final}
         run.write(folders.POLICY, replace(used or learned, learned=learned.learned | about).dumps())
     return found

@@ -9,6 +9,7 @@ from .. import schema
 from ..augment.display import displayed
 from ..config.run_config import RaceConfig
 from ..messages import answer as messages
+from ..messages.names import LEARNED
 from .intervals import LEAST
 from .intervals import accuracy as accuracy_of
 from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, verdict
@@ -96,7 +97,7 @@ def answer(
     gain = difference(*tables)
     found = verdict(challenger, incumbent, min(challenger, incumbent, key=names.index), gain, worth / 100)
     says = sentence(found, worth)
-    if not any(name.startswith(messages.LEARNED) for name in (challenger, incumbent)):
+    if not any(name.startswith(LEARNED) for name in (challenger, incumbent)):
         says += behind(raced, runners)
     low, high = ends(found.gain)
     points = 100 * found.gain.mean + 0.0, (low, high), 100 * found.gain.reach(0.05)  # + 0.0: no -0.0
@@ -128,7 +129,7 @@ def sentence(found: Verdict, worth: float) -> str:
 
 def behind(raced: Mapping[str, Answers], runners: Runners) -> str:
     """What became of the learned policy, where it is not one of the last two."""
-    learned = raced.get(messages.LEARNED)
+    learned = raced.get(LEARNED)
     if not learned:
         return ""
     n = len(learned)

@@ -48,15 +48,5 @@ def results(*paths: str) -> str:
     return f"All results are in {listed(paths)}"
 
 
-def augmentation(name: str) -> str:
-    """A baseline in plain words, where its name does not say what it does."""
-    if name == "none":
-        return "no transformations"
-    number = "3" if name == "uniform" else name.removeprefix("uniform-")
-    if name == "uniform" or (name.startswith("uniform-") and number.isdecimal()):
-        return counted(int(number), "random transformation")
-    return name
-
-
 def n_digits(half_width: float) -> int:
     return 2 if half_width < PRECISE else 1

@@ -3,34 +3,14 @@
 Gains and their ends are in points of accuracy.
 """
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from . import augmentation, counted, listed
+from . import counted, listed
+from .names import LEARNED, spoken
 from .terminal import how
 
-LEARNED = "learned"
 TIE = 0.05  # points: what is less reads as 0.0
-
-
-def spoken(name: str) -> str:
-    """What a candidate is, after `Use`."""
-    known = {
-        "none": "no augmentation",
-        "default": "the usual crops with Cutout or colour jitter",
-        "trivialaugment-wide": "TrivialAugment (Wide)",
-        "auto": "the learned policy",
-    }
-    if augmentation(name) != name and name != "none":
-        return f"{augmentation(name)} per image"
-    if not (parts := re.fullmatch(rf"{LEARNED}(?:-x([\d.]+))?(?:-mu([\d.]+))?(?:-(\d))?", name)):
-        return known.get(name, name)
-    further, mu, number = parts.groups()
-    changes = [f"taken {further} times as far"] if further else []
-    changes += [f"at {mu} times its magnitudes"] if mu else []
-    changes += [f"with {counted(int(number), 'transformation')} per image"] if number else []
-    return " ".join(["the learned policy", *changes])
 
 
 def n_digits(low: float, high: float) -> int:

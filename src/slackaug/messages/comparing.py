@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from . import augmentation, counted, duration, n_digits
+from . import counted, duration, n_digits
+from .names import augmentation
 
 NOTHING_TO_COMPARE = "Nothing to compare: give a policy and a baseline, or two baselines."
 NOTHING_SEARCHED = "Nothing was searched, so there is no answer."

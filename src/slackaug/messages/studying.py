@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from . import augmentation, counted, duration, listed
+from . import counted, duration, listed
+from .names import augmentation
 
 
 def as_the_paper_counts(name: str, interval: str, over: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from .. import messages, schema
+from .. import schema
 from ..augment.policy_file import placed
 from ..files import read_note
 from ..judge.intervals import Accuracy, Interval, paired
@@ -13,6 +13,7 @@ from ..judge.results import IMBALANCED, PolicyRow, points
 from ..judge.studies.results import StudyRow
 from ..judge.verdicts import verdict
 from ..messages import answer, duration
+from ..messages.names import LEARNED, meaning, spoken
 from ..runs.folders import POLICY
 from ..schema import expect
 from .accuracies import Mark
@@ -21,19 +22,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 Row = TypeVar("Row", PolicyRow, StudyRow)
 Columns = dict[str, Callable[[Row], object]]  # of a table: what a cell shows
-MEANINGS = {  # for those who have not read the paper
-    "none": "no transformations, at most the mirror flip",
-    "default": "the usual crops, with Cutout or colour jitter",
-    "uniform": "all transformations equally likely, as where a search starts",
-    "uniform-no-invert-solarize": "equally likely, without Invert and Solarize",
-    "trivialaugment": "one transformation an image, at a random strength",
-    "randaugment": "several transformations an image, all at one fixed strength",
-    "uniformaugment": "two transformations an image, at random strengths",
-    "autoaugment": "the published policy for CIFAR-10 or ImageNet",
-    "domainbed": "crops, colour jitter and grey images, as in DomainBed",
-    "slack": "learned by the paper's Algorithm 1",
-    "auto": "learned by slackaug for this data",
-}
 
 
 class ResultRow(NamedTuple):
@@ -163,10 +151,10 @@ def with_own_name(found: Outcome, folder: Path) -> Outcome:
     if name is None or Path(name).name != folder.resolve().name or meaning(name) or not isinstance(learned, dict):
         return found
     use = learned.get("use")
-    own = answer.spoken(answer.LEARNED)
+    own = spoken(LEARNED)
     if isinstance(use, str) and learned.get("is_answer") is not False:
-        is_learned = use.startswith(answer.LEARNED)
-        own = answer.spoken(use) if is_learned else f"the answer of this search ({answer.spoken(use)})"
+        is_learned = use.startswith(LEARNED)
+        own = spoken(use) if is_learned else f"the answer of this search ({spoken(use)})"
     whole = re.compile(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])")
 
     def renamed(text: str) -> str:
@@ -199,10 +187,3 @@ def marks(found: Outcome) -> list[Mark]:
 def meanings(found: Outcome) -> list[tuple[str, str]]:
     """What the names in the table stand for, as far as they are ours."""
     return [(row.name, text) for row in found.rows if (text := meaning(row.name))]
-
-
-def meaning(name: str) -> str:
-    """Of `uniform`, or of a kind with its variant: `trivialaugment-wide`, `slack (paper)`."""
-    kinds = (kind for kind in ("trivialaugment", "randaugment", "slack") if name.startswith((f"{kind}-", f"{kind} (")))
-    found = MEANINGS.get(name) or next((MEANINGS[kind] for kind in kinds), "")
-    return found or (messages.augmentation(name) if name.startswith("uniform-") else "")

@@ -14,7 +14,7 @@ from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
 from ..augment.stability import stability
 from ..messages import counted
-from ..messages.answer import spoken
+from ..messages.names import spoken
 from .strength import entropy_share
 
 LONGEST = len("threshold")  # word of a strength

@@ -7,6 +7,7 @@ from ..judge.answer import FILE, Answer, Entrant
 from ..judge.intervals import Accuracy
 from ..messages import answer as messages
 from ..messages import counted
+from ..messages.names import LEARNED, spoken
 from .accuracies import Mark
 from .outcome import check, read_as
 
@@ -27,7 +28,7 @@ class Raced(NamedTuple):
     @property
     def is_learned(self) -> bool:
         """Whether to use the learned policy, perhaps taken further."""
-        return self.use.startswith(messages.LEARNED)
+        return self.use.startswith(LEARNED)
 
 
 def read(run: Path) -> Raced | None:
@@ -51,7 +52,7 @@ def of_answer(found: Answer) -> Raced:
 
 
 def mark(one: Entrant, use: str, *, is_final: bool) -> Mark:
-    name, trained, accuracy = messages.capital(messages.spoken(one.name)), counted(one.n, "training"), in_shares(one)
+    name, trained, accuracy = messages.capital(spoken(one.name)), counted(one.n, "training"), in_shares(one)
     if one.dropped_after is not None:
         return Mark(name, accuracy, f"dropped out after {trained}", "out")
     note = "the answer" if one.name == use else "in to the end"

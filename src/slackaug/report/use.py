@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..augment.prepare import SMALL_IMAGE
-from ..messages.answer import capital, spoken
+from ..messages.answer import capital
+from ..messages.names import spoken
 from ..runs.folders import POLICY
 from .history import History
 

@@ -15,7 +15,7 @@ from ...augment.policy import Policy
 from ...augment.stability import Stability, stability
 from ...config import parse
 from ...messages import comparing, studying
-from ...messages.answer import LEARNED
+from ...messages.names import LEARNED
 from .. import intervals, results, verdicts
 from ..intervals import Accuracy, Interval
 from ..queue import Found

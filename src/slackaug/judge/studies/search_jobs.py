@@ -16,7 +16,7 @@ from ...config import layers
 from ...exits import Stopped, signals
 from ...files import read_note
 from ...messages import studying
-from ...messages.answer import LEARNED
+from ...messages.names import LEARNED
 from ...messages.search import agreement as agreement_text
 from ...messages.terminal import ENDLESS
 from ...runs import folders
