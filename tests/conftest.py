@@ -17,7 +17,7 @@ from hypothesis import settings
 import slackaug
 import tiny
 from slackaug import cli
-from slackaug.auto import learn
+from slackaug.auto import learn, timing
 from slackaug.engine import ways
 from slackaug.engine.gpu.stacked import StackedFits
 from slackaug.judge import training
@@ -120,7 +120,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def quick_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of metrics at every step; costs are not measured, and no report is written."""
     monkeypatch.setattr(learn, "METRICS_EVERY", 1)
-    monkeypatch.setattr(learn, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
     monkeypatch.setattr(training, "seconds_of", lambda some: 0.0)
     monkeypatch.setattr(live, "attempt", lambda *_, **__: False)
 

@@ -14,7 +14,7 @@ from PIL import Image
 import slackaug
 from bad_data import BAD_DATA
 from slackaug import models
-from slackaug.auto import check, learn
+from slackaug.auto import check, timing
 from slackaug.auto import costs as costing
 from slackaug.config import presets
 from slackaug.data import DataError, files, load, packages
@@ -306,9 +306,9 @@ def test_the_cost_on_a_cpu_goes_with_images(flops, pets, monkeypatch):
         step = search.n_composites * min(search.batch, n_half) / 1000
         batch = min(config.pretrain.batch, n_half)
         policy = step + min(search.n_val, n_half) / 1000
-        return learn.StepSeconds(len(data.train.labels), n_steps, batch / 1000, step, policy, batch / 2000)
+        return timing.StepSeconds(len(data.train.labels), n_steps, batch / 1000, step, policy, batch / 2000)
 
-    monkeypatch.setattr(learn, "step_seconds", step_seconds)
+    monkeypatch.setattr(timing, "step_seconds", step_seconds)
     monkeypatch.setattr(costing, "STEP_FLOPS", flops)
     found = slackaug.check(pets, cost=True, device="cpu")
     costs = {cost.preset: (cost.learning, cost.race) for cost in found.costs}
@@ -329,7 +329,7 @@ def test_a_step_is_measured_with_as_many_images_as_take_a_second(n_images, monke
     per_image = 3 * 16 * models.flops(network, dataset.image_size)
     monkeypatch.setattr(costing, "STEP_FLOPS", per_image * n_images)
     monkeypatch.setattr(
-        learn, "step_seconds", lambda small, *_: asked.append(small) or learn.StepSeconds(8, 1, 0.0, 0.0, 0.0, 0.0)
+        timing, "step_seconds", lambda small, *_: asked.append(small) or timing.StepSeconds(8, 1, 0.0, 0.0, 0.0, 0.0)
     )
     costing.seconds(config, dataset, "cpu")
     (small,) = asked

@@ -10,9 +10,10 @@ import torch
 import slackaug
 import tiny
 from searching import config_of
-from slackaug.auto import learn
-from slackaug.auto.learn import Keeper, StepSeconds
+from slackaug.auto import learn, timing
+from slackaug.auto.learn import Keeper
 from slackaug.auto.stages import N_NUMBERS
+from slackaug.auto.timing import StepSeconds
 from slackaug.data import load
 from slackaug.engine import ways
 
@@ -115,18 +116,18 @@ def test_the_limit_is_on_work_not_on_waiting():
 def test_the_cost_grows_with_the_work(monkeypatch, tiny_npz):
     monkeypatch.undo()
     data = load(str(tiny_npz))
-    one, many = (learn.search_seconds(config_of(data, search__n_rounds=n), data, "cpu") for n in (1, 1000))
+    one, many = (timing.search_seconds(config_of(data, search__n_rounds=n), data, "cpu") for n in (1, 1000))
     assert 0 < 20 * one.learning < many.learning
 
 
 def test_the_cost_of_trials_is_counted(tiny_npz):
     each, data = StepSeconds(24, 10, 1.0, 0.0, 0.0, 0.5), load(str(tiny_npz))
     for changes, n_trainings in (({}, 1), ({"n_composed": "null"}, N_NUMBERS)):
-        assert learn.whole_seconds(each, config_of(data, **changes)) == (10 * n_trainings, 0)
+        assert timing.whole_seconds(each, config_of(data, **changes)) == (10 * n_trainings, 0)
     # A training of the race has 18 of the 24 images, twice; pre-training had 12, twice
     raced = config_of(data, race__candidates="[none,uniform-2]", race__n_last=3, evaluate__epochs=2)
-    assert learn.whole_seconds(each, raced) == (10, 0.5 * 10 * 36 / 24 * (2 * 2 + 2 * 3))
-    assert learn.whole_seconds(each, replace(raced, n_ranks=2)) == (10, 0)  # an ensemble has no race
+    assert timing.whole_seconds(each, raced) == (10, 0.5 * 10 * 36 / 24 * (2 * 2 + 2 * 3))
+    assert timing.whole_seconds(each, replace(raced, n_ranks=2)) == (10, 0)  # an ensemble has no race
 
 
 def test_trainings_of_a_race_are_timed_as_they_run_with_a_thread_each(tiny_npz, monkeypatch):
@@ -135,9 +136,9 @@ def test_trainings_of_a_race_are_timed_as_they_run_with_a_thread_each(tiny_npz, 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     monkeypatch.setattr(torch, "set_num_threads", n_threads.append)
     monkeypatch.setattr(ways, "timed", lambda step: 0.1 if n_threads == [1] else 0.2)
-    monkeypatch.setattr(learn, "timed", lambda step: 0.2)
+    monkeypatch.setattr(timing, "timed", lambda step: 0.2)
     raced = config_of(data, race__candidates="[none,uniform-2]")
-    each = learn.step_seconds(raced, data, "cpu")
+    each = timing.step_seconds(raced, data, "cpu")
     assert (each.pretraining, each.racing, n_threads) == (0.2, 0.1 / 4, [1, 4])
 
 

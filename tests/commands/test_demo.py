@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from slackaug import messages
-from slackaug.auto import learn
+from slackaug.auto import timing
 from slackaug.commands import demo
 from slackaug.config import presets
 from slackaug.runs.folders import RunError
@@ -23,7 +23,7 @@ def shortened(monkeypatch):
         return replace(base, search=search, pretrain=replace(fit, nesterov=False), evaluate=fit, race=race)
 
     monkeypatch.setitem(presets.PRESETS, "demo", short)
-    monkeypatch.setattr(learn, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
 
 
 def test_it_ends_with_an_answer_and_where_the_files_are(shortened, tmp_path, capsys):

@@ -19,7 +19,7 @@ import slackaug
 import tiny
 from bad_data import pictures
 from slackaug.augment import stability
-from slackaug.auto import conduct, learn
+from slackaug.auto import conduct, learn, timing
 from slackaug.commands import search as api
 from slackaug.config import layers, paper, parse
 from slackaug.engine import ways
@@ -141,7 +141,7 @@ def test_settings_that_are_allowed(changes, command, tiny_npz, tmp_path):
 
 
 def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp_path):
-    monkeypatch.setattr(learn, "search_seconds", lambda *_: (3660.0, 3600.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: (3660.0, 3600.0))
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--dry-run", "--exclude", "Invert,Solarize"))
     assert done.returncode == 0
     announced, cost, settings = done.stdout.partition(f"{messages.takes(3660, 3600)}\n")
@@ -162,7 +162,7 @@ LIMITS = {  # of a search that takes 1 h 01 min to learn and an hour for the rac
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_what_a_time_limit_leaves_is_said_beside_what_the_search_takes(limit, command, monkeypatch, tiny_npz, tmp_path):
-    monkeypatch.setattr(learn, "search_seconds", lambda *_: (3660.0, 3600.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: (3660.0, 3600.0))
     words = ["search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", "--time-limit", limit]
     (line,) = [line for line in command(*words).stdout.splitlines() if line.startswith("This search takes")]
     takes = (
@@ -239,7 +239,7 @@ def fitted(monkeypatch):
             return 1.0, 0.0
 
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
-        monkeypatch.setattr(learn, "search_seconds", search_seconds)
+        monkeypatch.setattr(timing, "search_seconds", search_seconds)
         data, said = slackaug.data.load("digits"), []
         work = SimpleNamespace(device="cuda", engine="compiled", say=said.append, time_limit=None)
         config = layers.configure(data, {"preset": preset}, None, assignments)

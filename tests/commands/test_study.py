@@ -33,7 +33,7 @@ from published_files import subpolicies
 from slackaug import cli, messages, models
 from slackaug.augment.policy import Policy
 from slackaug.augment.stability import stability
-from slackaug.auto import learn
+from slackaug.auto import timing
 from slackaug.commands import search as api
 from slackaug.commands import study
 from slackaug.config import parse, presets
@@ -66,7 +66,7 @@ def assignments() -> list[str]:
 @pytest.fixture(autouse=True)
 def unmeasured(monkeypatch):
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    monkeypatch.setattr(learn, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from PIL import Image
 from torch import nn
 
 import slackaug
-from slackaug.auto import learn
+from slackaug.auto import timing
 from slackaug.config import presets
 from slackaug.config.run_config import RaceConfig, RunConfig
 from slackaug.data import Dataset
@@ -57,8 +57,8 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
         return preset
 
     patch.setattr(presets, "PRESETS", {name: tiny(made) for name, made in presets.PRESETS.items()})
-    patch.setattr(learn, "search_seconds", lambda *_: (0.0, 0.0))
-    patch.setattr(learn, "step_seconds", lambda *_: learn.StepSeconds(8, 1, 0.0, 0.0, 0.0, 0.0))
+    patch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
+    patch.setattr(timing, "step_seconds", lambda *_: timing.StepSeconds(8, 1, 0.0, 0.0, 0.0, 0.0))
     patch.setattr(training, "seconds_of", lambda one: 0.0)
     patch.setattr("webbrowser.open", lambda address: True)
 

@@ -149,7 +149,7 @@ def test_a_search_says_it_and_evaluations_start_from_those_of_the_run(
     assert resume.read_config(tmp_path / "run").weights == str(path)
     loaded = []
     load_weights = weights.load
-    monkeypatch.setattr(training.start, "load", lambda model, path: loaded.append(path) or load_weights(model, path))
+    monkeypatch.setattr(training.weights, "load", lambda model, path: loaded.append(path) or load_weights(model, path))
     done = command("evaluate", tiny_npz, "-p", tmp_path / "run", "--baselines", "none", "--seeds", 1, "--set",
                    "evaluate.epochs=1")  # fmt: skip
     assert done.returncode == 0, done.stderr

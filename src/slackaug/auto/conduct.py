@@ -31,9 +31,10 @@ from ..runs import folders, loggers, provenance
 from ..runs.ensemble import ALONE, Ensemble, Parted
 from ..runs.folders import Run
 from ..runs.progress import Bar, Display, Reading, Standing
-from .learn import Ending, Watch, share_of_learning
+from .learn import Ending, Watch
 from .problem import Problem
 from .stages import Search
+from .timing import share_of_learning
 
 REPORT = "report.html"
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it

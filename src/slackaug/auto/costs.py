@@ -17,7 +17,7 @@ from ..data.options import DataConfig, listing
 from ..data.rows import Rows
 from ..data.survey import Survey
 from ..messages import check as messages
-from . import learn
+from . import timing
 
 LARGEST = 224  # pixels; the size of networks for photographs
 N_STAND_IN = 256  # images that stand in for the data when the cost is measured
@@ -95,10 +95,10 @@ def measure(stand_in: Dataset, model: str | None, device: str) -> Iterator[Cost]
             yield Cost(config.preset, config.model, *seconds(config, stand_in, device))
 
 
-def seconds(config: RunConfig, stand_in: Dataset, device: str) -> learn.Seconds:
+def seconds(config: RunConfig, stand_in: Dataset, device: str) -> timing.Seconds:
     """Measured on a GPU; on a CPU, where a step may take minutes, with fewer images: there, time goes with images."""
     if device.startswith("cuda"):
-        return learn.search_seconds(config, stand_in, device)
+        return timing.search_seconds(config, stand_in, device)
     model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
     per_image = PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)  # of search.batch
     n_half = len(stand_in.train.labels) // 2
@@ -108,5 +108,5 @@ def seconds(config: RunConfig, stand_in: Dataset, device: str) -> learn.Seconds:
     val_batch = max(2, round(min(config.search.n_val, n_half) / share))
     search = replace(config.search, batch=batch, val_batch=val_batch)
     few = replace(config.pretrain, batch=min(config.pretrain.batch, batch * 2))
-    each = learn.step_seconds(replace(config, pretrain=few, search=search), stand_in, device)
-    return learn.whole_seconds(each._replace(retraining=share * each.retraining, policy=share * each.policy), config)
+    each = timing.step_seconds(replace(config, pretrain=few, search=search), stand_in, device)
+    return timing.whole_seconds(each._replace(retraining=share * each.retraining, policy=share * each.policy), config)

@@ -1,7 +1,7 @@
 """The race of a search: the learned policy against what people use instead, on training images alone.
 
-It is the last stage, and has no state of its own: trainings leave their results in files, and all else is a function of
-these (judge/race.py).
+It comes after the stages of a search, and has no state of its own: trainings leave their results in files, and all else
+is a function of these (judge/race.py).
 """
 
 import math
@@ -31,7 +31,7 @@ from ..messages.names import LEARNED, form_of
 from ..runs import folders
 from ..runs.progress import Bar, Part
 from .conduct import Opened, Session
-from .learn import has_race, share_of_learning
+from .timing import has_race, share_of_learning
 
 FOLDER = "race"  # of a run
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example

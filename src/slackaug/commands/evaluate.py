@@ -39,8 +39,8 @@ from ..judge.protocols import Protocol
 from ..judge.queue import (
     LEAST_SEEDS,
     MAX_SEEDS,
+    ByPolicy,
     Comparison,
-    Found,
     announce,
     check_candidates,
     choose,
@@ -153,7 +153,7 @@ def evaluate(
         reference = next((c.name for c in candidates if c.is_baseline), None)
         subject = next((c.name for c in candidates if not c.is_baseline), names[-1])
 
-        def summary(found: Found) -> Results:
+        def summary(found: ByPolicy) -> Results:
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
             answer, use = results.judge(rows, subject, reference, settings.worth)
             answer += results.reservations(rows, len(dataset.test.labels), n_duplicates)
@@ -162,12 +162,12 @@ def evaluate(
 
         wanted = partial(with_seeds, work, candidates, (subject, reference), seeds)
 
-        def needed(found: Found, n: int) -> int | None:
+        def needed(found: ByPolicy, n: int) -> int | None:
             if until is None or reference is None:
                 return None
             return seeds_needed(work, (subject, reference), until / 100, found, n)
 
-        def on_result(found: Found, _: int) -> None:
+        def on_result(found: ByPolicy, _: int) -> None:
             results.write(summary(found), folder)
 
         final = summary(conduct_until(work, wanted, n_first, needed, on_result))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
-from ..auto import learn, race
+from ..auto import learn, race, timing
 from ..auto.conduct import SearchResult, Session, begun, concluded, read_data, watching
 from ..auto.learn import Ending
 from ..auto.resume import read_config, resumed
@@ -64,7 +64,7 @@ def search(
         Sequence[str | Logger], "where losses and the policy go, too: tensorboard, wandb or mlflow", SETTING
     ] = (),
     engine: Annotated[
-        str, "how steps are executed: compiled, where they can be (on a GPU), or plain", SETTING
+        str, "how the rounds of a search are executed on a GPU: compiled, where they can be, or plain", SETTING
     ] = "compiled",
     verbose: Verbose = False,
     test: Any = None,
@@ -183,7 +183,7 @@ def details(config: RunConfig, dataset: Dataset) -> list[str]:
 def choices(config: RunConfig) -> list[str]:
     """How a search goes about it, in lines."""
     found = []
-    if learn.has_race(config):
+    if timing.has_race(config):
         found.append(messages.RACES)
     if config.balanced:
         found.append(messages.BALANCED)
@@ -211,7 +211,7 @@ def fitting(
     """Say how long it will take, with batches that fit on the GPU, where they are not given or the paper's."""
     while True:
         try:
-            seconds = learn.search_seconds(config, dataset, session.device, session.engine)
+            seconds = timing.search_seconds(config, dataset, session.device, session.engine)
         except OutOfMemory as error:
             found = smaller(config, error)
             is_fixed = is_given or {text.partition("=")[0] for text in assignments} & found.keys()

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from .. import messages
 from ..augment.stability import consensus
-from ..auto import learn
+from ..auto import timing
 from ..config import parse
 from ..config.layers import data_config
 from ..config.options import FIRST, TRAINING, Given, Images, Json, Path, ReadAs, Settings, Workers, command
@@ -162,7 +162,7 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
     if chosen.n_search:
         queue.warn_of_length(work, dataset, "a policy of these searches", chosen.search.preset)
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
-        search = sum(learn.search_seconds(chosen.search, dataset, work.device))
+        search = sum(timing.search_seconds(chosen.search, dataset, work.device))
         each = training.seconds_of([work.training(from_name("uniform"), 0)] * queue.n_side_by_side(work))
         work.say(comparing.study_cost(chosen.n_search, search, n, each))
     if 0 < chosen.n_search < intervals.LEAST:
@@ -192,7 +192,7 @@ def conduct(
     names = [candidate.name for candidate in fixed]
     reference = next(iter(names), None)
 
-    def write_results(found: queue.Found, answer: str, use: str | None = None) -> None:
+    def write_results(found: queue.ByPolicy, answer: str, use: str | None = None) -> None:
         rows, remarks = results.make_rows(found, reference), {"duplicates": n_duplicates}
         about = dataset.class_names, chosen.learned, reference
         results.write(Results(work.protocol, *about, rows, answer, use, remarks), work.folder)

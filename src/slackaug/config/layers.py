@@ -12,7 +12,7 @@ from ..augment.space import Space
 from ..augment.transforms import get_space
 from ..data import DataConfig, DataError, Dataset
 from ..data.sources import located
-from ..engine import weights as start
+from ..engine import weights
 from ..runs.ensemble import n_processes
 from . import parse, presets
 from .run_config import BLANK, RunConfig, start_policy
@@ -123,9 +123,11 @@ def known_weights(config: RunConfig) -> RunConfig:
     """The file that the network starts from, wherever the next command is given, and the same by its content."""
     if config.weights is None:
         return config
-    path, digest = os.path.abspath(config.weights), start.digest(config.weights)
+    path, digest = os.path.abspath(config.weights), weights.digest(config.weights)
     if config.weights_digest not in (None, digest):
-        raise start.WeightsError(f"--weights {path}: is not the file that this run began with (its content is another)")
+        raise weights.WeightsError(
+            f"--weights {path}: is not the file that this run began with (its content is another)"
+        )
     return replace(config, weights=path, weights_digest=digest)
 
 

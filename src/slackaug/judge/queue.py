@@ -1,4 +1,4 @@
-"""The trainings of an evaluation or of a study: what they share, which are done, and the others on a backend."""
+"""The trainings of an evaluation, a study or a race: what they share, which are done, and the others on a backend."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -31,7 +31,7 @@ MAX_SEEDS = 10_000
 N_SIDE_BY_SIDE = 8  # trainings on a GPU at once: more make it hardly faster (research/side_by_side.py)
 LEAST_SEEDS = 8  # from fewer, an interval that is narrow by chance ends it too often (research/until_coverage.py)
 MUCH_LONGER = 2  # times the epochs of the trainings that a preset has for its policies
-Found = dict[str, list[dict[str, Any]]]  # results of finished trainings, by policy
+ByPolicy = dict[str, list[dict[str, Any]]]  # results of finished trainings, by policy
 
 
 class Comparison(NamedTuple):
@@ -145,10 +145,10 @@ def choose(work: Comparison, grid: Sequence[Candidate]) -> tuple[Candidate, dict
 def conduct(
     work: Comparison,
     trainings: Sequence[Training],
-    on_result: Callable[[Found, int], None] | None = None,
+    on_result: Callable[[ByPolicy, int], None] | None = None,
     *,
     is_announced: bool = False,
-) -> Found:
+) -> ByPolicy:
     """Do those that are not done yet; all results, which `on_result` is also given after each, with how many there
     will be.
 
@@ -201,9 +201,9 @@ def conduct_until(
     work: Comparison,
     wanted: Callable[[int], Sequence[Training]],
     n: int,
-    needed: Callable[[Found, int], int | None],
-    on_result: Callable[[Found, int], None],
-) -> Found:
+    needed: Callable[[ByPolicy, int], int | None],
+    on_result: Callable[[ByPolicy, int], None],
+) -> ByPolicy:
     """Do those with n of something, then with as many as are `needed` by what was found, twice as many at most, until
     that is None. It is told once what is there and what it costs."""
     is_announced = False
@@ -222,7 +222,7 @@ def with_seeds(
     return [work.training(*one) for one in entries if one[1] < n_seeds or one[0].name in compared]
 
 
-def seeds_needed(work: Comparison, pair: Sequence[str], until: float, found: Found, n: int) -> int | None:
+def seeds_needed(work: Comparison, pair: Sequence[str], until: float, found: ByPolicy, n: int) -> int | None:
     """Seeds of the two that are compared, which alone make that interval narrower, until it reaches no further than
     `until` to each side; None where n are enough."""
     difference = paired(*(by_seed(found[name]) for name in pair))
@@ -236,8 +236,8 @@ def seeds_needed(work: Comparison, pair: Sequence[str], until: float, found: Fou
     return needed
 
 
-def by_policy(results: Sequence[dict[str, Any] | None]) -> Found:
-    found: Found = {}
+def by_policy(results: Sequence[dict[str, Any] | None]) -> ByPolicy:
+    found: ByPolicy = {}
     for result in filter(None, results):
         found.setdefault(result["name"], []).append(result)
     return found

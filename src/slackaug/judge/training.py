@@ -10,8 +10,7 @@ from torch import nn
 
 from .. import models, rng
 from ..data import Dataset, Split
-from ..engine import ways
-from ..engine import weights as start
+from ..engine import ways, weights
 from ..engine.fit import Diverged, Fit, Fits, predict, to_device
 from ..exits import Stopped, signals
 from ..machine import use_gpu, use_threads
@@ -146,7 +145,7 @@ def network(training: Training, data: Dataset) -> nn.Module:
     generator = rng.generator(training.seed, "evaluation", "model")
     model = models.build(training.protocol.model, data.n_classes, data.image_size, generator)
     if training.protocol.weights is not None:
-        start.load(model, training.protocol.weights)
+        weights.load(model, training.protocol.weights)
     return model
 
 

@@ -12,7 +12,7 @@ from .. import queue
 from ..candidates import Candidate
 from ..intervals import n_evaluations_for, n_for, nested_difference
 from ..protocols import Training
-from ..queue import Comparison, Found
+from ..queue import ByPolicy, Comparison
 from .plan import MAX_EVALUATIONS, Study
 from .results import differences_to
 from .search_jobs import SearchJob, result_of
@@ -26,8 +26,8 @@ def evaluate_all(
     study: Study,
     fixed: Sequence[Candidate],
     searched: Sequence[SearchJob],
-    write_results: Callable[[Found, str], None],
-) -> Found:
+    write_results: Callable[[ByPolicy, str], None],
+) -> ByPolicy:
     """Baselines and files with all seeds, each learned policy with its own."""
     policies = [result_of(one.folder)._replace(name=study.search_name(s)) for s, one in enumerate(searched)]
     n = study.n_eval if study.until is None else max(study.n_eval, LEAST_EVALUATIONS)
@@ -35,10 +35,10 @@ def evaluate_all(
     def wanted(n: int) -> list[Training]:
         return [work.training(*entry) for entry in entries(study, fixed, policies, n)]
 
-    def needed(found: Found, n: int) -> int | None:
+    def needed(found: ByPolicy, n: int) -> int | None:
         return None if study.until is None else n_needed(work, study, fixed[0].name, found, n)
 
-    def on_result(found: Found, n_wanted: int) -> None:
+    def on_result(found: ByPolicy, n_wanted: int) -> None:
         write_results(found, comparing.no_answer_yet(sum(map(len, found.values())), n_wanted))
 
     return queue.conduct_until(work, wanted, n, needed, on_result)
@@ -55,7 +55,7 @@ def entries(
     return found
 
 
-def n_needed(work: Comparison, study: Study, reference: str, found: Found, n: int) -> int | None:
+def n_needed(work: Comparison, study: Study, reference: str, found: ByPolicy, n: int) -> int | None:
     """Evaluations of each search; None where the n that there are will do, or where more would not."""
     assert study.until is not None
     until, differences = study.until / 100, differences_to(reference, study, found)

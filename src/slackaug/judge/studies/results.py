@@ -18,7 +18,7 @@ from ...messages import comparing, studying
 from ...messages.names import LEARNED
 from .. import intervals, results, verdicts
 from ..intervals import Accuracy, Interval
-from ..queue import Found
+from ..queue import ByPolicy
 from ..results import points
 from ..verdicts import Judgement
 from .paper_tables import Figure
@@ -48,7 +48,7 @@ class StudyResults(NamedTuple):
 
 
 def summarise(
-    study: Study, found: Found, fixed_names: Sequence[str], policies: Sequence[Policy], learned: Sequence[Policy]
+    study: Study, found: ByPolicy, fixed_names: Sequence[str], policies: Sequence[Policy], learned: Sequence[Policy]
 ) -> StudyResults:
     """`policies` are the results of the searches, and `learned` what their rounds have come to."""
     fixed = {name: found[name] for name in fixed_names}
@@ -69,7 +69,7 @@ def summarise(
     return StudyResults(rows, *answer, study.learned, stability(learned), others, kept_text(policies))
 
 
-def differences_to(name: str, study: Study, found: Found) -> intervals.Matrix:
+def differences_to(name: str, study: Study, found: ByPolicy) -> intervals.Matrix:
     """(S, E), by the seeds that `name` was trained with, too."""
     base = results.by_seed(found[name])
     learned = [results.by_seed(found[study.search_name(s)]) for s in range(study.n_search)]
