@@ -82,3 +82,23 @@ def test_of_many_others_only_one_that_is_far_better_is_named():
     assert better_still("A", {"B": narrow, **dict.fromkeys("CDEFG", wide)}) == ""  # one of six may be so by chance
     assert better_still("A", {"B": None, "C": Interval(0.5, 0.1, 3), "D": Interval(-0.5, 0.1, 8)}) == ""
     assert better_still("A", {}) == ""
+
+
+def test_at_the_edge_nothing_is_shown():
+    assert answer("A", "B", Interval(0.0, 0.0025, 8), worth=0.25).use == "B"  # as far as it matters, and no further
+    assert answer("A", "B", Interval(0.25, 0.25, 8)).use is None
+    assert answer("A", "B", Interval(-0.25, 0.25, 8)).use is None
+    assert answer("A", "B", Interval(0.005, 0.001, 8)).use == "A"  # any gain matters unless told otherwise
+
+
+def test_gains_are_in_points():
+    wide = Interval(0.5, 0.2, 8)
+    assert answer("A", "B", wide).sentence == "Use A: 50.0 points better than B (95 % interval 30.0 to 70.0)."
+    assert (
+        better_still("A", {"B": wide}) == " But B did better still (+50.0 points, 95 % interval 30.0 to 70.0, over A)."
+    )
+
+
+def test_both_are_named_where_nothing_can_be_said():
+    sentence = answer("mine", "none", None).sentence
+    assert sentence.startswith("mine cannot be compared with no transformations")
