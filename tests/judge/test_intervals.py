@@ -16,6 +16,7 @@ from slackaug.judge.intervals import (
     Accuracy,
     Interval,
     accuracy,
+    check_until,
     expected_half_width,
     interval,
     n_evaluations_for,
@@ -152,6 +153,35 @@ def test_what_time_buys_is_half_the_interval_of_noise_that_is_as_usual():
     squares = [(interval(row.tolist()).half_width or 0) ** 2 for row in values[0] - values[1]]
     assert math.sqrt(statistics.fmean(squares)) == pytest.approx(expected_half_width(4, 3), rel=0.02)
     assert expected_half_width(8) < expected_half_width(4)
+
+
+@pytest.mark.parametrize("points", [None, 1e-3, 0.5, 1, 40])
+def test_points_that_an_interval_may_reach(points):
+    check_until(points)
+
+
+@pytest.mark.parametrize("points", [0, -1, math.nan, math.inf])
+def test_points_that_it_may_not(points):
+    with pytest.raises(ValueError, match=rf"--until {points:g}: expected points of accuracy above 0, such as 0\.5"):
+        check_until(points)
+
+
+def test_what_is_counted_is_kept():
+    assert Accuracy(0.5, None, None, 2).counted() == "2 seeds"
+    assert accuracy([0.5]).counted() == "1 seed"
+    assert accuracy([0.5] * 4, "search").counted() == "4 searches"
+    assert accuracy([0.5, 0.6, 0.7, 0.8], "evaluation").counted() == "4 evaluations"
+    assert interval([0.5], "evaluation").counted() == "1 evaluation"
+    with pytest.raises(ValueError, match="an interval needs at least one search, got none"):
+        accuracy([], "search")
+
+
+def test_intervals_that_hold_together_are_wider():
+    assert t_factor(8, 3) == pytest.approx(stats.t.ppf(1 - 0.05 / 6, 7))
+
+
+def test_usual_noise_is_half_a_point():
+    assert expected_half_width(8) == pytest.approx(stats.t.ppf(0.975, 7) * 0.5 * 0.005)
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------
