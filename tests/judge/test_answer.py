@@ -77,7 +77,7 @@ def test_where_nothing_is_shown_the_incumbent_stays_and_the_sentence_says_what_c
     found = answered(0.8995)
     assert (found.use, found.verdict) == ("uniform-2", "unknown")
     assert found.sentence.startswith(
-        "Use 2 random transformations per image. Learning which ones did not measurably help"
+        "Use 2 random transformations per image, the default. Learning which ones did not measurably help"
     )
     assert f"a gain under {found.smallest_gain:.1f} points could not have been seen" in found.sentence
 
