@@ -72,8 +72,8 @@ def without_collection() -> Iterator[None]:
 
 
 def forget_a_failed_capture() -> None:
-    """What was sent from pinned memory in a capture that failed left events there, which are not valid any more. Each is
-    an error for whoever next asks for such memory, in whatever step that is; so ask here until there is none."""
+    """What was sent from pinned memory in a capture that failed left events there, which are not valid any more. Each
+    is an error for whoever next asks for such memory, in whatever step that is; so ask here until there is none."""
     empty = getattr(torch.accelerator, "empty_host_cache", None) or torch._C._host_emptyCache  # before torch 2.12
     for _ in range(MOST_LEFT):
         try:
