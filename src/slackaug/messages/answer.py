@@ -65,8 +65,8 @@ def unknown(use: str, other: str, gain: float, low: float, high: float) -> str:
     elif other == LEARNED and use.startswith("uniform-"):
         other_is = "Learning which ones"
     return (
-        f"Use {spoken(use)}, the default. {other_is} did not measurably help here ({interval(gain, low, high)}); a gain "
-        f"under {seen:.{n_digits(low, high)}f} points could not have been seen."
+        f"Use {spoken(use)}, the default. {other_is} did not measurably help here ({interval(gain, low, high)}); "
+        f"a gain under {seen:.{n_digits(low, high)}f} points could not have been seen."
     )
 
 
