@@ -30,7 +30,7 @@ import evidence_cells as cells
 import evidence_sets
 import evidence_table
 import slackaug
-from evidence_cells import AUTO, LEARNED, Block, Book, Cell
+from evidence_cells import AUTO, Block, Book, Cell
 from slackaug.auto import pretrain, race
 from slackaug.auto.conduct import Session
 from slackaug.auto.problem import Problem, train
@@ -42,11 +42,11 @@ from slackaug.engine import ways
 from slackaug.engine.fit import Fits
 from slackaug.exits import Stopped, signals
 from slackaug.files import finite_or_null, read_note
-from slackaug.judge import answer, candidates, records
-from slackaug.judge.candidates import Candidate
+from slackaug.judge import answer, records
 from slackaug.judge.protocols import Training, data_digest
 from slackaug.judge.queue import Comparison, conduct
 from slackaug.machine import machine
+from slackaug.messages.names import LEARNED
 from slackaug.runs import folders, provenance
 from slackaug.runs.ensemble import ALONE
 
@@ -156,12 +156,7 @@ class Bench:
     # --- fresh trainings ----------------------------------------------------------------------------------------------
 
     def trainings(self, block: Block, book: Book) -> list[Training]:
-        if block.row.startswith(LEARNED):
-            policy = book.policy(block.row)
-            candidate = Candidate(block.row, policy, candidates.digest(policy))
-        else:
-            candidate = candidates.from_name(block.row)
-        return [self.work.training(candidate, seed) for seed in block.seeds]
+        return [self.work.training(book.candidate(block.row), seed) for seed in block.seeds]
 
 
 def measured(wanted: Sequence[Training]) -> list[Cell]:

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slackaug.augment.policy import Policy
+from slackaug.auto.race import candidate
 from slackaug.config import presets
 from slackaug.files import write_atomically
+from slackaug.judge.candidates import Candidate, from_name
+from slackaug.messages.names import LEARNED, form_of
 
-AUTO, LEARNED = "auto", "learned"
+AUTO = "auto"
 FIXED = tuple(name for name in presets.RACE.candidates if name != LEARNED)
 FIRST_SEED = 7000  # of fresh trainings: no search, race, study or evaluation comes near
 N_SEEDS, N_BLOCK = 16, 8
@@ -34,14 +37,15 @@ class Block(NamedTuple):
         return f"{self.set}, {self.row}, seed{f' {first}' if first == last else f's {first} to {last}'}"
 
 
-def learned_row(search: int) -> str:
-    """What the search with this seed learned."""
-    return f"{LEARNED}@{search}"
+def is_learned(use: str) -> bool:
+    """Whether a search learned it, be it as it is or taken further."""
+    return form_of(use) is not None
 
 
 def row_of(use: str, search: int) -> str:
-    """The row that tells what an answer of this search is worth."""
-    return learned_row(search) if use == LEARNED else use
+    """The row that tells what an answer of this search is worth: `learned-x2@0` is what its first search learned, taken
+    twice as far."""
+    return f"{use}@{search}" if is_learned(use) else use
 
 
 @dataclass
@@ -73,11 +77,15 @@ class Book:
         found = [*FIXED]
         for seed, cell in self.autos.items():
             chosen = [cell["answer"]["use"], *([cell["old_rule"]["use"]] if cell["old_rule"] else [])]
-            found += [learned_row(seed), *(row_of(use, seed) for use in chosen)]
+            found += [row_of(use, seed) for use in (LEARNED, *chosen)]
         return list(dict.fromkeys(found))
 
-    def policy(self, row: str) -> Policy:
-        return Policy.from_dict(self.cells[AUTO, int(row.partition("@")[2])]["policy"])
+    def candidate(self, row: str) -> Candidate:
+        use, _, search = row.partition("@")
+        if not search:
+            return from_name(row)
+        learned = Policy.from_dict(self.cells[AUTO, int(search)]["policy"])
+        return candidate(use, learned)._replace(name=row)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from evidence_cells import FIXED, LEARNED, Book, Cell, learned_row, row_of
+from evidence_cells import FIXED, Book, Cell, is_learned, row_of
 from slackaug.judge.intervals import Interval, accuracy, paired
 
 
@@ -116,13 +116,8 @@ def summary(books: Sequence[Book]) -> list[str]:
     found = [(book, search, cell) for book in books for search, cell in book.autos.items()]
     new = [standing(book, cell["answer"]["use"], search) for book, search, cell in found]
     old = [one for one in (old_standing(*(book, cell, search)) for book, search, cell in found) if one]
-    gains = [learned_gain(book, search) for book, search, cell in found if cell["answer"]["use"] == LEARNED]
+    gains = [one.difference for one in new if is_learned(one.use)]
     return [*said("The race", new), *said("The old rule", old), gained([one for one in gains if one])]
-
-
-def learned_gain(book: Book, search: int) -> Interval | None:
-    best = best_fixed(book)
-    return None if best is None else paired(book.accuracies(learned_row(search)), book.accuracies(best))
 
 
 def said(rule: str, standings: Sequence[Standing]) -> list[str]:
@@ -130,7 +125,7 @@ def said(rule: str, standings: Sequence[Standing]) -> list[str]:
         return []
     n, counts = len(standings), {kind: sum(one.demand is kind for one in standings) for kind in Demand}
     held = "; ".join(f"{count} {kind.value}" for kind, count in counts.items() if count)
-    n_learned = sum(one.use == LEARNED for one in standings)
+    n_learned = sum(is_learned(one.use) for one in standings)
     return [
         f"{rule} chose learning in {n_learned} of {n} searches. At most the zone worse than the best fixed candidate? "
         f"{held}."

@@ -91,6 +91,17 @@ def test_only_what_is_missing_is_measured_and_another_search_comes_last():
 def test_what_either_rule_chose_is_measured_too():
     assert book("a", [auto("none", old="uniform-5")]).rows() == [*FIXED, "learned@0", "uniform-5"]
     assert book("a", [auto("learned", old=None)]).rows() == [*FIXED, "learned@0"]
+    assert book("a", [auto("learned-x2", old=None)]).rows() == [*FIXED, "learned@0", "learned-x2@0"]
+
+
+def test_a_learned_policy_that_was_taken_further_is_trained_as_it_raced():
+    found = book("a", [auto("learned-1")])
+    assert found.candidate("learned-1@0").augmentation.n_composed == 1
+    assert (found.candidate("learned@0").augmentation.n_composed, found.candidate("learned-1@0").name) == (
+        2,
+        "learned-1@0",
+    )
+    assert found.candidate("uniform-2").augmentation == "uniform-2"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -103,7 +114,7 @@ def test_cells_come_back_from_their_file_with_their_origins(tmp_path):
     again = cells.opened(tmp_path, "a", SETTINGS)
     assert again == found
     assert [again.origins[cell["origin"]]["commit"] for cell in again.cells.values()] == ["def", "abc"]
-    assert again.policy("learned@0").probabilities.shape == (2, 17)
+    assert again.candidate("learned@0").augmentation.probabilities.shape == (2, 17)
     n_lines = (tmp_path / "a.json").read_text().count("\n")
     again.add(fresh("none", [0.6], first=7001), ORIGIN)
     cells.save(tmp_path, again)
