@@ -1,9 +1,7 @@
 """Messages for bad input that are not tested beside what raises them, and the sentences of `messages`."""
 
-import io
 import re
 import sys
-import zipfile
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -21,7 +19,6 @@ from slackaug.data import Split, cache, items, samples
 from slackaug.data.dataset import rebuild
 from slackaug.data.options import DataConfig
 from slackaug.messages import check, comparing, names, search, studying
-from slackaug.runs.checkpoints import from_bytes
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 
@@ -72,14 +69,6 @@ def fog(images, value):
     return images
 
 
-def packed():
-    """What torch would read, but deflated."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("archive/data.pkl", bytes(100_000))
-    return buffer.getvalue()
-
-
 IN_PYTHON = {
     "exclude takes a list, such as ['Invert']": lambda: slackaug.search("digits", "x", exclude="Invert"),
     "baselines takes a list, such as ['uniform']": lambda: slackaug.evaluate("digits", baselines="uniform", out="x"),
@@ -95,7 +84,6 @@ IN_PYTHON = {
     "item 0: expected a PIL image, a tensor or an array, got str": lambda: items.stacked(
         [("text", 0)], None, "hf:x", DataConfig()
     ),
-    "unpacks to more than it is": lambda: from_bytes(packed()),
     "expected transformations, such as custom('Fog', fog), got": lambda: get_space("cifar").add(fog),
     "expected an image with pixels, got": lambda: slackaug.SlackAugment(Policy.uniform("cifar"))(
         Image.new("RGB", (0, 4))

@@ -2,8 +2,10 @@
 
 import copy
 import hashlib
+import io
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from disks import Failing, Malicious, flip_a_bit
 from saved_states import equal, model, parts, state
 from searching import search_of, steps
 from slackaug.data import load
-from slackaug.runs.checkpoints import Checkpoints, from_vectors, read, to_bytes, to_vectors
+from slackaug.runs.checkpoints import Checkpoints, from_bytes, from_vectors, read, to_bytes, to_vectors
 
 MEGABYTE = 1e6
 FILES_OF_TWO = ["000003.pt", "000004.pt", "momentum", "momentum", "theta", "theta", "theta_0"]  # of what is kept
@@ -159,6 +161,14 @@ def test_a_part_never_runs_code(tmp_path):
         found, (wrong,) = Checkpoints(tmp_path).load()
         assert (found, str(wrong)) == (None, f"{part if wrong_in == 'theta' else path}: damaged")
     assert not (tmp_path / "it ran").exists()
+
+
+def test_what_torch_would_unpack_is_refused():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(100_000))
+    with pytest.raises(ValueError, match="unpacks to more than it is"):
+        from_bytes(buffer.getvalue())
 
 
 @pytest.mark.parametrize("kind", ["theta", None])
