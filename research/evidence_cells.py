@@ -73,7 +73,7 @@ class Book:
         found = [*FIXED]
         for seed, cell in self.autos.items():
             chosen = [cell["answer"]["use"], *([cell["old_rule"]["use"]] if cell["old_rule"] else [])]
-            found += [learned_row(seed), *(row_of(use, seed) for use in chosen)]
+            found += [learned_row(seed), *(row_of(use, seed) for use in chosen if use is not None)]
         return list(dict.fromkeys(found))
 
     def policy(self, row: str) -> Policy:
