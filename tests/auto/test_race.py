@@ -200,6 +200,7 @@ def test_where_all_guess_the_race_ends_early_without_an_answer(tmp_path, capsys,
     assert ("Nobody did clearly better than guessing." in text, "It ended after 6 trainings" in text) == (True, True)
     assert re.findall("<h2[^>]*>([^<]+)</h2>", text)[:3] == ["What to do", "The race", "The learned policy"]
     assert (">Use it<" in text, 'class="mark first"' in text, "the answer</small>" in text) == (False, False, False)
+    assert "The search learned this policy, and nothing shows yet whether it helps." in text
     assert "the search has no answer yet" in command("show", run).stdout
     with pytest.warns(UserWarning, match="the search has no answer yet"):
         slackaug.SlackAugment(run)

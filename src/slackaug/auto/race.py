@@ -235,7 +235,7 @@ def hold(session: Session, opened: Opened, bar: Bar | None = None) -> Answer | N
 
 
 def without_learned(config: RaceConfig) -> RaceConfig:
-    """The race of what needs no learning; without candidates where that is none."""
+    """The race of what needs no learning; it has no candidates if these are too few."""
     names = tuple(name for name in config.candidates if form_of(name) is None)
     can_race = len(names) > 1 and config.incumbent in names
     return replace(config, candidates=names if can_race else ())

@@ -89,7 +89,7 @@ def not_the_answer(use: str | None) -> str:
 
 
 def no_augmentation(*, flip: bool) -> str:
-    """What to do where that is the answer."""
+    """What to do if this is the answer."""
     return f"train on your images as they are{', with mirror flips' if flip else ''}"
 
 
