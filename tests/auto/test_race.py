@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -192,7 +193,12 @@ def test_where_all_guess_the_race_ends_early_without_an_answer(tmp_path, capsys,
     assert "--set pretrain.epochs=8 --set evaluate.epochs=4" in found["sentence"]
     assert " ".join(said.split()).endswith(found["sentence"])
     (again,) = [line for line in said.splitlines() if line.startswith("  slackaug search ")]
-    assert (f"-o {run}-longer" in again, "--set evaluate.epochs=4" in again) == (True, True)
+    assert f"-o {run}-longer" in again
+    planned = command(*shlex.split(again)[1:], "--dry-run")  # all other settings are those of this run
+    before, after = (run / "config.yaml").read_text().splitlines(), planned.stdout.splitlines()
+    first = after.index(before[0])
+    changed = [new.strip() for new, old in zip(after[first:], before, strict=False) if new != old]
+    assert changed == ["epochs: 8", "epochs: 4"]
     assert (learned.learned["is_answer"], learned.learned["is_kept"], learned.learned["use"]) == (False, False, None)
     torch.testing.assert_close(learned.pi, race.folders.read_policies(run)[-1].pi)
     text = page.render(run)
