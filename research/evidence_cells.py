@@ -37,9 +37,9 @@ class Block(NamedTuple):
         return f"{self.set}, {self.row}, seed{f' {first}' if first == last else f's {first} to {last}'}"
 
 
-def is_learned(use: str) -> bool:
-    """Whether a search learned it, be it as it is or taken further."""
-    return form_of(use) is not None
+def is_learned(use: str | None) -> bool:
+    """Whether a search learned it, be it as it is or taken further; None where the search had no answer."""
+    return use is not None and form_of(use) is not None
 
 
 def row_of(use: str, search: int) -> str:
@@ -77,7 +77,7 @@ class Book:
         found = [*FIXED]
         for seed, cell in self.autos.items():
             chosen = [cell["answer"]["use"], *([cell["old_rule"]["use"]] if cell["old_rule"] else [])]
-            found += [row_of(use, seed) for use in (LEARNED, *chosen)]
+            found += [row_of(use, seed) for use in (LEARNED, *chosen) if use is not None]
         return list(dict.fromkeys(found))
 
     def candidate(self, row: str) -> Candidate:

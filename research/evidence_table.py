@@ -22,12 +22,13 @@ class Demand(Enum):
     OPEN = "not contradicted: the interval has both"
     BROKEN = "NO: the whole interval is below"
     UNKNOWN = "not measured yet"
+    SILENT = "no answer"
 
 
 class Standing(NamedTuple):
     """Of what one rule chose, against the best fixed candidate."""
 
-    use: str
+    use: str | None  # None: the search had no answer
     difference: Interval | None  # None: not measured, or it is that candidate itself
     demand: Demand
 
@@ -37,7 +38,9 @@ def best_fixed(book: Book) -> str | None:
     return max(means, key=lambda row: means[row]) if len(means) == len(FIXED) else None
 
 
-def standing(book: Book, use: str, search: int) -> Standing:
+def standing(book: Book, use: str | None, search: int) -> Standing:
+    if use is None:
+        return Standing(None, None, Demand.SILENT)
     best, row = best_fixed(book), row_of(use, search)
     if best is None or not book.accuracies(row):
         return Standing(use, None, Demand.UNKNOWN)
@@ -82,7 +85,7 @@ def answers(books: Sequence[Book]) -> str:
             new, old = standing(book, cell["answer"]["use"], search), old_standing(book, cell, search)
             found = cell["answer"]
             rows.append([
-                book.set, search, f"{new.use}: {found['verdict']}", gain(found), found["n_trainings"],
+                book.set, search, f"{new.use or 'nothing'}: {found['verdict']}", gain(found), found["n_trainings"],
                 round(cell["seconds"]), best_fixed(book) or "", points(new.difference), new.demand.value,
                 *(["", "", ""] if old is None else [old.use, points(old.difference), old.demand.value]),
             ])  # fmt: skip
@@ -90,10 +93,11 @@ def answers(books: Sequence[Book]) -> str:
 
 
 def gain(answer: Mapping[str, object]) -> str:
-    """As the race itself found it, on training images."""
+    """As the race itself found it, on training images; without `gain_of`, as in older cells, it is of what it used."""
     match answer:
-        case {"gain": float() as mean, "interval": [low, high], "other": other}:
-            return f"{mean:+.2f} ({low:.2f} to {high:.2f}) over {other}"
+        case {"gain": float() as mean, "interval": [low, high], "use": use, "other": other}:
+            of = answer.get("gain_of", use)
+            return f"{of} {mean:+.2f} ({low:.2f} to {high:.2f}) over {other if of == use else use}"
     return ""
 
 

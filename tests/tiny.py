@@ -44,6 +44,15 @@ def arrays(n_train: int = 24, n_test: int = 6, seed: int = 0) -> dict[str, Any]:
     }
 
 
+def coloured(n_train: int = 48, n_test: int = 6) -> dict[str, Any]:
+    """As many as a race needs; a class is a colour, which a network learns in a few steps."""
+    found = arrays(n_train, n_test)
+    for part in ("train", "test"):
+        colours = 190 * np.eye(N_CLASSES, dtype=np.uint8)[found[f"{part}_labels"]]
+        found[f"{part}_images"] = found[f"{part}_images"] // 4 + colours[:, None, None]
+    return found
+
+
 def with_duplicates(path: Path) -> Path:
     """Two of the six test images are training images, too."""
     found = arrays()

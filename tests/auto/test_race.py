@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import shlex
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -25,6 +27,7 @@ from slackaug.judge import answer, training
 from slackaug.judge.backends.jobs import BackendError
 from slackaug.judge.protocols import HeldOut
 from slackaug.messages import studying
+from slackaug.report import page
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 RACE = {"race__candidates": "[none,uniform-2,learned]", "race__n_last": 4, "evaluate__epochs": 1,
@@ -34,9 +37,8 @@ FINAL = 3 * 2 + 2 * 4  # trainings
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    """Enough of them for a race."""
     path = tmp_path_factory.mktemp("race") / "images.npz"
-    np.savez(path, **tiny.arrays(n_train=48, n_test=6))
+    np.savez(path, **tiny.coloured())
     return path
 
 
@@ -158,7 +160,7 @@ def test_a_learned_policy_that_is_not_the_answer_says_so(raced):
     policy = Policy.load(raced / "policy.json")
     assert policy.learned["is_answer"]
     other = replace(policy, learned=policy.learned | {"use": "trivialaugment-wide", "is_answer": False})
-    with pytest.warns(UserWarning, match="the search says to use trivialaugment-wide; this policy is what it learned"):
+    with pytest.warns(UserWarning, match=r"the search says to use TrivialAugment \(Wide\), not this policy"):
         slackaug.SlackAugment(other)
 
 
@@ -180,12 +182,123 @@ def test_trainings_that_fail_keep_what_was_learned(images, tmp_path, monkeypatch
     assert "slackaug evaluate" in str(failed.value)
 
 
-def test_a_race_of_guesses_says_little(raced, images, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(answer, "NOT_GUESSED", 10)
-    slackaug.search(images, tmp_path / "run", set=tiny.assignments(**RACE), estimate=False)
-    says = "No training was much better than guessing ("
-    assert says in " ".join(capsys.readouterr().err.split())
-    assert says in read(tmp_path / "run")["sentence"]
+def test_where_all_guess_the_race_ends_early_without_an_answer(tmp_path, capsys, command):
+    """After its first round, and with what to do in the last lines; on the page nothing is green."""
+    noise, run = tmp_path / "noise.npz", tmp_path / "run"
+    np.savez(noise, **tiny.arrays(n_train=48, n_test=6))
+    result = slackaug.search(noise, run, set=tiny.assignments(**RACE), estimate=False)
+    found, said, learned = read(run), capsys.readouterr().err, Policy.load(run / "policy.json")
+    assert (found["n_trainings"], found["is_final"], found["use"], found["verdict"]) == (3 * 2, True, None, "guessing")
+    assert found["sentence"].startswith("No answer yet: no network did clearly better than guessing. ")
+    assert "--set pretrain.epochs=8 --set evaluate.epochs=4" in found["sentence"]
+    assert " ".join(said.split()).endswith(found["sentence"])
+    (again,) = [line for line in said.splitlines() if line.startswith("  slackaug search ")]
+    assert f"-o {run}-longer" in again
+    planned = command(*shlex.split(again)[1:], "--dry-run")  # all other settings are those of this run
+    before, after = (run / "config.yaml").read_text().splitlines(), planned.stdout.splitlines()
+    first = after.index(before[0])
+    changed = [new.strip() for new, old in zip(after[first:], before, strict=False) if new != old]
+    assert changed == ["epochs: 8", "epochs: 4"]
+    assert (learned.learned["is_answer"], learned.learned["is_kept"], learned.learned["use"]) == (False, False, None)
+    torch.testing.assert_close(learned.pi, race.folders.read_policies(run)[-1].pi)
+    text = page.render(run)
+    assert '<div class="answer open">\n<h2 id="answer"><bdi>No answer yet: no network did' in text
+    assert ("Nobody did clearly better than guessing." in text, "It ended after 6 trainings" in text) == (True, True)
+    assert re.findall("<h2[^>]*>([^<]+)</h2>", text)[:3] == ["What to do", "The race", "The learned policy"]
+    assert (">Use it<" in text, 'class="mark first"' in text, "the answer</small>" in text) == (False, False, False)
+    assert "The search learned this policy, and nothing shows yet whether it helps." in text
+    assert "the search has no answer yet" in command("show", run).stdout
+    with pytest.warns(UserWarning, match="the search has no answer yet"):
+        slackaug.SlackAugment(run)
+    assert slackaug.search(noise, run, resume=True).answer == result.answer
+
+
+# --- without a learned policy -----------------------------------------------------------------------------------------
+
+
+SIMPLE = RACE | {"race__candidates": "[none,trivialaugment-wide,uniform-2,learned]"}
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """The time is over before the end of the first round."""
+
+    def search(*given, **named):
+        with monkeypatch.context() as patch:
+            patch.setattr(race, "share_of_time", lambda config: -1.0)
+            return slackaug.search(*given, **named)
+
+    return search
+
+
+def test_a_search_without_time_to_learn_races_what_needs_no_learning(images, raced, hurried, tmp_path, capsys):
+    run = tmp_path / "run"
+    result = hurried(images, run, set=tiny.assignments(**RACE), estimate=False)
+    assert not (run / "policies").exists()
+    assert [one.name for one in result.answer.candidates] == ["none", "uniform-2"]
+    assert result.answer.sentence.endswith("There was no time to learn a policy, so only simple choices were compared.")
+    said = " ".join(capsys.readouterr().err.split())
+    assert "learning ended before the end of its first round. To go on: slackaug search" in said
+    assert said.endswith(result.answer.sentence)
+    assert result.policy.n_composed == {"none": 0, "uniform-2": 2}[result.answer.use]
+    assert not (run / "finished.json").exists()
+    assert "This is not the answer" not in page.render(run)
+    again = hurried(images, run, resume=True)
+    assert again.answer._replace(seconds=0) == result.answer._replace(seconds=0)
+    before = trials(run)
+    slackaug.search(images, run, resume=True)
+    whole, expected = read(run), read(raced)
+    assert whole | {"seconds": 0} == expected | {"seconds": 0}
+    assert before.items() <= trials(run).items()  # not one was trained again
+    assert (run / "finished.json").exists()
+    assert Policy.load(run / "policy.json").learned["rounds"] == 2
+
+
+def test_an_answer_that_is_no_policy_and_nothing_learned(images, hurried, tmp_path, monkeypatch, capsys, command):
+    """Its files are handled everywhere: the page has the code, and others say that policy.json is not the answer."""
+    run = tmp_path / "run"
+
+    def trivial(*given):
+        return answer.answer(*given)._replace(use="trivialaugment-wide", sentence="Use TrivialAugment (Wide).")
+
+    monkeypatch.setattr(race, "answer", trivial)
+    result = hurried(images, run, set=tiny.assignments(**SIMPLE), estimate=False)
+    said = capsys.readouterr().err
+    assert "policy is" not in said
+    assert "\n  slackaug report " in said
+    assert (result.policy.learned["rounds"], result.policy.learned["is_answer"]) == (0, False)
+    text = page.render(run)
+    assert "v2.TrivialAugmentWide()," in text
+    assert ("Use TrivialAugment" in text, ">The policy<" in text, "policy below" in text) == (True, False, False)
+    assert "there was no time to learn; so far, the race says: TrivialAugment" in command("show", run).stdout
+    exported = command("export", run, "--to", "python", "-o", tmp_path / "augment.py")
+    assert "But the search says to use TrivialAugment (Wide), not this policy." in exported.stdout
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        ("learned-x2", "without slackaug in your training:\n  slackaug export {run} --to torchvision -o augment.py\n"),
+        ("uniform-2", "without slackaug in your training:\n  slackaug export {run} --to torchvision -o augment.py\n"),
+        ("none", "Next: train on your images as they are, with mirror flips\n"),
+        ("default", "the report has the code for your training:\n  slackaug report {run} --open\n"),
+    ],
+)
+def test_the_next_step_follows_from_the_answer(use, says, images, tmp_path, monkeypatch, capsys):
+    names = ",".join(dict.fromkeys(["none", "uniform-2", "learned", use]))
+    given = tiny.assignments(**RACE | {"race__candidates": f"[{names}]"})
+    monkeypatch.setattr(race, "answer", lambda *given: answer.answer(*given)._replace(use=use))
+    slackaug.search(images, tmp_path / "run", set=given, estimate=False)
+    assert says.format(run=tmp_path / "run") in capsys.readouterr().err
+
+
+def test_without_anything_simple_to_race_there_is_no_answer(images, hurried, tmp_path):
+    given = tiny.assignments(**RACE | {"race__candidates": "[uniform-2,learned]"})
+    with pytest.raises(RuntimeError, match="before the end of the first round, so there is no policy yet"):
+        hurried(images, tmp_path / "run", set=given, estimate=False)
+
+
+# --- left and taken up again ------------------------------------------------------------------------------------------
 
 
 def test_the_rounds_do_not_depend_on_it(raced, images, tmp_path):

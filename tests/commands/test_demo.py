@@ -34,7 +34,7 @@ def test_it_ends_with_an_answer_and_where_the_files_are(shortened, tmp_path, cap
     assert answer["is_final"]
     assert " ".join(out.split()).endswith(answer["sentence"])  # after the next command
     assert "\n  slackaug search FOLDER -o runs/mine\n" in out
-    assert f"The policy is {folder / 'policy.json'}" in out
+    assert f"policy is {folder / 'policy.json'}" in out
     assert messages.report(str(folder / "report.html")) in out
     assert (folder / "report.html").is_file()
 

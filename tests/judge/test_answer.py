@@ -6,13 +6,18 @@ import re
 import numpy as np
 import pytest
 
-from slackaug.config.run_config import RaceConfig
+from slackaug.config.run_config import RaceConfig, RunConfig
 from slackaug.judge.answer import answer
 from slackaug.judge.baselines import BASELINES
 from slackaug.judge.race import race
+from slackaug.messages import answer as messages
 from slackaug.messages.names import spoken
 
 CONFIG = RaceConfig(candidates=("none", "uniform-2", "learned"), n_last=8)
+
+
+def run_config(race):
+    return RunConfig(preset="", model="small", space="cifar", race=race)
 
 
 def trained(share, n, n_images=2000, seed=0):
@@ -25,7 +30,7 @@ def answered(learned, uniform=0.9, n_last=8, config=CONFIG, race_learned=None):
     raced = {"none": trained(0.5, 2), "uniform-2": trained(uniform, 2), "learned": trained(race_learned or learned, 2)}
     challenger = race(raced, config).challengers[0]
     last = {"uniform-2": trained(uniform, n_last, seed=1), challenger: trained(learned, n_last, seed=2)}
-    return answer(race(raced, config), raced, last, config, 0.25, 12.34, 0.1)
+    return answer(race(raced, config), raced, last, run_config(config), 12.34, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +81,40 @@ def test_what_is_better_is_used():
 def test_where_nothing_is_shown_the_incumbent_stays_and_the_sentence_says_what_could_have_been_seen():
     found = answered(0.8995)
     assert (found.use, found.verdict) == ("uniform-2", "unknown")
-    assert found.sentence.startswith(
-        "Use 2 random transformations per image, the default. Learning which ones did not measurably help"
+    assert found.sentence.startswith("Use 2 random transformations per image, the default. The learned policy is 0.1 ")
+    assert "points behind here, which may be chance (" in found.sentence
+    assert f"A gain under {found.smallest_gain:.1f} points could not have been seen." in found.sentence
+
+
+@pytest.mark.parametrize(("learned", "of"), [(0.8995, "learned"), (0.9004, "learned"), (0.95, "learned"),
+                                             (0.85, "uniform-2")])  # fmt: skip
+def test_the_document_has_the_gain_of_the_sentence(learned, of):
+    """The sentence is about what is better, and where nothing is, about what is not used."""
+    found = answered(learned)
+    assert (found.gain_of, {found.use, found.other}) == (of, {"learned", "uniform-2"})
+    final = {one.name: one.accuracy for one in found.last_two}
+    (rival,) = final.keys() - {of}
+    assert found.gain == pytest.approx(final[of] - final[rival])
+    low, high = found.interval
+    assert low < found.gain < high
+    digits = 2 if high - low < 0.2 else 1
+    ends = re.search(r"interval (-?[\d.]+) to (-?[\d.]+)\)", found.sentence)
+    assert [float(end) for end in ends.groups()] == [round(low, digits), round(high, digits)]
+    says = re.search(r"([+-]?[\d.]+) points( better| ahead| behind|,)", found.sentence)
+    assert (-1 if says[2] == " behind" else 1) * float(says[1]) == round(found.gain, digits)
+
+
+def test_what_is_probably_better_has_one_bound():
+    sentence = messages.ahead("uniform-3", "uniform-2", 1.0, -0.3, 2.3)
+    assert sentence == (
+        "Use 3 random transformations per image. It is probably better than 2 random transformations per image: 1.0 "
+        "points ahead (95 % interval -0.3 to 2.3)."
     )
-    assert f"a gain under {found.smallest_gain:.1f} points could not have been seen" in found.sentence
+
+
+def test_a_draw_is_called_one():
+    sentence = messages.unknown("uniform-2", "learned", 0.01, -1.0, 1.0)
+    assert "The learned policy is level with it here (95 % interval -1.0 to 1.0). A gain under 1.0 " in sentence
 
 
 def test_what_was_learned_and_is_not_among_the_last_two_is_not_forgotten():
@@ -119,17 +154,27 @@ def test_the_document():
 def test_accuracies_have_intervals_within_0_and_100():
     config = RaceConfig(candidates=("none", "uniform-2"), n_first=4)
     raced = {"none": [np.arange(50) < n for n in (50, 50, 50, 44)], "uniform-2": trained(0.5, 4)}
-    entrant = answer(race(raced, config), raced, {}, config, 0.25, 0.0, 0.1).candidates[0]
+    entrant = answer(race(raced, config), raced, {}, run_config(config), 0.0, 0.1).candidates[0]
     low, high = entrant.interval
     assert 0 < low < entrant.accuracy < high < 100
     assert entrant.accuracy - low > high - entrant.accuracy  # there is more room below
     always = raced | {"none": [np.ones(50, bool)] * 4}
-    assert answer(race(always, config), always, {}, config, 0.25, 0.0, 0.1).candidates[0].interval is None
+    assert answer(race(always, config), always, {}, run_config(config), 0.0, 0.1).candidates[0].interval is None
 
 
-def test_trainings_that_guess_are_named_in_the_answer():
-    raced = {name: trained(0.5, 4, seed=i) for i, name in enumerate(CONFIG.candidates)}
-    last = {name: trained(0.5, 8, seed=i + 9) for i, name in enumerate(("uniform-2", "none"))}
-    for largest, is_said in ((0.5, True), (0.2, False)):
-        found = answer(race(raced, CONFIG), raced, last, CONFIG, 0.25, 0.0, largest)
-        assert ("No training was much better than guessing (" in found.sentence) is is_said
+def test_where_all_guess_there_is_no_answer_yet():
+    raced, config = {name: trained(0.5, 4, seed=i) for i, name in enumerate(CONFIG.candidates)}, run_config(CONFIG)
+    last = {name: trained(0.5, 8, seed=i + 9) for i, name in enumerate(CONFIG.candidates)}
+    for finals in ({}, last):  # the race was over before them, or it was only seen there
+        found = answer(race(raced, CONFIG, largest=0.0 if finals else 0.5), raced, finals, config, 0.0, 0.5)
+        assert (found.use, found.other, found.gain, found.verdict, found.is_final) == (
+            None,
+            None,
+            None,
+            "guessing",
+            True,
+        )
+        assert found.sentence.startswith("No answer yet: no network did clearly better than guessing. The best had 5")
+        assert "naming the largest class each time has 50.0 %" in found.sentence
+        assert "(--set pretrain.epochs=800 --set evaluate.epochs=800)" in found.sentence
+    assert answer(race(raced, CONFIG, largest=0.2), raced, last, config, 0.0, 0.2).use is not None

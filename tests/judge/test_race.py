@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from slackaug.config.run_config import RaceConfig
-from slackaug.judge.race import Case, Difference, difference, race, verdict
+from slackaug.judge.race import Case, Difference, difference, is_guessing, race, verdict
 
 CONFIG = RaceConfig(candidates=("none", "a", "b", "c", "uniform-2", "learned"))
 
@@ -29,14 +29,60 @@ def test_the_worse_half_drops_out_and_the_others_are_trained_again():
     assert middle.wanted == [(name, seed) for seed in (2, 3) for name in ("learned", "c", "uniform-2")]
     for name, share in (("c", 0.8), ("uniform-2", 0.2), ("learned", 0.3)):
         found[name] += answers(share, 2)
-    assert race(found, CONFIG) == (["c"], [], middle.dropped | {"learned": 4})
+    assert race(found, CONFIG) == (["c"], [], middle.dropped | {"learned": 4}, False)
 
 
 def test_a_race_may_end_after_any_round_with_the_best_so_far():
     shares = dict(zip(CONFIG.candidates, (0.5, 0.6, 0.7, 0.8, 0.2, 0.9), strict=True))
     found = {name: answers(share, 2) for name, share in shares.items()}
     others = dict.fromkeys(("none", "a", "b", "c"), 2)
-    assert race(found, CONFIG, n_rounds=1) == (["learned"], [], others)
+    assert race(found, CONFIG, n_rounds=1) == (["learned"], [], others, False)
+
+
+def test_where_all_guess_after_a_round_the_race_is_over():
+    """By the results alone: a race that goes on from its files ends likewise."""
+    guesses = [np.arange(400) < 40] * 4
+    found = dict.fromkeys(CONFIG.candidates, guesses[:2])
+    assert race(found, CONFIG, largest=0.1)[1:] == ([], {}, True)
+    assert race(found, CONFIG).wanted  # nothing is known of the classes
+    first = {name: one[:1] for name, one in found.items()}
+    assert len(race(first, CONFIG, largest=0.1).wanted) == len(CONFIG.candidates)  # not before the end of the round
+    learned = race(found | {"a": answers(0.3, 2)}, CONFIG, largest=0.1)
+    assert (learned.challengers[0], learned.is_guessing, len(learned.wanted)) == ("a", False, 3 * 2)
+    found |= dict.fromkeys([*learned.challengers, "uniform-2"], guesses)
+    found["a"] = [np.arange(400) < n for n in (60, 60, 20, 20)]  # by luck until then
+    assert race(found, CONFIG, largest=0.1).is_guessing
+
+
+@pytest.mark.parametrize(
+    ("share", "largest", "n_images", "expected"),
+    [
+        (0.1, 0.1, 1000, True),
+        (0.05, 0.1, 1000, True),  # and worse than guessing
+        (0.109, 0.1, 10**6, True),  # more than chance, and still next to nothing
+        (0.115, 0.1, 10**6, False),
+        (0.115, 0.1, 1000, True),  # within chance
+        (0.15, 0.1, 1000, False),
+        (0.96, 0.95, 10**6, False),  # a fifth of what there is to gain
+        (0.954, 0.95, 10**6, True),
+        (1.0, 1.0, 100, False),
+        (0.1, 0.0, 100, False),
+    ],
+)
+def test_guessing_is_no_better_than_to_name_the_largest_class(share, largest, n_images, expected):
+    table = [np.arange(n_images) < share * n_images]
+    assert is_guessing([table], largest) is expected
+    assert not is_guessing([table, [np.ones(n_images, bool)]], largest)  # one of them has learned
+
+
+def test_few_races_of_guesses_go_on():
+    """Of 200 with seven candidates, where each has the chance of 1 in 23 to be two errors ahead: about one in seven,
+    and 60 or more once in ten million times."""
+    going_on = 0
+    for i in range(200):
+        tables = [answers(0.2, 2, 500, seed=1000 * i + k) for k in range(7)]
+        going_on += not is_guessing(tables, 0.2)
+    assert going_on < 60
 
 
 def test_the_trainings_of_a_race_are_as_many_as_are_counted():
@@ -83,6 +129,7 @@ def test_intervals_hold_the_truth_over_seeds_and_images(n_folds):
     assert held / 600 > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 600)
 
 
+@pytest.mark.parametrize("simpler", ["challenger", "incumbent"])
 @pytest.mark.parametrize(
     ("mean", "error", "case", "use"),
     [
@@ -94,8 +141,9 @@ def test_intervals_hold_the_truth_over_seeds_and_images(n_folds):
         (-0.01, 0.02, Case.UNKNOWN, "incumbent"),
     ],
 )
-def test_the_last_word(mean, error, case, use):
-    found = verdict("challenger", "incumbent", "incumbent", Difference(mean, error, 30), worth=0.0025)
+def test_the_last_word(mean, error, case, use, simpler):
+    """The simpler one where they are equal for practice, the incumbent where nothing is known."""
+    found = verdict("challenger", "incumbent", simpler, Difference(mean, error, 30), worth=0.0025)
     assert found.case is case
-    assert found.use == use.replace("simpler", "incumbent")
+    assert found.use == use.replace("simpler", simpler)
     assert found.gain.mean == (mean if found.use == "challenger" else -mean)

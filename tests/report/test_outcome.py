@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 import made_up
 from slackaug import schema
+from slackaug.augment.policy import Policy
 from slackaug.judge import baselines, intervals, verdicts
 from slackaug.messages import names
 from slackaug.report import accuracies, outcome, page
@@ -109,3 +111,11 @@ def test_the_policy_of_a_run_is_called_what_it_is(tmp_path, use, is_policy, call
     assert "runs/pets" not in found.answer
     assert re.findall(r"runs/pets[\w-]*", " ".join(found.others)) == ["runs/pets-2"]
     assert "<bdi>runs/pets</bdi>" not in page.render(folder)
+
+
+def test_a_policy_that_nothing_has_been_learned_of_is_not_called_learned(tmp_path):
+    folder = made_up.raced(made_up.run(tmp_path / "pets", n_rounds=1), "trivialaugment-wide", is_policy=False)
+    policy = Policy.load(folder / "policy.json")
+    replace(policy, learned=policy.learned | {"rounds": 0}).save(folder / "policy.json")
+    made_up.evaluation(folder, ("none", "runs/pets"))
+    assert outcome.with_own_name(outcome.read(folder), folder).subject == "the policy that learning starts from"

@@ -34,8 +34,8 @@ def auto(use="uniform-2", seed=0, old="learned"):
         "row": AUTO,
         "seed": seed,
         "seconds": 61.0,
-        "answer": {"use": use, "verdict": "unknown", "gain": 0.3, "interval": [-0.5, 1.1], "other": "learned",
-                   "n_trainings": 54},
+        "answer": {"use": use, "verdict": "unknown", "gain": 0.3, "gain_of": "learned",
+                   "interval": [-0.5, 1.1], "other": "learned", "n_trainings": 54},
         "old_rule": old and {"use": old, "loss": 0.9, "loss_before": 1.0},
         "policy": Policy.uniform("cifar", n_composed=2).to_dict(),
     }  # fmt: skip
@@ -214,7 +214,8 @@ def test_the_table_says_how_both_rules_did():
     better = measured("learned", "uniform-1", **{"learned@0": 0.83})
     better.set = "b"
     text = evidence_table.table([worse, better, book("c")])
-    assert "| a | 0 | uniform-2: unknown | +0.30 (-0.50 to 1.10) over learned | 54 | 61 | none | -2.00 ± " in text
+    of_learned = "learned +0.30 (-0.50 to 1.10) over uniform-2"
+    assert f"| a | 0 | uniform-2: unknown | {of_learned} | 54 | 61 | none | -2.00 ± " in text
     assert "The race chose learning in 1 of 2 searches" in text
     assert "1 yes: the whole interval; 1 NO: the whole interval is below" in text
     assert "The old rule chose learning in 1 of 2 searches" in text
@@ -223,12 +224,25 @@ def test_the_table_says_how_both_rules_did():
     assert accuracies.count("n 4") == len(FIXED) + 1
 
 
+def test_cells_from_before_the_gain_was_named_have_that_of_what_was_used():
+    answer = auto()["answer"]
+    del answer["gain_of"]
+    assert evidence_table.gain(answer) == "uniform-2 +0.30 (-0.50 to 1.10) over learned"
+    assert evidence_table.gain(answer | {"gain": None, "interval": None}) == ""
+
+
+def test_a_search_without_an_answer_chose_nothing():
+    found = measured(None, "none")
+    assert evidence_table.standing(found, None, 0).demand is Demand.SILENT
+    assert found.rows() == [*FIXED, "learned@0"]
+    assert "1 no answer" in evidence_table.table([found])
+
+
 # --- end to end -------------------------------------------------------------------------------------------------------
 
 
 def packed(path):
-    """The tiny set, with enough images for a race."""
-    arrays = tiny.arrays(n_train=48, n_test=6)
+    arrays = tiny.coloured()
     parts = {}
     for part in evidence_sets.PARTS:
         pairs = zip(arrays[f"{part}_images"], arrays[f"{part}_labels"], strict=True)

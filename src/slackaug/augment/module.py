@@ -9,6 +9,7 @@ from PIL import Image
 from torch import Generator, Tensor, nn
 from torch.utils.data import get_worker_info
 
+from ..messages.answer import not_the_answer
 from . import pil
 from .apply import augment, draw, on_pil
 from .display import in_words
@@ -43,7 +44,7 @@ class SlackAugment(nn.Module):
         if not isinstance(found, Policy):
             raise TypeError(f"expected a slackaug.Policy, its file or the folder of a run, got {type(found).__name__}")
         if found.learned.get("is_answer") is False:
-            warn(f"the search says to use {found.learned['use']}; this policy is what it learned", stacklevel=2)
+            warn(not_the_answer(found.learned["use"]), stacklevel=2)
         self.policy = found
         self.strength = strength
         self.always = always

@@ -24,8 +24,9 @@ from ..judge.answer import Answer
 from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
-from ..messages.names import LEARNED
+from ..messages.answer import no_augmentation
 from ..messages.terminal import how, say
+from ..report import use
 from ..report.strength import entropy_share
 from ..runs import folders, loggers, provenance
 from ..runs.ensemble import ALONE, Ensemble, Parted
@@ -233,25 +234,33 @@ def concluded(
         session.say(messages.time_limit(policy.learned["rounds"], config.search.n_rounds, to_go_on))
     elif not is_over:
         session.say(to_go_on)
-    if run is not None:
+    is_answer, has_learned = policy.learned.get("is_answer", True), not folders.is_start(policy.learned)
+    if run is not None and has_learned:
         describe(session, folders.learned(run.path), config)
-    session.say(messages.result(str(policy_file), is_answer=policy.learned.get("is_answer", True)))
+    if is_answer or has_learned:
+        session.say(messages.result(str(policy_file), is_answer=is_answer))
     if report.is_file():
         session.say(report_is(str(report)))
-    session.say(how(*next_step(session.folder, config, answer)))
+    session.say(how(*next_step(session, config, answer, policy)))
     if answer is not None:
         session.say(f"\n{answer.sentence}")
     return SearchResult(policy, session.folder, answer)
 
 
-def next_step(folder: Path, config: RunConfig, answer: Answer | None) -> tuple[str, str]:
-    """What it is for, and the command; the policy of a run is the answer, if that is one of ours."""
+def next_step(session: Session, config: RunConfig, answer: Answer | None, policy: Policy) -> tuple[str, str]:
+    """What it is for, and the command; it follows from the answer."""
+    folder = str(session.folder)
     if config.preset == "demo":
         return messages.FOR_YOURS, "slackaug search FOLDER -o runs/mine"
-    if answer is not None and answer.use.startswith((LEARNED, "uniform-")):
-        words = ["export", str(folder), "--to", "torchvision", "-o", "augment.py"]
-        return messages.USE_IT, shlex.join(["slackaug", *words])
-    return messages.LOOK_AT_IT, shlex.join(["slackaug", "show", str(folder)])
+    if answer is None:
+        return messages.LOOK_AT_IT, use.command("show", folder)
+    if answer.use is None:
+        return messages.LONGER, use.search_longer(session.data, folder, config)
+    if answer.use == "none":
+        return messages.NEXT, no_augmentation(flip=policy.flip)
+    if policy.learned["is_answer"]:
+        return messages.USE_IT, use.command("export", folder, "--to", "torchvision", "-o", "augment.py")
+    return messages.USE_OTHER, use.command("report", folder, "--open")
 
 
 def describe(session: Session, learned: Policy, config: RunConfig) -> None:

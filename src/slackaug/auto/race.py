@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from ..augment.policy import MU_MAX, MU_MIN, Policy
-from ..config.run_config import RunConfig, start_policy
+from ..config.run_config import RaceConfig, RunConfig, start_policy
 from ..data import Dataset
 from ..exits import Stopped
 from ..judge import candidates, records
@@ -45,11 +45,13 @@ class OutOfTime(Exception):
 
 
 class Race:
-    """A race that resumes from what is in its folder."""
+    """A race that resumes from what is in its folder; some of its candidates are forms of the learned policy."""
 
     def __init__(self, work: Comparison, dataset: Dataset, config: RunConfig, learned: Policy, deadline: float):
         self.work, self.config, self.deadline = work, config, deadline
         self.halves = [dataset.train.labels[half] for half in dataset.half_indices(config.seed)]  # labels
+        tested = self.halves[CHOSEN_BY]
+        self.largest = tested.bincount().max().item() / len(tested)  # what one has right who always names that class
         self.candidates = different({name: candidate(name, learned) for name in config.race.candidates})
         self.settings = replace(config.race, candidates=tuple(self.candidates))
         self.began = time.monotonic()
@@ -71,16 +73,14 @@ class Race:
 
     def runners(self) -> tuple[Runners, dict[str, Answers]]:
         found = self.found(CHOSEN_BY, self.settings.rounds[-1][1])
-        return race(found, self.settings, self.n_rounds), found
+        return race(found, self.settings, self.n_rounds, self.largest), found
 
     def answer(self) -> Answer:
         """So far."""
         runners, raced = self.runners()
         last = self.found(LEARNED_ON, self.settings.n_last)
-        seconds = time.monotonic() - self.began
-        tested = self.halves[CHOSEN_BY]
-        largest = tested.bincount().max().item() / len(tested)  # what one has right who always names that class
-        return answer(runners, raced, last, self.settings, self.config.worth, seconds, largest)
+        config = replace(self.config, race=self.settings)
+        return answer(runners, raced, last, config, time.monotonic() - self.began, self.largest)
 
     def run(self) -> None:
         self.work.say(messages.race(list(self.candidates), self.settings.incumbent, len(self.halves[CHOSEN_BY])))
@@ -100,6 +100,8 @@ class Race:
             else:
                 self.n_rounds = self.rounds_over(raced)
                 self.work.say(messages.NO_TIME_FOR_A_ROUND)
+        if runners.is_guessing:
+            return
         self.settings = replace(self.settings, n_last=self.n_last())
         pair, n = (runners.challengers[0], self.settings.incumbent), self.settings.n_last
         self.work.say(messages.last_two(*pair, n, len(self.halves[LEARNED_ON])))
@@ -112,7 +114,8 @@ class Race:
         return time.monotonic() + (n + 2 * LEAST) * self.seconds / self.n_trained < self.deadline
 
     def rounds_over(self, raced: Mapping[str, Answers]) -> int:
-        return sum(not race(raced, self.settings, n).wanted for n in range(1, len(self.settings.rounds) + 1))
+        n_all = len(self.settings.rounds)
+        return sum(not race(raced, self.settings, n, self.largest).wanted for n in range(1, n_all + 1))
 
     def n_last(self) -> int:
         """Follow the settings; take fewer where less time is left, but as many as an interval needs."""
@@ -186,19 +189,25 @@ def check(config: RunConfig, dataset: Dataset) -> None:
 def hold(session: Session, opened: Opened, bar: Bar | None = None) -> Answer | None:
     """The answer, which is in the run's files then, or None where there is no race; so far, if it is stopped."""
     config, run, dataset = opened.search.problem.config, opened.run, opened.dataset
-    if not config.race.candidates or run is None or not (run.path / folders.POLICY).is_file():
+    if run is None:
         return None
-    if config.n_ranks > 1:
-        session.say(messages.NO_RACE_IN_AN_ENSEMBLE)
+    has_learned, start = folders.has_learned(run.path), start_policy(config, dataset)
+    if not has_learned:
+        config = replace(config, race=without_learned(config.race))
+    if not config.race.candidates:
         return None
-    if (n := len(dataset.train.labels)) < LEAST_IMAGES:
-        session.say(messages.too_few_images(n, LEAST_IMAGES))
+    n = len(dataset.train.labels)
+    if config.n_ranks > 1 or n < LEAST_IMAGES:
+        is_small = messages.too_few_images(n, LEAST_IMAGES)
+        if has_learned:
+            session.say(messages.NO_RACE_IN_AN_ENSEMBLE if config.n_ranks > 1 else is_small)
         return None
-    learned = folders.learned(run.path)
+    about = {"preset": config.preset, "model": config.model, "seed": config.seed, "rounds": 0}
+    learned = folders.learned(run.path) if has_learned else replace(start, learned=about)
     work = comparison(session, config, dataset, run.path / FOLDER)
     if bar is not None:
-        start = share_of_learning(opened.search, n, session.n_jobs)
-        work = work._replace(part=Part(bar, start, 1.0, str))
+        began = share_of_learning(opened.search, n, session.n_jobs)
+        work = work._replace(part=Part(bar, began, 1.0, str))
     one = Race(work, dataset, config, learned, session.deadline)
     one.work.folder.mkdir(exist_ok=True)
     try:
@@ -211,12 +220,25 @@ def hold(session: Session, opened: Opened, bar: Bar | None = None) -> Answer | N
         raise BackendError(f"{error}\n{messages.race_failed(session.data, str(session.folder))}") from None
     finally:
         found = one.answer()
+        if not has_learned:
+            found = found._replace(sentence=f"{found.sentence} {messages.NO_TIME_TO_LEARN}")
         run.write(FILE, found.to_json())
-        used = policy_of(one.candidates[found.use], dataset, learned)
-        is_kept = found.use.startswith(LEARNED)
-        about = {"use": found.use, "is_kept": is_kept, "is_answer": used is not None, "is_final": found.is_final}
-        run.write(folders.POLICY, replace(used or learned, learned=learned.learned | about).dumps())
+        used = None if found.use is None else policy_of(one.candidates[found.use], dataset, learned)
+        about = learned.learned | {
+            "use": found.use,
+            "is_kept": found.use is not None and found.use.startswith(LEARNED),
+            "is_answer": used is not None,
+            "is_final": found.is_final,
+        }
+        run.write(folders.POLICY, replace(used or learned, learned=about).dumps())
     return found
+
+
+def without_learned(config: RaceConfig) -> RaceConfig:
+    """The race of what needs no learning; it has no candidates if these are too few."""
+    names = tuple(name for name in config.candidates if form_of(name) is None)
+    can_race = len(names) > 1 and config.incumbent in names
+    return replace(config, candidates=names if can_race else ())
 
 
 def policy_of(chosen: Candidate, dataset: Dataset, learned: Policy) -> Policy | None:

@@ -63,10 +63,17 @@ class Choices:
     model: Annotated[str, "the network: small, resnet18, wrn-40-2, timm:NAME or module:callable"]
     space: Annotated[str, "the transformations that a policy chooses from: cifar, imagenet or domainnet"]
     exclude: Annotated[tuple[str, ...], "transformations to leave out of the space, such as Invert,Solarize"] = ()
-    flip: Annotated[bool | None, "mirror images keep their label; without, the data source says whether"] = None
+    flip: Annotated[
+        bool | None,
+        "mirror half of the images; turn it off if a mirror image may have another label, as with text. Without: on, "
+        "except for data known for that, such as digits",
+    ] = None
     balanced: Annotated[bool, "the validation loss counts all classes alike, however many images they have"] = False
     weights: Annotated[str | None, "FILE.safetensors that the network starts from; without, it starts at random"] = None
-    worth: Annotated[float, "points of accuracy that are worth a change; less is equal for practice"] = 0.25
+    worth: Annotated[
+        float,
+        "a difference of up to so many points of accuracy counts as none; raise it if small gains do not matter to you",
+    ] = 0.25
     seed: Annotated[int, "seed of the split, the networks, the batches and the draws"] = 0
 
 

@@ -11,6 +11,7 @@ from ..augment.policy import Policy
 from ..augment.space import Transform
 from ..augment.transforms import TRANSFORMS
 from ..files import check_new, write_atomically
+from ..messages.answer import not_the_answer
 from . import fidelity, text
 from .fidelity import FIDELITY
 
@@ -75,7 +76,7 @@ def import_line(out: str | os.PathLike[str]) -> str:
 
 
 def write(policy: str, to: str, out: str | os.PathLike[str], *, overwrite: bool = False) -> str:
-    """Export to a file; returns the table of fidelity."""
+    """Export to a file; returns the table of fidelity, and a warning if it is not the answer."""
     path = Path(out)
     if path.suffix != ".py":
         raise ExportError(f"{path}: expected a name that ends in .py")
@@ -84,4 +85,7 @@ def write(policy: str, to: str, out: str | os.PathLike[str], *, overwrite: bool 
     check_new(path, overwrite=overwrite)
     found = find(policy)
     write_atomically(path, render(found, to, policy).encode())
-    return fidelity.table(to, found.space.names)
+    table = fidelity.table(to, found.space.names)
+    if found.learned.get("is_answer") is False:
+        table += f"\nBut {not_the_answer(found.learned['use'])}."
+    return table

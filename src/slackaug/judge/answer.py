@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 
 from .. import schema
 from ..augment.display import displayed
-from ..config.run_config import RaceConfig
+from ..config.run_config import RunConfig
 from ..messages import answer as messages
 from ..messages.names import LEARNED
 from .intervals import LEAST
 from .intervals import accuracy as accuracy_of
-from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, verdict
+from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, is_guessing, verdict
 from .results import plain
 
 FILE = "answer.json"  # of a run
-NOT_GUESSED = 1.1  # times the largest class: accuracies below say little
+LONGER = 4  # times the epochs, where networks have learned nothing
+GUESSING = "guessing"  # the verdict where nothing can be compared
 
 
 class Entrant(NamedTuple):
@@ -31,12 +32,12 @@ class Entrant(NamedTuple):
 
 @displayed
 class Answer(NamedTuple):
-    """Gains are in points of accuracy, and those of `use` over `other`."""
+    """The gain is in points of accuracy, and that of `gain_of` over the other of the two, as the sentence says it."""
 
     sentence: str
-    use: str
+    use: str | None  # None: there is no answer yet
     other: str | None
-    verdict: str  # better, ahead, equal or unknown
+    verdict: str  # better, ahead, equal, unknown or guessing
     gain: float | None
     interval: tuple[float, float] | None
     smallest_gain: float | None  # that could have been seen
@@ -45,6 +46,7 @@ class Answer(NamedTuple):
     n_trainings: int
     seconds: float
     last_two: Sequence[Entrant] = ()  # in the final, on new seeds and other images: between these is the gain
+    gain_of: str | None = None
 
     def __repr__(self) -> str:
         return f"Answer({self.sentence!r})"
@@ -65,46 +67,58 @@ def answer(
     runners: Runners,
     raced: Mapping[str, Answers],
     last: Mapping[str, Answers],
-    config: RaceConfig,
-    worth: float,
+    config: RunConfig,
     seconds: float,
     largest: float,
 ) -> Answer:
-    """Answer from what is known so far; final if the last two have been trained as often as they should.
+    """Answer from what is known so far; final if the last two have been trained as often as they should, or all guess.
 
-    `worth`, in points: where one image of those tested counts more than that, as much as it does. `largest`, the share
-    of the largest class.
+    `largest`, the share of the largest class.
     """
-    challenger, incumbent, names = runners.challengers[0], config.incumbent, config.candidates
+    challenger, incumbent, names = runners.challengers[0], config.race.incumbent, config.race.candidates
     n = min(len(last.get(name, ())) for name in (challenger, incumbent))
     entrants = [entrant(name, raced[name], runners.dropped.get(name)) for name in names if raced.get(name)]
     n_trainings = sum(map(len, raced.values())) + sum(map(len, last.values()))
     rest: dict[str, Any] = {
-        "is_final": not runners.wanted and n >= config.n_last,
+        "is_final": not runners.wanted and (runners.is_guessing or n >= config.race.n_last),
         "candidates": entrants,
         "n_trainings": n_trainings,
         "seconds": round(seconds, 1),
         "last_two": [entrant(name, last[name][:n], None) for name in (challenger, incumbent) if n],
     }
-    best = max((one.accuracy / 100 for one in entrants), default=1.0)
-    guessed = f" {messages.guessing(best, largest)}" if best < NOT_GUESSED * largest else ""
+    tables = [last.get(name, ())[:n] for name in (challenger, incumbent)]
+    if runners.is_guessing or (n >= LEAST and is_guessing(tables, largest)):
+        best = max(one.accuracy for one in rest["last_two"] or entrants)
+        says = messages.guessing(best, 100 * largest, longer(config))
+        return Answer(says, None, None, GUESSING, None, None, None, **rest)
     if n < LEAST:
         says = messages.too_few(incumbent, n) if rest["is_final"] else messages.so_far(incumbent, n_trainings)
-        says += guessed
         return Answer(says, incumbent, None, Case.UNKNOWN.value, None, None, None, **rest)
-    tables = last[challenger][:n], last[incumbent][:n]
-    worth = max(worth, 100 / sum(len(answers) for answers in tables[0][:N_FOLDS]))
-    gain = difference(*tables)
+    # where one image of those tested counts more than what is worth a change, as much as it does
+    worth = max(config.worth, 100 / sum(len(answers) for answers in tables[0][:N_FOLDS]))
+    gain = difference(tables[0], tables[1])
     found = verdict(challenger, incumbent, min(challenger, incumbent, key=names.index), gain, worth / 100)
-    says = sentence(found, worth)
+    subject, gain = as_said(found)
+    says = sentence(found, gain, worth)
     if not any(name.startswith(LEARNED) for name in (challenger, incumbent)):
         says += behind(raced, runners)
-    low, high = ends(found.gain)
-    points = 100 * found.gain.mean + 0.0, (low, high), 100 * found.gain.reach(0.05)  # + 0.0: no -0.0
-    says += guessed
+    points = 100 * gain.mean + 0.0, ends(gain), 100 * gain.reach(0.05)  # + 0.0: no -0.0
     if not rest["is_final"]:
         says = f"So far: {says[:1].lower()}{says[1:]}"
-    return Answer(says, found.use, found.other, found.case.value, *points, **rest)
+    return Answer(says, found.use, found.other, found.case.value, *points, **rest, gain_of=subject)
+
+
+def longer(config: RunConfig) -> list[str]:
+    """Settings for a search whose networks have more time to learn."""
+    epochs = {"pretrain": config.pretrain.epochs, "evaluate": config.evaluate.epochs}
+    return [f"{which}.epochs={LONGER * n}" for which, n in epochs.items()]
+
+
+def as_said(found: Verdict) -> tuple[str, Difference]:
+    """Whose gain the sentence has, and that gain: of what is better, or of what is not shown to be."""
+    if found.case in (Case.BETTER, Case.AHEAD):
+        return found.use, found.gain
+    return found.other, found.gain._replace(mean=-found.gain.mean)
 
 
 def ends(gain: Difference) -> tuple[float, float]:
@@ -113,18 +127,17 @@ def ends(gain: Difference) -> tuple[float, float]:
     return 100 * (gain.mean - reach), 100 * (gain.mean + reach)
 
 
-def sentence(found: Verdict, worth: float) -> str:
-    low, high = ends(found.gain)
-    names, mean = (found.use, found.other), 100 * found.gain.mean
+def sentence(found: Verdict, gain: Difference, worth: float) -> str:
+    said = found.use, found.other, 100 * gain.mean, *ends(gain)
     match found.case:
         case Case.BETTER:
-            return messages.better(*names, mean, low, high)
+            return messages.better(*said)
         case Case.AHEAD:
-            return messages.ahead(*names, mean, low, high, round(worth, 2))
+            return messages.ahead(*said)
         case Case.EQUAL:
-            return messages.equal(*names, -mean, -high, -low, round(worth, 2))
+            return messages.equal(*said, round(worth, 2))
         case Case.UNKNOWN:
-            return messages.unknown(*names, -mean, -high, -low)
+            return messages.unknown(*said)
 
 
 def behind(raced: Mapping[str, Answers], runners: Runners) -> str:

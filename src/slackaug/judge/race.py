@@ -12,7 +12,7 @@ would be other questions. Axes: S seeds, I images.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from ..config.run_config import RaceConfig
 
 N_FOLDS = 2  # of each half
+NEAR = 0.1  # of the way from naming the largest class to all right or all wrong: as near to it, little is learned
+CHANCE_ERRORS = 2.0  # standard errors that the best of some guesses may be ahead by
 Answers = Sequence[NDArray[np.bool_]]  # by seed: whether the training had each image of its fold right
 Entry = tuple[str, int]  # a candidate and a seed
 
@@ -71,10 +73,15 @@ class Runners(NamedTuple):
     challengers: list[str]  # one when it is over
     wanted: list[Entry]
     dropped: dict[str, int]  # after how many trainings each
+    is_guessing: bool = False  # the race is over, for none of those who were in did better than guessing
 
 
-def race(found: Mapping[str, Answers], config: RaceConfig, n_rounds: int | None = None) -> Runners:
+def race(
+    found: Mapping[str, Answers], config: RaceConfig, n_rounds: int | None = None, largest: float = 0.0
+) -> Runners:
     """Say how far the race is; `found` has a row for each seed from 0 on. After n_rounds the best so far is left.
+
+    `largest`, the share of the largest class: where all guess at the end of a round, there is nothing to compare.
 
     In each round the worse half of the challengers drops out, and the others get as many trainings again; of the last
     two or three, the best one is left. The incumbent runs along. Whether the one that is left is better is decided by
@@ -88,11 +95,21 @@ def race(found: Mapping[str, Answers], config: RaceConfig, n_rounds: int | None 
         if wanted := [(name, seed) for seed in range(n) for name in racing if seed >= len(found.get(name, ()))]:
             return Runners(alive, wanted, dropped)
         alive.sort(key=lambda name: -accuracy(found[name][:n]))
+        if is_guessing((found[name][:n] for name in racing), largest):
+            return Runners(alive[:1], [], dropped, is_guessing=True)
     return Runners(alive[:1], [], dropped | dict.fromkeys(alive[1:], n))
 
 
 def accuracy(answers: Answers) -> float:
     return float(np.mean([one.mean() for one in answers]))
+
+
+def is_guessing(tables: Iterable[Answers], largest: float) -> bool:
+    """Whether none of them clearly does better than naming the largest class each time."""
+    near, noise = NEAR * min(largest, 1 - largest), math.sqrt(largest * (1 - largest))
+    return all(
+        accuracy(one) - largest < max(near, CHANCE_ERRORS * noise / math.sqrt(sum(map(len, one)))) for one in tables
+    )
 
 
 class Case(Enum):

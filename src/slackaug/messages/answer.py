@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from . import counted, listed
-from .names import LEARNED, spoken
+from .names import spoken
 from .terminal import how
 
 TIE = 0.05  # points: what is less reads as 0.0
@@ -41,10 +41,10 @@ def no_difference(subject: str, reference: str, gain: float, low: float, high: f
     )
 
 
-def ahead(use: str, other: str, gain: float, low: float, high: float, worth: float) -> str:
+def ahead(use: str, other: str, gain: float, low: float, high: float) -> str:
     return (
-        f"Use {spoken(use)}. It looks better than {spoken(other)} ({interval(gain, low, high)}), and is at worst "
-        f"{worth:g} points worse."
+        f"Use {spoken(use)}. It is probably better than {spoken(other)}: {gain:.{n_digits(low, high)}f} points ahead "
+        f"({interval(None, low, high)})."
     )
 
 
@@ -58,16 +58,39 @@ def equal(use: str, other: str, gain: float, low: float, high: float, worth: flo
 
 def unknown(use: str, other: str, gain: float, low: float, high: float) -> str:
     """`gain`, of the other over what to use."""
-    seen = max(high - gain, gain - low)
-    other_is = capital(spoken(other))
-    if other == "none":
-        other_is = "Leaving augmentation out"
-    elif other == LEARNED and use.startswith("uniform-"):
-        other_is = "Learning which ones"
+    points, seen = (f"{value:.{n_digits(low, high)}f}" for value in (abs(gain), max(high - gain, gain - low)))
+    where = f"{points} points {'ahead' if gain > 0 else 'behind'} here, which may be chance"
+    where = where if float(points) else "level with it here"
     return (
-        f"Use {spoken(use)}, the default. {other_is} did not measurably help here ({interval(gain, low, high)}); "
-        f"a gain under {seen:.{n_digits(low, high)}f} points could not have been seen."
+        f"Use {spoken(use)}, the default. {capital(spoken(other))} is {where} "
+        f"({interval(None, low, high)}). A gain under {seen} points could not have been seen."
     )
+
+
+def guessing(accuracy: float, largest: float, longer: Sequence[str]) -> str:
+    """What to do where there is no answer; `accuracy` and `largest`, the share of the largest class, are in per cent,
+    `longer` the settings of a search with longer trainings."""
+    settings = " ".join(f"--set {one}" for one in longer)
+    return (
+        f"No answer yet: no network did clearly better than guessing. The best had {accuracy:.1f} % right, and naming "
+        f"the largest class each time has {largest:.1f} %. Search again with longer trainings ({settings}), more "
+        "images or another --model."
+    )
+
+
+NO_TIME_TO_LEARN = "There was no time to learn a policy, so only simple choices were compared."
+
+
+def not_the_answer(use: str | None) -> str:
+    """What must be known of a run's policy.json that is not what to use; `use`, what is."""
+    if use is None:
+        return "the search has no answer yet, so nothing shows whether this policy helps"
+    return f"the search says to use {spoken(use)}, not this policy"
+
+
+def no_augmentation(*, flip: bool) -> str:
+    """What to do if this is the answer."""
+    return f"train on your images as they are{', with mirror flips' if flip else ''}"
 
 
 def too_few(use: str, n: int) -> str:
@@ -122,14 +145,6 @@ def race_failed(data: str, run: str) -> str:
     words = ["slackaug", "evaluate", data, "-p", run, "--baselines", "uniform-2", "--seeds", "8"]
     command = shlex.join([*words, "--set", "evaluate.lr=0.01", "-o", "OTHER"])
     return how(f"The learned policy is kept, {run}/policy.json. To compare it with other settings", command)
-
-
-def guessing(accuracy: float, largest: float) -> str:
-    """What must be said of a race of such trainings; `largest`, the share of the largest class."""
-    return (
-        f"No training was much better than guessing ({100 * accuracy:.1f} % at best; the largest class has "
-        f"{100 * largest:.1f} %), so this says little: the network may need more images, or longer trainings."
-    )
 
 
 OUT_OF_TIME = "The time limit came before the end of the race."

@@ -144,19 +144,22 @@ def narrow_by_chance(n: int, enough: int) -> str:
 
 
 def expected(n: int, half_width: float, noise: float) -> str:
-    return f"{usual(noise)}, {counted(n, 'seed')} will show gains of about {100 * half_width:.1f} points or more."
+    return f"{usual(noise)}, {counted(n, 'seed')} {show(half_width)}"
 
 
 def expected_of_study(n_searches: int, n_evaluations: int, half_width: float, noise: float) -> str:
     return (
-        f"{usual(noise)}, {counted(n_searches, 'search')} with {counted(n_evaluations, 'evaluation')} each will show "
-        f"gains of about {100 * half_width:.1f} points or more; larger ones only, where searches differ from one "
-        "another."
+        f"{usual(noise)}, {counted(n_searches, 'search')} with {counted(n_evaluations, 'evaluation')} each "
+        f"{show(half_width)}"
     )
 
 
 def usual(noise: float) -> str:
-    return f"If accuracies vary by {100 * noise:g} points from seed to seed, as is usual"
+    return f"A rough estimate: if accuracies vary by {100 * noise:g} points from seed to seed"
+
+
+def show(half_width: float) -> str:
+    return f"show gains of {100 * half_width:.1f} points or more. If they vary more here, only larger gains will show."
 
 
 def smallest_gain(half_width: float) -> str:

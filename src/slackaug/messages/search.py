@@ -169,7 +169,8 @@ def too_short(epochs: int) -> str:
 
 
 def time_limit(n_rounds: int, planned: int, to_go_on: str) -> str:
-    return f"Time limit reached: learning ended with round {n_rounds} of {planned}. {to_go_on}"
+    at = f"with round {n_rounds} of {planned}" if n_rounds else "before the end of its first round"
+    return f"Time limit reached: learning ended {at}. {to_go_on}"
 
 
 OTHER_SPLITS = "`slackaug study` shows whether other splits agree."
@@ -198,7 +199,10 @@ def result(policy: str, *, is_answer: bool) -> str:
     return f"The {'' if is_answer else 'learned '}policy is {policy}"
 
 
-USE_IT, LOOK_AT_IT = "Next, to use the answer without slackaug in your training", "Next, to look at the learned policy"
+NEXT, LOOK_AT_IT = "Next", "Next, to look at the learned policy"
+USE_IT = "Next, to use the answer without slackaug in your training"
+USE_OTHER = "Next, the report has the code for your training"
+LONGER = "Next, to search with longer trainings"
 FOR_YOURS = "Next, for your images, of which 200 digits and trainings of seconds say little"
 
 

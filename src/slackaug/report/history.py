@@ -68,6 +68,11 @@ class History(NamedTuple):
         return self.start.space.names
 
     @property
+    def has_learned(self) -> bool:
+        """Whether `policy` comes from rounds, perhaps by way of a race."""
+        return self.policy is not None and not folders.is_start(self.policy.learned)
+
+    @property
     def n_rounds(self) -> int:
         """That it will have in the end."""
         return self.config.search.n_rounds

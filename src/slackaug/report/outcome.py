@@ -14,7 +14,7 @@ from ..judge.studies.results import StudyRow
 from ..judge.verdicts import verdict
 from ..messages import answer, duration
 from ..messages.names import LEARNED, meaning, spoken
-from ..runs.folders import POLICY
+from ..runs.folders import POLICY, is_start
 from ..schema import expect
 from .accuracies import Mark
 
@@ -151,7 +151,7 @@ def with_own_name(found: Outcome, folder: Path) -> Outcome:
     if name is None or Path(name).name != folder.resolve().name or meaning(name) or not isinstance(learned, dict):
         return found
     use = learned.get("use")
-    own = spoken(LEARNED)
+    own = "the policy that learning starts from" if is_start(learned) else spoken(LEARNED)
     if isinstance(use, str) and learned.get("is_answer") is not False:
         is_learned = use.startswith(LEARNED)
         own = spoken(use) if is_learned else f"the answer of this search ({spoken(use)})"

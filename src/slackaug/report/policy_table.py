@@ -14,7 +14,9 @@ from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
 from ..augment.stability import stability
 from ..messages import counted
+from ..messages.answer import not_the_answer
 from ..messages.names import spoken
+from ..runs import folders
 from .strength import entropy_share
 
 LONGEST = len("threshold")  # word of a strength
@@ -87,7 +89,11 @@ def policy_remarks(policy: Policy, is_verbose: bool) -> str:
 
 
 def of_the_race(policy: Policy) -> list[str]:
+    if policy.learned.get("use", "") is None:
+        return [not_the_answer(None)]
     use = spoken(str(policy.learned.get("use")))
+    if folders.is_start(policy.learned):
+        return [f"there was no time to learn; so far, the race says: {use}"]
     if not policy.learned.get("is_final", True):
         return [f"the race was stopped before its end; so far: {use}"]
     return [] if policy.learned.get("is_kept", True) else [f"the learned policy did not win the race; {use} did"]

@@ -18,7 +18,7 @@ class Raced(NamedTuple):
     """The two that were in to the end come first, and of them the one to use."""
 
     sentence: str
-    use: str
+    use: str | None  # None: there is no answer yet
     is_final: bool
     tone: str  # better or open
     marks: list[Mark]
@@ -28,7 +28,7 @@ class Raced(NamedTuple):
     @property
     def is_learned(self) -> bool:
         """Whether to use the learned policy, perhaps taken further."""
-        return self.use.startswith(LEARNED)
+        return self.use is not None and self.use.startswith(LEARNED)
 
 
 def read(run: Path) -> Raced | None:
@@ -51,15 +51,17 @@ def of_answer(found: Answer) -> Raced:
     )
 
 
-def mark(one: Entrant, use: str, *, is_final: bool) -> Mark:
+def mark(one: Entrant, use: str | None, *, is_final: bool) -> Mark:
     name, trained, accuracy = messages.capital(spoken(one.name)), counted(one.n, "training"), in_shares(one)
+    if use is None:
+        return Mark(name, accuracy, trained, "out")
     if one.dropped_after is not None:
         return Mark(name, accuracy, f"dropped out after {trained}", "out")
     note = "the answer" if one.name == use else "in to the end"
     return Mark(name, accuracy, note if is_final else trained, "first")
 
 
-def in_final(one: Entrant, use: str) -> Mark:
+def in_final(one: Entrant, use: str | None) -> Mark:
     """With two decimals, for the difference is in the answer with one: with one each, rounding could contradict it."""
     found = mark(one, use, is_final=False)
     return found._replace(note=f"the answer, {found.note}" if one.name == use else found.note, digits=2)

@@ -59,11 +59,12 @@ def parts(
 ) -> dict[str, Any]:
     """`shown_folder` is how the page calls the folder."""
     past = history.read(folder)
+    policy = past.policy if past.policy is None or is_answer(past) or past.has_learned else None  # to show
     shown, missing = find_pictures(past, data, given)
     status, to_type = state(past, shown_folder, is_running)
     context = {
         "past": past,
-        "policy": past.policy,
+        "policy": policy,
         "about": about(past),
         "state": status,
         "to_type": to_type,
@@ -72,10 +73,10 @@ def parts(
         "use": use.of_run(past, shown_folder, None if shown is None else shown.size),
         "pictures_missing": missing,
     }
-    if past.policy is None:
+    if policy is None:
         return context
-    context |= policy_parts(past, past.policy)
-    return context if shown is None else context | pictures.parts(past.policy, shown)
+    context |= policy_parts(past, policy)
+    return context if shown is None else context | pictures.parts(policy, shown)
 
 
 def find_pictures(past: History, data: str | None, given: Samples | None) -> tuple[Samples | None, str]:
@@ -105,7 +106,7 @@ def state(past: History, folder: Path, is_running: bool) -> tuple[str, str]:
         return "", ""
     if len(past.policies) >= past.n_rounds:
         done = "all rounds are done, but the race is not"
-    if past.policy is not None and not past.policies:
+    if past.has_learned and not past.policies:
         missing = folder / "policies"
         return f"Only policy.json is left of this search: {missing}, with that of each round, is missing.", ""
     if is_running:
@@ -159,7 +160,10 @@ def policy_text(policy: Policy) -> str:
 
 
 def is_answer(past: History) -> bool:
-    """Whether what the search learned is what it says to use, as far as it says so."""
+    """Whether the policy to show is what the search says to use, as far as it says so: what it learned, or where it
+    has learned nothing yet, one that needs no learning."""
+    if not past.has_learned and past.policy is not None:
+        return past.policy.learned.get("is_answer") is not False
     return past.race is None or past.race.is_learned
 
 

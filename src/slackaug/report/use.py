@@ -5,14 +5,21 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
+from ..augment.policy import Policy
 from ..augment.prepare import SMALL_IMAGE
-from ..messages.answer import capital
+from ..config.layers import is_foreign
+from ..config.run_config import RunConfig
+from ..judge.answer import longer
+from ..messages.answer import capital, no_augmentation
 from ..messages.names import spoken
-from ..runs.folders import POLICY
+from ..runs.folders import POLICY, is_start
 from .history import History
 
 Size = tuple[int, int] | None  # height and width of the images, where they are known
 Step = tuple[str, str]  # what it is for, and what to type
+OWN_LINES = {"default": [], "trivialaugment-wide": ["v2.TrivialAugmentWide()"]}  # beside what both are raced with
+AS_RACED = "These lines do what was raced; the normalisation follows them."
+CUTOUT = " The last three are Cutout."
 
 POLICY_CODE = """\
 import slackaug
@@ -31,10 +38,12 @@ pipeline = v2.Compose([
     v2.ToDtype(torch.float32, scale=True),
     v2.Normalize(augment.policy.mean, augment.policy.std),
 ])"""
-LINE_CODE = """\
+LINES_CODE = """\
 from torchvision.transforms import v2
 
-augment = {line}"""
+augment = v2.Compose([
+{lines}
+])"""
 
 
 class Use(NamedTuple):
@@ -43,6 +52,7 @@ class Use(NamedTuple):
     note: str
     steps: list[Step]
     others: list[Step]
+    heading: str = "Use it"
 
 
 def of_run(past: History, folder: Path, size: Size) -> Use | None:
@@ -50,8 +60,14 @@ def of_run(past: History, folder: Path, size: Size) -> Use | None:
     if past.policy is None or past.is_stand_in:
         return None
     name, source = past.policy.learned.get("use"), past.config.data.source
+    if past.race is not None and past.race.use is None:
+        again = search_longer(source, str(folder), past.config)
+        return Use("", [("Search with longer trainings", again)], [], "What to do")
+    if name == "none":
+        return Use(f"{capital(no_augmentation(flip=past.policy.flip))}.", [], [])
     if past.policy.learned.get("is_answer") is False and isinstance(name, str):
-        return without_policy(name, source, size)
+        side = past.config.data.size
+        return without_policy(name, source, size if side is None else (side, side), past.policy)
     found = with_policy(folder)
     compare = command("evaluate", source, "-p", str(folder), "--baselines", "uniform-2,trivialaugment-wide")
     if past.race is not None:
@@ -69,33 +85,39 @@ def with_policy(folder: Path) -> Use:
     return Use("", steps, [pipeline, ("As a table in the terminal", command("show", file))])
 
 
-def without_policy(name: str, source: str, size: Size) -> Use:
+def without_policy(name: str, source: str, size: Size, policy: Policy) -> Use:
     """The answer is something else, such as TrivialAugment."""
-    note = f"{capital(spoken(name))} needs no policy file: the policy below was learned, and is not the answer."
-    if line := line_for(name, size):
-        beside = f" In the race it had {usual_words(size)} beside it." if name != "default" else ""
-        return Use(note + beside, [("In your training", LINE_CODE.format(line=line))], [])
+    below = "" if is_start(policy.learned) else ": the policy below was learned, and is not the answer"
+    note = f"{capital(spoken(name))} needs no policy file{below}."
+    if size is not None and name in OWN_LINES:
+        lines = "\n".join(f"    {line}," for line in lines_for(name, size, policy))
+        remark = AS_RACED + CUTOUT * (max(size) <= SMALL_IMAGE)
+        return Use(f"{note} {remark}", [("In your training", LINES_CODE.format(lines=lines))], [])
     train = command("evaluate", source, "--baselines", name, "--save-models", "models")
     return Use(note, [("Train with it, and keep the networks", train)], [])
 
 
-def line_for(name: str, size: Size) -> str | None:
-    """What does it in torchvision, or None."""
-    if name.startswith("trivialaugment-wide"):
-        return "v2.TrivialAugmentWide()"
-    if name != "default" or size is None:
-        return None
+def lines_for(name: str, size: tuple[int, int], policy: Policy) -> list[str]:
+    """What does it in torchvision, with the crop, the colours, the flip and the Cutout that it was raced with
+    (judge/baselines.py)."""
+    own, flip = OWN_LINES[name], ["v2.RandomHorizontalFlip()"] * policy.flip
     if max(size) > SMALL_IMAGE:
-        return f"v2.Compose([v2.RandomResizedCrop({size}), v2.ColorJitter(0.4, 0.4, 0.4)])"
-    cutout = "v2.RandomErasing(p=1, scale=(0.25, 0.25), ratio=(1, 1))"
-    return f"v2.Compose([v2.RandomCrop({size}, padding={max(size) // 8}), {cutout}])"
+        return [f"v2.RandomResizedCrop({size})", *own, "v2.ColorJitter(0.4, 0.4, 0.4)", *flip]
+    height, width = size
+    side = round(width / 2)
+    half = side // 2
+    share = side**2 / ((height + 2 * half) * (width + 2 * half))  # of the image with what a square may reach beyond it
+    erase = f"v2.RandomErasing(p=1, scale=({share:.6f}, {share:.6f}), ratio=(1, 1), value={[*policy.fill]})"
+    cutout = [f"v2.Pad({half})", erase, f"v2.CenterCrop({size})"]
+    crop = f"v2.RandomCrop({size}, padding=({round(width / 8)}, {round(height / 8)}))"
+    return ["v2.ToImage()", *own, crop, *flip, *cutout]
 
 
-def usual_words(size: Size) -> str:
-    """What `default` does to images of that size."""
-    if size is None:
-        return "the usual crops, with Cutout or colour jitter"
-    return "the usual crop and Cutout" if max(size) <= SMALL_IMAGE else "the usual crop and colour jitter"
+def search_longer(source: str, folder: str, config: RunConfig) -> str:
+    """The same search beside it, with more time for its networks to learn."""
+    model = ["--model", config.model] if is_foreign(config.model) else []
+    settings = [word for one in longer(config) for word in ("--set", one)]
+    return command("search", source, "-o", f"{folder}-longer", "--config", f"{folder}/config.yaml", *model, *settings)
 
 
 def command(*words: str) -> str:

@@ -16,7 +16,7 @@ from typing import IO, Any
 from ..augment.policy import Policy
 from ..augment.stability import agreement_of_rounds
 from ..data.held import FILES as IMAGES
-from ..files import leads_elsewhere, temporary_name, write_atomically
+from ..files import leads_elsewhere, read_note, temporary_name, write_atomically
 from ..messages import search as messages
 from ..messages.terminal import how
 from ..schema import PolicyError
@@ -198,6 +198,16 @@ def read_policies(run: Path) -> list[Policy]:
     if len({policy.pi.shape for policy in policies}) > 1:
         raise PolicyError(f"{run / 'policies'}: the rounds are policies of different numbers of positions")
     return policies
+
+
+def has_learned(run: Path) -> bool:
+    """Whether there is a policy of a round; a race that had no time to wait for one leaves where learning starts."""
+    return (run / POLICY).is_file() and not is_start(read_note(run / POLICY).get("learned"))
+
+
+def is_start(learned: object) -> bool:
+    """Whether a policy that says this of how it was learned is the one that learning starts from, or a baseline."""
+    return isinstance(learned, dict) and learned.get("rounds") == 0
 
 
 def learned(run: Path) -> Policy:
