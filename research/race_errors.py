@@ -61,11 +61,11 @@ class World:
         return self.rng.random(len(logits)) < sigmoid(logits)
 
 
-def run(world: World, config: RaceConfig, worth: float) -> tuple[int, Case, int, float]:
+def run(world: World, config: RaceConfig, worth: float, n_rounds: int | None) -> tuple[int, Case, int, float]:
     """What is used, why, after how many trainings, and the half-width at the end."""
     found: dict[str, list[np.ndarray]] = {}
     n_trainings = 0
-    while (runners := race(found, config)).wanted:
+    while (runners := race(found, config, n_rounds)).wanted:
         for name, seed in runners.wanted:
             found.setdefault(name, []).append(world.train(NAMES.index(name), seed, 0))
             n_trainings += 1
@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("--worth", type=float, default=0.25)
     parser.add_argument("--first", type=int, default=RaceConfig().n_first)
     parser.add_argument("--last", type=int, default=RaceConfig().n_last)
+    parser.add_argument("--rounds", type=int, help="after which the final comes; without, all")
     parser.add_argument("--json")
     given = parser.parse_args()
     config = RaceConfig(
@@ -124,7 +125,7 @@ def main() -> None:
         for i in range(given.races):
             rng = default_rng([i, len(rows)])
             gains = scenarios(rng)[name]
-            end = run(World(gains, given.images, given.seed_noise, rng), config, given.worth)
+            end = run(World(gains, given.images, given.seed_noise, rng), config, given.worth, given.rounds)
             ends.append(end)
             worse += gains[end[0]] < -given.worth
             lost.append(gains.max() - gains[end[0]])

@@ -374,6 +374,26 @@ def test_a_race_short_of_time_goes_to_its_final(images, tmp_path, monkeypatch, c
     assert "too short for another round" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize(("seconds_left", "n_raced"), [(1e9, 5), (1.0, 3)])
+def test_forms_of_the_learned_policy_race_where_time_is_left(
+    seconds_left, n_raced, images, tmp_path, monkeypatch, capsys
+):
+    """Of the three others, each has been trained once by then."""
+    forms = RACE | {"race__candidates": "[none,uniform-2,learned-x2,learned,learned-1]", "race__n_first": 1}
+    at_the_start = []
+
+    def has_time_for(one, n, n_last=4):
+        if n_last == race.LONG_FINAL:
+            at_the_start.append((one.n_trained, n))
+        return seconds_left > 1000 or n_last != race.LONG_FINAL
+
+    monkeypatch.setattr(race.Race, "has_time_for", has_time_for)
+    found = slackaug.search(images, tmp_path / "run", set=tiny.assignments(**forms), estimate=False).answer
+    assert (found.is_final, len(found.candidates)) == (True, n_raced)
+    assert at_the_start == [(3, 2 + 3)]  # the forms once, and one more of each of the last three
+    assert ("other forms" in " ".join(capsys.readouterr().err.split())) == (n_raced == 3)
+
+
 def test_a_round_is_begun_if_there_is_time_for_a_final_after_it(raced, images):
     one = race.Race(None, load(str(images)), read_config(raced), race.folders.learned(raced), time.monotonic() + 60)
     assert one.has_time_for(1000)  # nothing is known of their cost

@@ -35,6 +35,7 @@ from .timing import has_race, share_of_learning
 
 FOLDER = "race"  # of a run
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
+LONG_FINAL = 8  # trainings of each of the last two, for which time must be left to race forms of the learned policy
 FIRST_OF_LAST = 1000  # seed: no training before had it
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
 LEAST_IMAGES = 40  # of all training images: with fewer, a fold is a handful
@@ -88,6 +89,7 @@ class Race:
         self.n_done = sum(map(len, before))
         if self.work.part is not None:
             self.work.part.was_found(self.n_done / self.settings.n_trainings)
+        self.begin()
         while True:
             runners, raced = self.runners()
             if new := {name: n for name, n in runners.dropped.items() if name not in out}:
@@ -107,11 +109,23 @@ class Race:
         self.work.say(messages.last_two(*pair, n, len(self.halves[LEARNED_ON])))
         self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
 
-    def has_time_for(self, n: int) -> bool:
-        """For so many trainings and then a final, if they take as long as those before."""
+    def begin(self) -> None:
+        """Train all but further forms of the learned policy once. Where time is short these stay out: what they cost
+        shows more in a longer final (research/notebook.md)."""
+        config = self.settings
+        plain = [name for name in config.candidates if name in (LEARNED, config.incumbent) or form_of(name) is None]
+        if len(plain) in (1, len(config.candidates)):
+            return
+        self.train([self.training(name, 0, CHOSEN_BY) for name in plain])
+        if not self.has_time_for(config.n_trainings - 2 * config.n_last - len(plain), LONG_FINAL):
+            self.settings = replace(config, candidates=tuple(plain))
+            self.work.say(messages.NO_TIME_FOR_FORMS)
+
+    def has_time_for(self, n: int, n_last: int = LEAST) -> bool:
+        """For so many trainings and then a final of so many each, if they take as long as those before."""
         if not self.n_trained:
             return True
-        return time.monotonic() + (n + 2 * LEAST) * self.seconds / self.n_trained < self.deadline
+        return time.monotonic() + (n + 2 * n_last) * self.seconds / self.n_trained < self.deadline
 
     def rounds_over(self, raced: Mapping[str, Answers]) -> int:
         n_all = len(self.settings.rounds)

@@ -148,6 +148,7 @@ def race_failed(data: str, run: str) -> str:
 
 
 OUT_OF_TIME = "The time limit came before the end of the race."
+NO_TIME_FOR_FORMS = "The time left is too short to race the learned policy in other forms, too."
 NO_TIME_FOR_A_ROUND = "The time left is too short for another round: the leader goes to the final now."
 
 
