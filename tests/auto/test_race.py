@@ -216,7 +216,7 @@ def test_a_race_that_is_stopped_gives_the_answer_so_far_and_goes_on_to_the_same_
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         stopped_after(patch, n, Stopped("stopped; everything is saved", 2))
-        with pytest.raises(Stopped, match=r"^So far: use (.|\n)*\n.*To go on:\n  slackaug search .* --resume"):
+        with pytest.raises(Stopped, match=r"^So far: use (.|\n)*\n.*To continue:\n  slackaug search .* --resume"):
             slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
     so_far = read(run)
     assert not so_far["is_final"]

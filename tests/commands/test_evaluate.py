@@ -375,7 +375,7 @@ def test_interrupted_and_given_again_equals_uninterrupted(number, code, share, c
     assert crash.until(arguments, log, "none 1", share, number) == code
     if number != signal.SIGKILL:
         last = log.read_text().splitlines()[-1]
-        assert last == "slackaug: stopped; everything is saved. To go on: give the same command again"
+        assert last == "slackaug: stopped; everything is saved. To continue: give the same command again"
     found = succeeded(command(*arguments))
     assert "of 4 trainings are done already" in found.stdout
     assert outcome(out) == outcome(done)

@@ -25,7 +25,7 @@ from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
 from ..messages.names import LEARNED
-from ..messages.terminal import how, say
+from ..messages.terminal import TO_CONTINUE, how, say
 from ..report.strength import entropy_share
 from ..runs import folders, loggers, provenance
 from ..runs.ensemble import ALONE, Ensemble, Parted
@@ -95,8 +95,8 @@ class Session(NamedTuple):
         words += ["--engine", self.engine] if self.engine != "compiled" else []
         return shlex.join(words)
 
-    def to_go_on(self, config: RunConfig) -> str:
-        return how("To go on", self.resume_command(config))
+    def to_continue(self, config: RunConfig) -> str:
+        return how(TO_CONTINUE, self.resume_command(config))
 
 
 class Opened(NamedTuple):
@@ -175,8 +175,8 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
         with signals() as caught, reported, logged, nullcontext() if display is None else bar:
             yield Watch(on_step, session.say, session.detail, caught, bar)
     except Parted as parted:
-        to_go_on = session.to_go_on(search.problem.config)
-        raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
+        to_continue = session.to_continue(search.problem.config)
+        raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_continue}") from None
 
 
 @contextmanager
@@ -216,7 +216,8 @@ def concluded(
 ) -> SearchResult:
     """How a search has ended, and what to do next."""
     run, config = opened.run, opened.config
-    policy_file, report, to_go_on = session.folder / folders.POLICY, session.folder / REPORT, session.to_go_on(config)
+    policy_file, report = session.folder / folders.POLICY, session.folder / REPORT
+    to_continue = session.to_continue(config)
     (signal_number,) = session.ensemble.agree(watch.caught[0] if watch.caught else 0)
     policy = session.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.is_file() else None)
     is_over = ending is Ending.FINISHED and (answer is None or answer.is_final)
@@ -224,15 +225,15 @@ def concluded(
         if is_over and run is not None:
             run.finish()
     if ending is Ending.STOPPED:
-        raise Stopped(f"stopped; everything is saved. {to_go_on}", signal_number)
+        raise Stopped(f"stopped; everything is saved. {to_continue}", signal_number)
     if policy is None:
         raise RuntimeError(
-            f"the time limit came before the end of the first round, so there is no policy yet. {to_go_on}"
+            f"the time limit came before the end of the first round, so there is no policy yet. {to_continue}"
         )
     if ending is Ending.TIME_LIMIT:
-        session.say(messages.time_limit(policy.learned["rounds"], config.search.n_rounds, to_go_on))
+        session.say(messages.time_limit(policy.learned["rounds"], config.search.n_rounds, to_continue))
     elif not is_over:
-        session.say(to_go_on)
+        session.say(to_continue)
     if run is not None:
         describe(session, folders.learned(run.path), config)
     session.say(messages.result(str(policy_file), is_answer=policy.learned.get("is_answer", True)))

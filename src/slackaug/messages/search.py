@@ -168,8 +168,8 @@ def too_short(epochs: int) -> str:
 # --- the end, and resuming --------------------------------------------------------------------------------------------
 
 
-def time_limit(n_rounds: int, planned: int, to_go_on: str) -> str:
-    return f"Time limit reached: learning ended with round {n_rounds} of {planned}. {to_go_on}"
+def time_limit(n_rounds: int, planned: int, to_continue: str) -> str:
+    return f"Time limit reached: learning ended with round {n_rounds} of {planned}. {to_continue}"
 
 
 OTHER_SPLITS = "`slackaug study` shows whether other splits agree."
