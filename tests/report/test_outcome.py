@@ -131,3 +131,23 @@ def test_an_evaluation_of_an_earlier_policy_is_not_called_the_answer(tmp_path, i
     made_up.evaluation(folder, ("none", "runs/pets"))  # of a version that wrote no digests: nobody knows
     found = outcome.with_own_names(outcome.read(folder), folder)
     assert "the answer of this search" not in found.answer
+
+
+def test_a_table_has_no_empty_column(tmp_path):
+    headers, rows = outcome.table(outcome.read(made_up.evaluation(tmp_path, ("none", "uniform"))))
+    assert headers == ["policy", "accuracy, 95 % interval", "to none, points", "n", "time each"]
+    assert [bool(row[2]) for row in rows] == [False, True]
+    headers, rows = outcome.table(outcome.read(made_up.evaluation(tmp_path, ("none",))))
+    assert headers == ["policy", "accuracy, 95 % interval", "n", "time each"]
+    assert all(cell for row in rows for cell in row)
+    assert {len(row) for row in rows} == {len(headers)}
+
+
+@pytest.mark.parametrize("has_race", [True, False])
+def test_beside_the_answer_of_a_race_an_evaluation_says_what_it_is(tmp_path, has_race):
+    folder = made_up.evaluation(made_up.run(tmp_path / "pets", n_rounds=1), ("none", "uniform"))
+    if has_race:
+        made_up.raced(folder, "learned")
+    text = " ".join(page.render(folder).split())
+    for says in ("This is another comparison than the answer at the top.", "If the two disagree, it may be chance"):
+        assert (says in text) is has_race

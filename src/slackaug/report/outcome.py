@@ -94,8 +94,7 @@ def read_as(path: Path, kind: type[T], reader: Callable[[T], R]) -> R:
 def of_results(found: Evaluation) -> Outcome:
     columns: Columns[PolicyRow] = {
         "mean over classes": lambda row: row.balanced_accuracy,
-        "images/s": lambda row: f"{row.images_per_second:,.0f}",
-        "time of a training": lambda row: duration(row.seconds),
+        "time each": lambda row: duration(row.seconds),
     }
     if (found.imbalance or 0) < IMBALANCED:
         del columns["mean over classes"]
@@ -188,7 +187,8 @@ def own_name(folder: Path) -> str:
 
 def table(found: Outcome) -> tuple[list[str], list[list[str]]]:
     """Headers and rows."""
-    to_reference = [f"to {found.reference}, points"] if found.reference is not None else []
+    has_differences = any(row.difference is not None for row in found.rows)
+    to_reference = [f"to {found.reference}, points"] if has_differences else []
     headers = ["policy", "accuracy, 95 % interval", *to_reference, "n", *found.headers]
     rows = []
     for row in found.rows:
