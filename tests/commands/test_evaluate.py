@@ -320,7 +320,7 @@ def test_a_policy_that_is_the_only_baseline_is_refused_before_any_training(comma
     refused(
         done, f"{run} is 2 random transformations, the only other one", "Add a baseline: --baselines uniform-2,none"
     )
-    assert f"or compare what was learned: -p {learned} -o OTHER" in " ".join(done.stderr.replace("│", " ").split())
+    assert f"or compare the learned policy: -p {learned} -o OTHER" in " ".join(done.stderr.replace("│", " ").split())
     assert not (tmp_path / "out").exists()
     assert "uniform-2, seed 0: " in succeeded(command(*asked, "--baselines", "uniform-2,none")).stdout
     assert [one["name"] for one in results(tmp_path / "out")["policies"]] == ["uniform-2", "none"]

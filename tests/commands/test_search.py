@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -387,3 +388,20 @@ def test_places_are_whole(tiny_npz, tmp_path, monkeypatch):
     (tmp_path / "digits").mkdir()
     monkeypatch.chdir(tmp_path)
     assert layers.data_config("digits", {}, None).source == "digits"  # the name wins over a folder
+
+
+@pytest.mark.parametrize(
+    ("use", "next_command"),
+    [
+        ("learned-x2", "slackaug export runs/pets --to torchvision -o augment.py"),
+        ("uniform-1", "slackaug export runs/pets --to torchvision -o augment.py"),
+        ("trivialaugment-wide", "slackaug export runs/pets --to torchvision -o augment.py"),
+        ("default", "slackaug export runs/pets --to torchvision -o augment.py"),
+        ("uniformaugment", "slackaug show runs/pets"),
+        ("none", "slackaug show runs/pets"),
+    ],
+)
+def test_the_next_command_uses_the_answer_where_it_can_be_exported(use, next_command):
+    opened, answer = Mock(), Mock(use=use)
+    opened.dataset.image_size = (32, 32)
+    assert conduct.next_step(Path("runs/pets"), opened, answer)[1] == next_command

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import made_up
-from slackaug.report import page, use
+from slackaug.report import page
 
 
 def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path):
@@ -57,25 +57,36 @@ def test_a_wordy_answer_has_only_its_first_sentence_in_large_type(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "types"),
+    ("name", "side", "types"),
     [
-        ("trivialaugment-wide", "v2.TrivialAugmentWide()"),
-        ("default", "v2.Compose([v2.RandomCrop((40, 40), padding=5), v2.RandomErasing("),
-        ("uniformaugment", "--baselines uniformaugment --save-models models"),
+        ("trivialaugment-wide", 40, "slackaug export run --to torchvision -o augment.py"),
+        ("trivialaugment-wide", 96, "slackaug export run --to torchvision -o augment.py"),
+        ("default", 40, "slackaug export run --to torchvision -o augment.py"),
+        ("uniformaugment", 40, "--baselines uniformaugment --save-models models -o runs/trained"),
+        ("trivialaugment-ra", 40, "--baselines trivialaugment-ra --save-models models -o runs/trained"),
     ],
 )
-def test_an_answer_that_is_no_policy_is_used_without_the_file(tmp_path, name, types):
-    source = made_up.images(tmp_path / "data")
+def test_an_answer_that_is_no_policy_is_used_without_the_file(tmp_path, name, side, types):
+    source = made_up.images(tmp_path / "data", side=side)
     folder = made_up.raced(made_up.run(tmp_path / "run", source, n_rounds=1), name, is_policy=False)
     text = page.render(folder)
     assert types in text
     assert "needs no policy file: the policy below was learned, and is not the answer" in text
     assert "This is not the answer." in text
+    assert "and the race did not choose it." in text
     assert "SlackAugment(" not in text
-    assert "slackaug export" not in text
     assert "Under the learned policy, training images" in text
 
 
-def test_large_images_have_other_usual_crops():
-    assert use.line_for("default", (224, 224)).startswith("v2.Compose([v2.RandomResizedCrop((224, 224)), v2.ColorJ")
-    assert use.line_for("default", None) is None  # nobody knows how large they are
+def test_of_images_that_are_gone_nobody_knows_how_large_they_are(tmp_path):
+    folder = made_up.raced(made_up.run(tmp_path, "nowhere.npz", n_rounds=1), "default", is_policy=False)
+    text = page.render(folder)
+    assert ("slackaug export" in text, "--baselines default --save-models models" in text) == (False, True)
+
+
+def test_a_race_that_was_stopped_has_not_decided_against_the_learned_policy(tmp_path):
+    folder = made_up.raced(made_up.run(tmp_path, n_rounds=1), "uniform-2")
+    document = json.loads((folder / "answer.json").read_text())
+    (folder / "answer.json").write_text(json.dumps(document | {"is_final": False}))
+    text = page.render(folder)
+    assert ("did not choose it" in text, "; the race was stopped before its end." in text) == (False, True)

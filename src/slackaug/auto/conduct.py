@@ -21,6 +21,7 @@ from ..config.run_config import RunConfig
 from ..data import DataConfig, DataError, Dataset, read
 from ..exits import Stopped, signals
 from ..judge.answer import Answer
+from ..judge.ready_made import TORCHVISION, targets
 from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
@@ -239,18 +240,19 @@ def concluded(
     session.say(messages.result(str(policy_file), is_answer=policy.learned.get("is_answer", True)))
     if report.is_file():
         session.say(report_is(str(report)))
-    session.say(how(*next_step(session.folder, config, answer)))
+    session.say(how(*next_step(session.folder, opened, answer)))
     if answer is not None:
         session.say(f"\n{answer.sentence}")
     return SearchResult(policy, session.folder, answer)
 
 
-def next_step(folder: Path, config: RunConfig, answer: Answer | None) -> tuple[str, str]:
-    """What it is for, and the command; the policy of a run is the answer, if that is one of ours."""
-    if config.preset == "demo":
+def next_step(folder: Path, opened: Opened, answer: Answer | None) -> tuple[str, str]:
+    """What it is for, and the command."""
+    if opened.config.preset == "demo":
         return messages.FOR_YOURS, "slackaug search FOLDER -o runs/mine"
-    if answer is not None and answer.use.startswith((LEARNED, "uniform-")):
-        words = ["export", str(folder), "--to", "torchvision", "-o", "augment.py"]
+    is_policy = answer is not None and answer.use.startswith((LEARNED, "uniform-"))
+    if answer is not None and (is_policy or TORCHVISION in targets(answer.use, opened.dataset.image_size)):
+        words = ["export", str(folder), "--to", TORCHVISION, "-o", "augment.py"]
         return messages.USE_IT, shlex.join(["slackaug", *words])
     return messages.LOOK_AT_IT, shlex.join(["slackaug", "show", str(folder)])
 

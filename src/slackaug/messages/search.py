@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from . import counted, duration, listed
+from .names import spoken
 
 # --- before it starts -------------------------------------------------------------------------------------------------
 
@@ -196,6 +197,22 @@ def collapsed(kl_budget: float | None) -> str:
 def result(policy: str, *, is_answer: bool) -> str:
     """`is_answer`: the policy is what the search says to use."""
     return f"The {'' if is_answer else 'learned '}policy is {policy}"
+
+
+def not_the_answer(use: str) -> str:
+    return f"this is what the search learned, and not its answer, which is {spoken(use)}"
+
+
+def is_the_answer(use: str) -> str:
+    return f"this is the answer: {spoken(use)}"
+
+
+def race_was_stopped(use: str) -> str:
+    return f"the race was stopped before its end; so far: {spoken(use)}"
+
+
+def did_not_win(use: str) -> str:
+    return f"the learned policy did not win the race; {spoken(use)} did"
 
 
 USE_IT, LOOK_AT_IT = "Next, to use the answer without slackaug in your training", "Next, to look at the learned policy"

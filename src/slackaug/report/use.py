@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from ..augment.prepare import SMALL_IMAGE
+from ..judge.ready_made import TORCHVISION, targets
 from ..messages.answer import capital
 from ..messages.names import spoken
 from ..runs.folders import POLICY
@@ -31,10 +31,6 @@ pipeline = v2.Compose([
     v2.ToDtype(torch.float32, scale=True),
     v2.Normalize(augment.policy.mean, augment.policy.std),
 ])"""
-LINE_CODE = """\
-from torchvision.transforms import v2
-
-augment = {line}"""
 
 
 class Use(NamedTuple):
@@ -51,7 +47,7 @@ def of_run(past: History, folder: Path, size: Size) -> Use | None:
         return None
     name, source = past.policy.learned.get("use"), past.config.data.source
     if past.policy.learned.get("is_answer") is False and isinstance(name, str):
-        return without_policy(name, source, size)
+        return without_policy(name, folder, source, size)
     found = with_policy(folder)
     compare = command("evaluate", source, "-p", str(folder), "--baselines", "uniform-2,trivialaugment-wide")
     if past.race is not None:
@@ -63,39 +59,24 @@ def with_policy(folder: Path) -> Use:
     """What to use is the folder's policy.json."""
     file = str(folder / POLICY)
     quoted = json.dumps(file, ensure_ascii=False)
-    export = command("export", file, "--to", "torchvision", "-o", "augment.py")
+    export = command("export", file, "--to", TORCHVISION, "-o", "augment.py")
     steps = [("In your training", POLICY_CODE.format(file=quoted)), ("Or as one file that needs no slackaug", export)]
     pipeline = ("In a pipeline of torchvision", TORCHVISION_CODE.format(file=quoted))
     return Use("", steps, [pipeline, ("As a table in the terminal", command("show", file))])
 
 
-def without_policy(name: str, source: str, size: Size) -> Use:
+def without_policy(name: str, folder: Path, source: str, size: Size) -> Use:
     """The answer is something else, such as TrivialAugment."""
     note = f"{capital(spoken(name))} needs no policy file: the policy below was learned, and is not the answer."
-    if line := line_for(name, size):
-        beside = f" In the race it had {usual_words(size)} beside it." if name != "default" else ""
-        return Use(note + beside, [("In your training", LINE_CODE.format(line=line))], [])
-    train = command("evaluate", source, "--baselines", name, "--save-models", "models")
-    return Use(note, [("Train with it, and keep the networks", train)], [])
+    if size is not None and TORCHVISION in targets(name, size):
+        export = command("export", str(folder), "--to", TORCHVISION, "-o", "augment.py")
+        beside = " The file has the usual crops, too, which it had in the race." if name != "default" else ""
+        return Use(note + beside, [("As one file that needs no slackaug", export)], [])
+    return Use(note, [("Train with it, and keep the networks", train_command(source, name))], [])
 
 
-def line_for(name: str, size: Size) -> str | None:
-    """What does it in torchvision, or None."""
-    if name.startswith("trivialaugment-wide"):
-        return "v2.TrivialAugmentWide()"
-    if name != "default" or size is None:
-        return None
-    if max(size) > SMALL_IMAGE:
-        return f"v2.Compose([v2.RandomResizedCrop({size}), v2.ColorJitter(0.4, 0.4, 0.4)])"
-    cutout = "v2.RandomErasing(p=1, scale=(0.25, 0.25), ratio=(1, 1))"
-    return f"v2.Compose([v2.RandomCrop({size}, padding={max(size) // 8}), {cutout}])"
-
-
-def usual_words(size: Size) -> str:
-    """What `default` does to images of that size."""
-    if size is None:
-        return "the usual crops, with Cutout or colour jitter"
-    return "the usual crop and Cutout" if max(size) <= SMALL_IMAGE else "the usual crop and colour jitter"
+def train_command(source: str, name: str) -> str:
+    return command("evaluate", source, "--baselines", name, "--save-models", "models", "-o", "runs/trained")
 
 
 def command(*words: str) -> str:
