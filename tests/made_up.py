@@ -121,8 +121,10 @@ def metrics(phi: Policy, number: int, step: int) -> dict[str, Any]:
     }
 
 
-def evaluation(folder: Path, names: tuple[str, ...] = ("uniform", *HOSTILE, LONG)) -> Path:
-    """eval/results.json: the first is the reference, the last is judged."""
+def evaluation(
+    folder: Path, names: tuple[str, ...] = ("uniform", *HOSTILE, LONG), digests: dict[str, str] | None = None
+) -> Path:
+    """eval/results.json: the first is the reference, the last is judged; `digests` of the policies among them."""
     rest = {"seconds": 75, "images_per_second": 1234.5, "balanced_accuracy": 0.8}
     found = {
         name: [{"seed": e, "accuracy": 0.9 + 0.004 * i + 0.002 * (e * (i + 1) % 3)} | rest for e in range(4)]
@@ -136,6 +138,7 @@ def evaluation(folder: Path, names: tuple[str, ...] = ("uniform", *HOSTILE, LONG
         "subject": names[-1],
         "reference": names[0],
         "duplicates": 3,
+        "digests": digests or {},
         "policies": results.plain(rows),
     }
     (folder / "eval").mkdir(parents=True, exist_ok=True)

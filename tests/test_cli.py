@@ -122,6 +122,7 @@ ONE = Policy.uniform(SPACES["cifar"].exclude(*SPACES["cifar"].names[1:])).to_dic
 
 LOST = Policy.uniform("cifar").to_dict() | {"learned": {"use": "uniform-2", "is_kept": False}}
 LEFT = LOST | {"learned": LOST["learned"] | {"is_final": False}}
+OTHER = LOST | {"learned": {"use": "trivialaugment-wide", "is_kept": False, "is_answer": False}}
 
 
 @pytest.mark.parametrize(
@@ -133,8 +134,9 @@ LEFT = LOST | {"learned": LOST["learned"] | {"is_final": False}}
         (HOSTILE, ["[/x] hi"]),
         (LOST, ["the learned policy did not win the race; 2 random transformations per image did"]),
         (LEFT, ["the race was stopped before its end; so far: 2 random transformations per image\n"]),
+        (OTHER, ["this is what the search learned, and not its answer, which is TrivialAugment (Wide)\n"]),
     ],
-    ids=["start", "one transformation", "published", "hostile", "lost", "stopped"],
+    ids=["start", "one transformation", "published", "hostile", "lost", "stopped", "other"],
 )
 def test_show(policy, shown, command, tmp_path):
     path = tmp_path / "[bold]x.json"

@@ -2,7 +2,9 @@
 
 import re
 import sys
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -21,6 +23,7 @@ from slackaug.data.options import DataConfig
 from slackaug.messages import check, comparing, names, search, studying
 
 pytestmark = pytest.mark.usefixtures("quick_search")
+ROOT = Path(__file__).parents[1]
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -38,7 +41,7 @@ def words(*rest):
 
 
 BAD_WORDS = {
-    "tensorboard is not installed; pip install 'slackaug[tensorboard]'": words("--log", "tensorboard"),
+    "tensorboard is not installed; pip install tensorboard": words("--log", "tensorboard"),
     "unknown logger 'wand'; did you mean 'wandb'?": words("--log", "wand"),
     "warmup_epochs must not exceed epochs, got 9 of 2": words("--set", "evaluate.warmup_epochs=9", "--set",
                                                               "evaluate.epochs=2"),
@@ -103,7 +106,20 @@ def test_an_optional_package_that_is_broken(code, says, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "lame", raising=False)
     (tmp_path / "lame.py").write_text(code)
     with pytest.raises(foreign.ForeignError, match=says):
-        foreign.extra("lame", "lame")
+        foreign.extra("lame")
+
+
+def test_a_missing_package_has_one_message_and_pip_knows_it_by_that_name():
+    """In a clone there is no `slackaug[timm]` to install; what an extra brings can be named in both."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    known = {re.match(r"[\w-]+", one)[0] for extra in project["optional-dependencies"].values() for one in extra}
+    asked, told = set(), set()
+    for path in (ROOT / "src").rglob("*.py"):
+        text = path.read_text()
+        asked |= set(re.findall(r"""(?:extra|missing)\(["'](\w+)""", text))
+        told |= {path.name} if "is not installed; pip" in text or "slackaug[" in text else set()
+    assert {"timm", "torchvision", "datasets", "ray", "matplotlib", "pandas", "wandb", "mlflow"} <= asked <= known
+    assert told == {"foreign.py"}
 
 
 def test_samples_of_images_that_are_not_alike(tmp_path):

@@ -82,7 +82,7 @@ def test_wrn_follows_the_protocol():
         ("wrn-40-0", "22, 28, 40, ...\\), the width positive"),
         ("smal", "did you mean 'small'"),
         ("resnet50", "ours are small, resnet18, .*in timm: --model timm:resnet50"),
-        ("timm:", "timm is not installed; pip install 'slackaug\\[timm\\]'"),
+        ("timm:", "timm is not installed; pip install timm$"),
         ("torchvision:resnet18", "torchvision is not installed"),
         ("no_such_module:Net", "no module 'no_such_module'"),
         ("mine:not a name", "expected module:callable"),

@@ -165,9 +165,19 @@ def test_a_command_in_several_lines_is_what_it_was():
     assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(line)
 
 
+def test_what_was_stopped_is_continued_by_the_same_words_everywhere():
+    package = Path(cli.__file__).parent
+    found = [
+        path.name
+        for path in package.rglob("*.*")
+        if path.suffix in (".py", ".html") and re.search(r"['\" ]To (continue|go on)\b", path.read_text())
+    ]
+    assert found == ["terminal.py"]
+
+
 def test_a_command_behind_words_has_lines_of_its_own():
     command = "slackaug search 'my pets/' -o 'runs/a b' --resume --model own:net --device cuda --threads 3 --log wandb"
-    said, *lines = fitted(f"slackaug: stopped; everything is saved. {how('To go on', command)}", 80)
-    assert said == "slackaug: stopped; everything is saved. To go on:"
+    said, *lines = fitted(f"slackaug: stopped; everything is saved. {how('To continue', command)}", 80)
+    assert said == "slackaug: stopped; everything is saved. To continue:"
     assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(command)
-    assert how("To go on", "give the same command again") == "To go on: give the same command again"
+    assert how("To continue", "give the same command again") == "To continue: give the same command again"

@@ -18,15 +18,20 @@ def is_reference(text: str) -> bool:
     return REFERENCE.fullmatch(text) is not None
 
 
-def extra(module: str, name: str) -> ModuleType:
-    """Import an optional package, which `pip install 'slackaug[name]'` brings."""
+def missing(package: str) -> str:
+    """What to do without an optional package: the line is the same in a clone and for a wheel."""
+    return f"{package} is not installed; pip install {package}"
+
+
+def extra(module: str) -> ModuleType:
+    """Import an optional package."""
     package = module.partition(".")[0]
     try:
         importlib.import_module(package)
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name == package:
-            raise ForeignError(f"{package} is not installed; pip install 'slackaug[{name}]'") from None
+            raise ForeignError(missing(package)) from None
         raise ForeignError(f"{package} is installed but cannot be imported ({error})") from error
     except Exception as error:  # torchvision beside another build of torch raises a RuntimeError, for one
         raise ForeignError(

@@ -185,9 +185,9 @@ def build_foreign(name: str, n_classes: int, image_size: tuple[int, int], genera
     """Code that is not ours draws from torch's global CPU stream: lend it a seeded one, then restore it."""
     scheme, _, rest = name.partition(":")
     if scheme == "timm":
-        construct = partial(foreign.extra("timm", "timm").create_model, rest, pretrained=False, num_classes=n_classes)
+        construct = partial(foreign.extra("timm").create_model, rest, pretrained=False, num_classes=n_classes)
     elif scheme == "torchvision":
-        get_model = foreign.extra("torchvision.models", "torchvision").get_model
+        get_model = foreign.extra("torchvision.models").get_model
         construct = partial(get_model, rest, weights=None, num_classes=n_classes)
     else:
         construct = partial(foreign.resolve(name), n_classes)

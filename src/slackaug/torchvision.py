@@ -1,4 +1,4 @@
-"""The policy as a `torchvision.transforms.v2.Transform`. Needs torchvision: `pip install slackaug[torchvision]`."""
+"""The policy as a `torchvision.transforms.v2.Transform`. Needs torchvision."""
 
 import os
 from typing import Any

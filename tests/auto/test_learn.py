@@ -88,7 +88,7 @@ def test_the_time_limit_ends_with_the_last_finished_round(command, monkeypatch, 
         patch.setattr(learn, "Clock", Ticks)
         done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--time-limit", "32s"))  # two looks at each step
     assert done.returncode == 0
-    assert "learning ended with round 1 of 2. To go on:\n  slackaug search " in done.stdout
+    assert "learning ended with round 1 of 2. To continue:\n  slackaug search " in done.stdout
     first = (tmp_path / "run" / "policy.json").read_text()
     assert first == (tmp_path / "run" / "policies" / "round_01.json").read_text()
     assert tiny.metrics(tmp_path / "run")[-1]["round"] == 2

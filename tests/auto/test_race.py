@@ -160,7 +160,7 @@ def test_a_learned_policy_that_is_not_the_answer_says_so(raced):
     policy = Policy.load(raced / "policy.json")
     assert policy.learned["is_answer"]
     other = replace(policy, learned=policy.learned | {"use": "trivialaugment-wide", "is_answer": False})
-    with pytest.warns(UserWarning, match=r"the search says to use TrivialAugment \(Wide\), not this policy"):
+    with pytest.warns(UserWarning, match=r"not its answer, which is TrivialAugment \(Wide\)"):
         slackaug.SlackAugment(other)
 
 
@@ -238,7 +238,7 @@ def test_a_search_without_time_to_learn_races_what_needs_no_learning(images, rac
     assert [one.name for one in result.answer.candidates] == ["none", "uniform-2"]
     assert result.answer.sentence.endswith("There was no time to learn a policy, so only simple choices were compared.")
     said = " ".join(capsys.readouterr().err.split())
-    assert "learning ended before the end of its first round. To go on: slackaug search" in said
+    assert "learning ended before the end of its first round. To continue: slackaug search" in said
     assert said.endswith(result.answer.sentence)
     assert result.policy.n_composed == {"none": 0, "uniform-2": 2}[result.answer.use]
     assert not (run / "finished.json").exists()
@@ -265,14 +265,14 @@ def test_an_answer_that_is_no_policy_and_nothing_learned(images, hurried, tmp_pa
     result = hurried(images, run, set=tiny.assignments(**SIMPLE), estimate=False)
     said = capsys.readouterr().err
     assert "policy is" not in said
-    assert "\n  slackaug report " in said
+    assert f"\n  slackaug export {run} --to torchvision" in said
     assert (result.policy.learned["rounds"], result.policy.learned["is_answer"]) == (0, False)
     text = page.render(run)
-    assert "v2.TrivialAugmentWide()," in text
+    assert "--to torchvision -o augment.py" in text
     assert ("Use TrivialAugment" in text, ">The policy<" in text, "policy below" in text) == (True, False, False)
     assert "there was no time to learn; so far, the race says: TrivialAugment" in command("show", run).stdout
-    exported = command("export", run, "--to", "python", "-o", tmp_path / "augment.py")
-    assert "But the search says to use TrivialAugment (Wide), not this policy." in exported.stdout
+    exported = command("export", run, "--to", "torchvision", "-o", tmp_path / "augment.py")
+    assert "this is the answer: TrivialAugment (Wide)" in exported.stdout
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,8 @@ def test_an_answer_that_is_no_policy_and_nothing_learned(images, hurried, tmp_pa
         ("learned-x2", "without slackaug in your training:\n  slackaug export {run} --to torchvision -o augment.py\n"),
         ("uniform-2", "without slackaug in your training:\n  slackaug export {run} --to torchvision -o augment.py\n"),
         ("none", "Next: train on your images as they are, with mirror flips\n"),
-        ("default", "the report has the code for your training:\n  slackaug report {run} --open\n"),
+        ("default", "without slackaug in your training:\n  slackaug export {run} --to torchvision -o augment.py\n"),
+        ("uniformaugment", "the command that trains with it:\n  slackaug report {run} --open\n"),
     ],
 )
 def test_the_next_step_follows_from_the_answer(use, says, images, tmp_path, monkeypatch, capsys):
@@ -329,7 +330,7 @@ def test_a_race_that_is_stopped_gives_the_answer_so_far_and_goes_on_to_the_same_
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         stopped_after(patch, n, Stopped("stopped; everything is saved", 2))
-        with pytest.raises(Stopped, match=r"^So far: use (.|\n)*\n.*To go on:\n  slackaug search .* --resume"):
+        with pytest.raises(Stopped, match=r"^So far: use (.|\n)*\n.*To continue:\n  slackaug search .* --resume"):
             slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
     so_far = read(run)
     assert not so_far["is_final"]

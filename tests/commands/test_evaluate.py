@@ -291,6 +291,48 @@ def test_a_policy_that_is_a_baseline_is_trained_once_and_the_answer_says_so(poli
         assert results(tmp_path)["answer"].endswith(comparing.known_as(str(tmp_path / "p.json"), twin))
 
 
+def test_the_policy_of_a_search_at_work_is_not_taken_for_its_answer(command, tiny_npz, finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    before = tiny.contents(run)
+    asked = words(tiny_npz, tmp_path / "out", "--baselines", "none", "--seeds", 1)
+    with folders.held(run):
+        for path in (run, run / "policy.json"):
+            done = command(*asked, "-p", path)
+            refused(done, f"{run}: is still being searched", "Wait for it", f"-p {run}/policies/round_02.json -o OTHER")
+        shutil.rmtree(run / "policies")
+        assert "-p" not in command(*asked, "-p", run).stderr
+        assert not (tmp_path / "out").exists()
+        shutil.copytree(finished / "policies", run / "policies")
+        done = succeeded(command(*asked, "-p", run / "policies" / "round_02.json"))  # that does not change any more
+    assert "learned on other data" not in done.stdout
+    stored, protocol = presets.quick(load(str(tiny_npz))), results(tmp_path / "out")["protocol"]
+    assert protocol["fit"] == parse.to_dict(stored.evaluate) | {"epochs": 1, "batch": 4, "lr": 0.05}
+    assert tiny.contents(run) == before
+
+
+def test_a_policy_that_is_the_only_baseline_is_refused_before_any_training(command, tiny_npz, finished, tmp_path):
+    """As the answer of a run often is; what to do instead works."""
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    Policy.uniform("cifar", n_composed=2).save(run / "policy.json")
+    asked = words(tiny_npz, tmp_path / "out", "-p", run, "--seeds", 1)
+    learned = run / "policies" / "round_02.json"
+    done = command(*asked, "--baselines", "uniform-2")
+    refused(
+        done, f"{run} is 2 random transformations, the only other one", "Add a baseline: --baselines uniform-2,none"
+    )
+    assert f"or compare the learned policy: -p {learned} -o OTHER" in " ".join(done.stderr.replace("│", " ").split())
+    assert not (tmp_path / "out").exists()
+    assert "uniform-2, seed 0: " in succeeded(command(*asked, "--baselines", "uniform-2,none")).stdout
+    assert [one["name"] for one in results(tmp_path / "out")["policies"]] == ["uniform-2", "none"]
+
+
+def test_results_say_which_policy_a_row_is_of(tiny_npz, policy_file, tmp_path):
+    named = [policy_file, Policy.uniform("imagenet")]
+    evaluate(tiny_npz, tmp_path, named, seeds=1, magnitudes="both")
+    own = candidates.digest(policy_file.read_bytes()), candidates.digest(named[1])
+    assert results(tmp_path)["digests"] == {str(policy_file): own[0], "policy 1": own[1]}
+
+
 # --- given again ------------------------------------------------------------------------------------------------------
 
 
@@ -375,7 +417,7 @@ def test_interrupted_and_given_again_equals_uninterrupted(number, code, share, c
     assert crash.until(arguments, log, "none 1", share, number) == code
     if number != signal.SIGKILL:
         last = log.read_text().splitlines()[-1]
-        assert last == "slackaug: stopped; everything is saved. To go on: give the same command again"
+        assert last == "slackaug: stopped; everything is saved. To continue: give the same command again"
     found = succeeded(command(*arguments))
     assert "of 4 trainings are done already" in found.stdout
     assert outcome(out) == outcome(done)

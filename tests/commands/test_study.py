@@ -524,7 +524,7 @@ def test_stopped_and_resumed_equals_uninterrupted(moment, number, code, command,
     assert crash.until(arguments, log, *moment, number) == code, log.read_text()
     again = resume(out, "--threads", 1)
     if number != signal.SIGKILL:
-        says = f"slackaug: stopped; everything is saved. To go on:\n  {shlex.join(['slackaug', *again])}\n"
+        says = f"slackaug: stopped; everything is saved. To continue:\n  {shlex.join(['slackaug', *again])}\n"
         assert log.read_text().endswith(says)
     assert not (out / "study.json").exists()
     succeeded(command(*again))
@@ -536,7 +536,7 @@ def test_how_to_go_on_names_the_new_place_of_the_data(tiny_npz, done, tmp_path):
     shutil.copytree(done, out, ignore=shutil.ignore_patterns("trials", "study.json"))
     arguments = resume(out, "--data", tiny_npz, "--threads", 1)
     assert crash.until(arguments, log, *moment, signal.SIGTERM) == 143, log.read_text()
-    assert log.read_text().endswith(f"To go on:\n  {shlex.join(['slackaug', *arguments])}\n")
+    assert log.read_text().endswith(f"To continue:\n  {shlex.join(['slackaug', *arguments])}\n")
 
 
 def test_two_jobs_equal_one(tiny_npz, done, tmp_path):

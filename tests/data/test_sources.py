@@ -146,7 +146,7 @@ def test_torchvision_refuses(torchvision):
 def test_extras_that_are_absent_or_broken(monkeypatch):
     for package, source in (("torchvision", "torchvision:CIFAR10"), ("datasets", "hf:cifar10")):
         monkeypatch.setitem(sys.modules, package, None)
-        refused(source, f"{package} is not installed; pip install 'slackaug")
+        refused(source, f"{package} is not installed; pip install {package}")
 
 
 # --- Hugging Face -----------------------------------------------------------------------------------------------------

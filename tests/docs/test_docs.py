@@ -137,6 +137,7 @@ def test_files_that_are_named_are_there(path):
 def test_the_readme_is_short():
     text = README.read_text(encoding="utf-8")
     assert len(text.split()) < 700
+    assert -1 < text.find("whl/cpu") < text.find("\npip install .\n")  # by then CUDA has been downloaded
     assert [line for line in text.splitlines() if len(line) > 120] == []
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,7 @@ import torch
 from PIL import Image
 
 import exported
+import made_up
 import slackaug
 from slackaug import Policy, export
 from slackaug.augment.transforms import TRANSFORMS, custom, get_space
@@ -265,3 +267,81 @@ def test_bad_input_is_one_message(command, tmp_path, monkeypatch, policy, to, ou
     done = command("export", policy, "--to", to, "-o", out)
     assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
     assert not Path("a.py").exists()
+
+
+# --- the answer of a run ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def answered(tmp_path):
+    """Make a run whose race has this answer, on images of this size."""
+
+    def answered(use, side=40):
+        source = made_up.images(tmp_path / f"data{side}", ("cat", "dog"), side)
+        return made_up.raced(
+            made_up.run(tmp_path / use, source, n_rounds=2), use, is_policy=use in ("learned", "uniform-2")
+        )
+
+    return answered
+
+
+@pytest.mark.parametrize("file", ["", "policy.json"])
+def test_it_writes_the_answer_of_a_run_and_not_what_was_learned(answered, file, command_ok, tmp_path):
+    run = answered("default")
+    out = command_ok("export", run / file, "--to", "python", "-o", tmp_path / "augment.py")
+    assert "this is the answer: the usual crops" in out
+    assert out.endswith("augment.py: from augment import SlackAugment\n")
+    assert '"RandomCrop": Choice(p=(1.0, 0.0), ' in (tmp_path / "augment.py").read_text()
+    out = command_ok("export", answered("trivialaugment-wide"), "--to", "torchvision", "-o", tmp_path / "ta.py")
+    assert out.endswith("ta.py: from ta import transform\n")
+    assert "    v2.TrivialAugmentWide(),\n    SlackAugment(),\n" in (tmp_path / "ta.py").read_text()
+    learned = run / "policies" / "round_02.json"  # what was learned, by its own file
+    command_ok("export", learned, "--to", "python", "-o", tmp_path / "learned.py")
+    assert '"Rotate": Choice(' in (tmp_path / "learned.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("use", "side", "to", "says"),
+    [
+        ("uniformaugment", 40, "torchvision", "torchvision does not have its answer, UniformAugment"),
+        ("trivialaugment-wide", 40, "timm", "its answer, TrivialAugment (Wide); --to torchvision does"),
+        ("default", 96, "python", "--to torchvision does"),
+        ("default", 0, "python", "depends on the size of its images."),
+    ],
+)
+def test_an_answer_that_a_library_does_not_have_is_refused_with_what_to_type(
+    answered, use, side, to, says, command, tmp_path
+):
+    run = answered(use, side or 40)
+    if not side:
+        shutil.rmtree(tmp_path / "data40")
+    done = command("export", run, "--to", to, "-o", tmp_path / "augment.py")
+    train = f"slackaug evaluate {tmp_path}/data{side or 40}/data.csv --baselines {use} --save-models models"
+    instead = f"To export the learned policy: give {run}/policies/round_02.json"
+    assert (done.returncode, [fact for fact in (says, train, instead) if fact not in done.stderr]) == (2, [])
+    assert not (tmp_path / "augment.py").exists()
+    assert "did you mean 'kornia'?" in command("export", run, "--to", "kornai", "-o", tmp_path / "augment.py").stderr
+
+
+def test_in_python_what_is_not_the_answer_is_refused(answered, tmp_path):
+    with pytest.raises(ExportError, match=r"not its answer, which is TrivialAugment .* in policies/"):
+        export.write(str(answered("trivialaugment-wide")), "python", tmp_path / "augment.py")
+
+
+@pytest.mark.parametrize("use", ["learned", "uniform-2", "default"])
+def test_what_is_drawn_of_a_run_is_called_what_it_is(answered, use, command, tmp_path):
+    run = answered(use)
+    says = {
+        "learned": "",
+        "uniform-2": "the learned policy did not win the race; 2 random",
+        "default": "this is what the search learned, and not its answer, which is",
+    }
+    drawn = command("figure", "pie", run, "-o", tmp_path / "x.svg")
+    seen = command("preview", run, tmp_path / "data40" / "0.png", "-o", tmp_path / "x.png")
+    beside = command("show", "uniform:cifar", run)
+    for done, text in ((drawn, drawn.stderr), (seen, seen.stdout), (beside, beside.stdout)):
+        assert done.returncode == 0
+        assert ("not its answer" in text) is (use == "default")
+        assert says[use] in text
+    assert drawn.stdout == f"{tmp_path / 'x.svg'}\n"
+    assert ("B: this is" in beside.stdout) is (use == "default")

@@ -247,6 +247,14 @@ def test_it_prints_on_white_and_what_is_opened(visit, name):
     assert page.locator(f"{setting} pre").first.is_visible()
 
 
+def test_the_table_of_an_evaluation_fits_a_phone(visit):
+    page = visit(viewport=PHONE)
+    table = page.locator("figure:has(#accuracies-title) .scroll")
+    width, needed = table.evaluate("box => [box.clientWidth, box.scrollWidth]")
+    assert (needed, table.locator("td").last.is_visible()) == (width, True)
+    assert table.locator("tbody td").evaluate_all("cells => Math.min(...cells.map(cell => cell.clientWidth))") > 30
+
+
 def test_a_phone_shows_the_numbers_that_matter(visit):
     page = visit("study", viewport=PHONE)
     for row in page.locator("#stability ~ .scroll tbody tr").all():

@@ -85,7 +85,7 @@ def test_without_the_package_the_message_says_what_to_install(package, method, m
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ForeignError, match=f"{package} is not installed; pip install 'slackaug"):
+    with pytest.raises(ForeignError, match=f"{package} is not installed; pip install {package}$"):
         getattr(slackaug.Policy.uniform("cifar"), method)()
 
 

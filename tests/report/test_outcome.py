@@ -9,7 +9,7 @@ import pytest
 import made_up
 from slackaug import schema
 from slackaug.augment.policy import Policy
-from slackaug.judge import baselines, intervals, verdicts
+from slackaug.judge import baselines, candidates, intervals, verdicts
 from slackaug.messages import names
 from slackaug.report import accuracies, outcome, page
 
@@ -103,8 +103,9 @@ def test_an_interval_that_leaves_the_scale_or_its_mean_is_refused(changed, says)
 def test_the_policy_of_a_run_is_called_what_it_is(tmp_path, use, is_policy, called):
     """Also in sentences; another run that is called alike is not it."""
     folder = made_up.raced(made_up.run(tmp_path / "pets", n_rounds=1), use, is_policy=is_policy)
-    made_up.evaluation(folder, ("none", "runs/pets-2", "runs/pets"))
-    found = outcome.with_own_name(outcome.read(folder), folder)
+    own = candidates.digest((folder / "policy.json").read_bytes())
+    made_up.evaluation(folder, ("none", "runs/pets-2", "runs/pets"), {"runs/pets-2": "another", "runs/pets": own})
+    found = outcome.with_own_names(outcome.read(folder), folder)
     assert [row.name for row in found.rows] == ["none", "runs/pets-2", called]
     assert found.subject == called
     assert called in found.answer
@@ -117,5 +118,47 @@ def test_a_policy_that_nothing_has_been_learned_of_is_not_called_learned(tmp_pat
     folder = made_up.raced(made_up.run(tmp_path / "pets", n_rounds=1), "trivialaugment-wide", is_policy=False)
     policy = Policy.load(folder / "policy.json")
     replace(policy, learned=policy.learned | {"rounds": 0}).save(folder / "policy.json")
-    made_up.evaluation(folder, ("none", "runs/pets"))
-    assert outcome.with_own_name(outcome.read(folder), folder).subject == "the policy that learning starts from"
+    now = candidates.digest((folder / "policy.json").read_bytes())
+    made_up.evaluation(folder, ("none", "runs/pets"), {"runs/pets": now})
+    assert outcome.with_own_names(outcome.read(folder), folder).subject == "the policy that learning starts from"
+
+
+@pytest.mark.parametrize("is_final", [True, False])
+def test_an_evaluation_of_an_earlier_policy_is_not_called_the_answer(tmp_path, is_final):
+    """By its digest, whatever the folder is called: the run may have been continued since."""
+    folder = made_up.run(tmp_path / "pets", n_rounds=1)
+    early = candidates.digest((folder / "policy.json").read_bytes())
+    made_up.raced(folder, "uniform-2")
+    document = json.loads((folder / "policy.json").read_text())
+    document["learned"]["is_final"] = is_final
+    (folder / "policy.json").write_text(json.dumps(document))
+    now = candidates.digest((folder / "policy.json").read_bytes())
+    made_up.evaluation(folder, ("none", "copy.json", "runs/pets"), {"copy.json": now, "runs/pets": early})
+    found = outcome.with_own_names(outcome.read(folder), folder)
+    answer = f"the answer of this search{'' if is_final else ' so far'} (2 random transformations per image)"
+    other = "runs/pets (another policy than this run has now)"
+    assert [row.name for row in found.rows] == ["none", answer, other]
+    assert (found.subject, found.answer.count(other), answer in found.answer) == (other, 1, False)
+    made_up.evaluation(folder, ("none", "runs/pets"))  # of a version that wrote no digests: nobody knows
+    found = outcome.with_own_names(outcome.read(folder), folder)
+    assert "the answer of this search" not in found.answer
+
+
+def test_a_table_has_no_empty_column(tmp_path):
+    headers, rows = outcome.table(outcome.read(made_up.evaluation(tmp_path, ("none", "uniform"))))
+    assert headers == ["policy", "accuracy, 95 % interval", "to none, points", "n", "time each"]
+    assert [bool(row[2]) for row in rows] == [False, True]
+    headers, rows = outcome.table(outcome.read(made_up.evaluation(tmp_path, ("none",))))
+    assert headers == ["policy", "accuracy, 95 % interval", "n", "time each"]
+    assert all(cell for row in rows for cell in row)
+    assert {len(row) for row in rows} == {len(headers)}
+
+
+@pytest.mark.parametrize("has_race", [True, False])
+def test_beside_the_answer_of_a_race_an_evaluation_says_what_it_is(tmp_path, has_race):
+    folder = made_up.evaluation(made_up.run(tmp_path / "pets", n_rounds=1), ("none", "uniform"))
+    if has_race:
+        made_up.raced(folder, "learned")
+    text = " ".join(page.render(folder).split())
+    for says in ("This is another comparison than the answer at the top.", "If the two disagree, it may be chance"):
+        assert (says in text) is has_race

@@ -212,10 +212,10 @@ def test_a_signal_to_one_rank_stops_all_and_saves(stopped, pair, tiny_npz, tmp_p
     run, ended = stopped
     assert [rank.code for rank in ended] == [143, 143]
     (message,) = messages(ended)
-    to_go_on = message.partition("stopped; everything is saved. To go on:\n  ")[2]
-    assert to_go_on.startswith("torchrun --nproc-per-node 2 -m slackaug search ")
+    to_continue = message.partition("stopped; everything is saved. To continue:\n  ")[2]
+    assert to_continue.startswith("torchrun --nproc-per-node 2 -m slackaug search ")
     again = shutil.copytree(run, tmp_path / "run")
-    words = [str(again) if word == str(run) else word for word in shlex.split(to_go_on)[5:]]
+    words = [str(again) if word == str(run) else word for word in shlex.split(to_continue)[5:]]
     assert [rank.code for rank in play(words, tmp_path)] == [0, 0]
     assert tiny.outcome(again) == tiny.outcome(pair[0])
 
@@ -227,7 +227,7 @@ def test_a_killed_rank_ends_the_run_which_can_go_on(victim, moment, pair, tiny_n
     assert (ended[victim].code, ended[1 - victim].code) == (-signal.SIGKILL, 1)
     (message,) = messages(ended)
     assert f"rank {victim} has ended, and the ensemble of 2 with it; everything up to the last checkpoint" in message
-    assert f"To go on:\n  torchrun --nproc-per-node 2 -m slackaug search {tiny_npz} -o {out} --resume" in message
+    assert f"To continue:\n  torchrun --nproc-per-node 2 -m slackaug search {tiny_npz} -o {out} --resume" in message
     assert [rank.code for rank in play(tiny.resume(tiny_npz, out), tmp_path)] == [0, 0]
     assert tiny.outcome(out) == tiny.outcome(pair[0])
 
@@ -248,7 +248,7 @@ def test_another_number_of_ranks_is_refused(had, n_ranks, finished, pair, tiny_n
     assert {rank.code for rank in ended} == {2}
     (message,) = messages(ended)
     processes, again = ("2 processes", "torchrun --nproc-per-node 2 -m ") if had == 2 else ("1 process", "")
-    assert f"this run has {processes}, not {n_ranks}. To go on:\n  {again}slackaug search" in message
+    assert f"this run has {processes}, not {n_ranks}. To continue:\n  {again}slackaug search" in message
     assert tiny.contents(out) == before
 
 

@@ -215,7 +215,7 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, moment, command, fin
     np.savez(data, **tiny.arrays())
     assert tiny.run_until(tiny.arguments(data, out), log, moment, number) == code
     said, line = log.read_text().splitlines()[-2:]
-    assert (said, line[:18]) == ("slackaug: stopped; everything is saved. To go on:", "  slackaug search ")
+    assert (said, line[:18]) == ("slackaug: stopped; everything is saved. To continue:", "  slackaug search ")
     assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["step"] == moment[2]
     assert read(Checkpoints(out / "checkpoints").paths()[-1])["metrics_size"] == (out / "metrics.jsonl").stat().st_size
     words = shlex.split(line)

@@ -21,11 +21,12 @@ from ..config.run_config import RunConfig
 from ..data import DataConfig, DataError, Dataset, read
 from ..exits import Stopped, signals
 from ..judge.answer import Answer
+from ..judge.ready_made import TORCHVISION, targets
 from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
 from ..messages.answer import no_augmentation
-from ..messages.terminal import how, say
+from ..messages.terminal import TO_CONTINUE, how, say
 from ..report import use
 from ..report.strength import entropy_share
 from ..runs import folders, loggers, provenance
@@ -96,8 +97,8 @@ class Session(NamedTuple):
         words += ["--engine", self.engine] if self.engine != "compiled" else []
         return shlex.join(words)
 
-    def to_go_on(self, config: RunConfig) -> str:
-        return how("To go on", self.resume_command(config))
+    def to_continue(self, config: RunConfig) -> str:
+        return how(TO_CONTINUE, self.resume_command(config))
 
 
 class Opened(NamedTuple):
@@ -176,8 +177,8 @@ def watching(session: Session, opened: Opened) -> Iterator[Watch]:
         with signals() as caught, reported, logged, nullcontext() if display is None else bar:
             yield Watch(on_step, session.say, session.detail, caught, bar)
     except Parted as parted:
-        to_go_on = session.to_go_on(search.problem.config)
-        raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_go_on}") from None
+        to_continue = session.to_continue(search.problem.config)
+        raise RuntimeError(f"{parted}; everything up to the last checkpoint is saved. {to_continue}") from None
 
 
 @contextmanager
@@ -217,7 +218,8 @@ def concluded(
 ) -> SearchResult:
     """How a search has ended, and what to do next."""
     run, config = opened.run, opened.config
-    policy_file, report, to_go_on = session.folder / folders.POLICY, session.folder / REPORT, session.to_go_on(config)
+    policy_file, report = session.folder / folders.POLICY, session.folder / REPORT
+    to_continue = session.to_continue(config)
     (signal_number,) = session.ensemble.agree(watch.caught[0] if watch.caught else 0)
     policy = session.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.is_file() else None)
     is_over = ending is Ending.FINISHED and (answer is None or answer.is_final)
@@ -225,15 +227,15 @@ def concluded(
         if is_over and run is not None:
             run.finish()
     if ending is Ending.STOPPED:
-        raise Stopped(f"stopped; everything is saved. {to_go_on}", signal_number)
+        raise Stopped(f"stopped; everything is saved. {to_continue}", signal_number)
     if policy is None:
         raise RuntimeError(
-            f"the time limit came before the end of the first round, so there is no policy yet. {to_go_on}"
+            f"the time limit came before the end of the first round, so there is no policy yet. {to_continue}"
         )
     if ending is Ending.TIME_LIMIT:
-        session.say(messages.time_limit(policy.learned["rounds"], config.search.n_rounds, to_go_on))
+        session.say(messages.time_limit(policy.learned["rounds"], config.search.n_rounds, to_continue))
     elif not is_over:
-        session.say(to_go_on)
+        session.say(to_continue)
     is_answer, has_learned = policy.learned.get("is_answer", True), not folders.is_start(policy.learned)
     if run is not None and has_learned:
         describe(session, folders.learned(run.path), config)
@@ -241,15 +243,15 @@ def concluded(
         session.say(messages.result(str(policy_file), is_answer=is_answer))
     if report.is_file():
         session.say(report_is(str(report)))
-    session.say(how(*next_step(session, config, answer, policy)))
+    session.say(how(*next_step(session, opened, answer, policy)))
     if answer is not None:
         session.say(f"\n{answer.sentence}")
     return SearchResult(policy, session.folder, answer)
 
 
-def next_step(session: Session, config: RunConfig, answer: Answer | None, policy: Policy) -> tuple[str, str]:
+def next_step(session: Session, opened: Opened, answer: Answer | None, policy: Policy) -> tuple[str, str]:
     """What it is for, and the command; it follows from the answer."""
-    folder = str(session.folder)
+    folder, config = str(session.folder), opened.config
     if config.preset == "demo":
         return messages.FOR_YOURS, "slackaug search FOLDER -o runs/mine"
     if answer is None:
@@ -258,8 +260,8 @@ def next_step(session: Session, config: RunConfig, answer: Answer | None, policy
         return messages.LONGER, use.search_longer(session.data, folder, config)
     if answer.use == "none":
         return messages.NEXT, no_augmentation(flip=policy.flip)
-    if policy.learned["is_answer"]:
-        return messages.USE_IT, use.command("export", folder, "--to", "torchvision", "-o", "augment.py")
+    if policy.learned["is_answer"] or TORCHVISION in targets(answer.use, opened.dataset.image_size):
+        return messages.USE_IT, use.command("export", folder, "--to", TORCHVISION, "-o", "augment.py")
     return messages.USE_OTHER, use.command("report", folder, "--open")
 
 

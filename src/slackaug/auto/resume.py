@@ -61,7 +61,7 @@ def check_resumable(session: Session, stored: RunConfig, model: str | None) -> N
         raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
     if stored.n_ranks != session.ensemble.n_ranks:
         had, has = n_processes(stored.n_ranks), session.ensemble.n_ranks
-        raise RunError(f"{session.folder}: this run has {had}, not {has}. {session.to_go_on(stored)}")
+        raise RunError(f"{session.folder}: this run has {had}, not {has}. {session.to_continue(stored)}")
 
 
 def restore(session: Session, run: Run | None, problem: Problem) -> tuple[Search, float]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from .. import messages
+from ..augment.formats.published import policy_file
 from ..augment.policy import Policy
 from ..config import layers, parse
 from ..config.layers import data_config
@@ -108,6 +109,7 @@ def evaluate(
     if until is not None and (len(candidates) < 2 or not any(c.is_baseline for c in candidates)):
         raise ValueError("--until needs two to compare: a policy and a baseline, or two baselines")
     grid = find_grid(candidates, randaugment_grid)
+    refuse_running(policies)
     run, stored = origin(policies)
     if out is not None and (FilePath(out) / folders.STUDY).is_file():
         raise RunError(f"{out}: holds a study, which has results of its own; choose another -o")
@@ -131,10 +133,13 @@ def evaluate(
         work.say(comparing.read_without(" ".join(lost)))
     twins = check_candidates(work, dataset, [*candidates, *grid])
     candidates = [candidate for candidate in candidates if candidate.name not in twins]
+    if twins and len(candidates) == 1:
+        raise ValueError(comparing.compared_with_itself(*twins.popitem(), learned_file(run)))
     with work.writing(), folders.held(folder):
         begin(folder, protocol, overwrite=overwrite)
         n_duplicates = announce(work, dataset)
-        remarks: dict[str, Any] = {"duplicates": n_duplicates}
+        own = {c.name: c.digest for c in candidates if not c.is_baseline and not c.uniform_magnitudes}
+        remarks: dict[str, Any] = {"duplicates": n_duplicates, "digests": own}
         known_as = [comparing.known_as(*names) for names in twins.items()]
         for text in known_as:
             work.say(text)
@@ -186,6 +191,21 @@ def evaluate(
     return final
 
 
+def refuse_running(policies: Sequence[PolicyLike]) -> None:
+    """The policy so far of a search that is still at work is not its answer, and nobody would see that later."""
+    for path in (policy_file(policy) for policy in policies if not isinstance(policy, Policy)):
+        run = path.parent
+        if path.name == folders.POLICY and folders.is_held(run):
+            learned = learned_file(run)
+            now = "" if learned is None else f", or take the policy of its last finished round: -p {learned} -o OTHER"
+            raise RunError(f"{run}: is still being searched, so it has no answer yet. Wait for it{now}")
+
+
+def learned_file(run: FilePath | None) -> FilePath | None:
+    """The policy of a run's last finished round."""
+    return None if run is None else next(reversed(folders.round_files(run)), None)
+
+
 def origin(policies: Sequence[PolicyLike]) -> tuple[FilePath | None, RunConfig | None]:
     """The folder of the run that the first policy comes from, and its settings, or those of all searches of a study."""
     if not policies or isinstance(policies[0], Policy):
@@ -194,6 +214,8 @@ def origin(policies: Sequence[PolicyLike]) -> tuple[FilePath | None, RunConfig |
     folder = path if path.is_dir() else path.parent
     if (folder / "config.yaml").is_file():
         return folder, layers.read(folder / "config.yaml")
+    if folder.name == folders.ROUNDS and (folder.parent / "config.yaml").is_file():
+        return None, layers.read(folder.parent / "config.yaml")  # the run's own results are of its answer
     if not (folder / folders.STUDY).is_file():
         return None, None
     searches, model = layers.read(folder / folders.SEARCHES), parse.read_yaml(folder / folders.STUDY).get("model")

@@ -15,7 +15,9 @@ from ..config.options import Path as PathLike
 from ..config.options import PolicySource, command
 from ..data import DataError, samples
 from ..files import write_atomically
+from ..messages.terminal import say, terminal
 from ..report import contact_sheet, history, pictures, policy_figures, render, run_figures
+from ..report.policy_table import of_the_race
 from ..report.render import element, words
 from ..report.scene import Scene
 
@@ -81,11 +83,11 @@ def in_format(drawn: Scene | Image.Image, suffix: str, identity: str, title: str
 
 def find_policy(source: str) -> Policy:
     """That of a run's last finished round, or that of a file, or uniform:SPACE."""
-    if not Path(source).is_dir():
-        return find_slack(source)
-    policy = history.read(source).policy
+    policy = history.read(source).policy if Path(source).is_dir() else find_slack(source)
     if policy is None:
         raise ValueError(f"{source}: this run has no policy yet; it has one at the end of its first round")
+    for remark in of_the_race(policy):
+        say(terminal(stderr=True), remark)
     return policy
 
 

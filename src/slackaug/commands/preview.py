@@ -7,6 +7,7 @@ from typing import Annotated
 from ..config.options import Path, PolicySource, command
 from ..messages.terminal import say, terminal
 from ..report import contact_sheet
+from ..report.policy_table import of_the_race
 
 
 @command
@@ -26,5 +27,6 @@ def preview(
     if seed < 0:
         raise ValueError(f"--seed {seed}: expected at least 0")
     files = [os.fspath(image) for image in images]
-    contact_sheet.write(os.fspath(policy), files, os.fspath(out), seed=seed, overwrite=overwrite)
-    say(terminal(), f"wrote {out}")
+    shown = contact_sheet.write(os.fspath(policy), files, os.fspath(out), seed=seed, overwrite=overwrite)
+    for line in (f"wrote {out}", *of_the_race(shown)):
+        say(terminal(), line)

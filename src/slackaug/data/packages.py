@@ -41,7 +41,7 @@ STATISTICS = {"CIFAR10": CIFAR, "CIFAR100": CIFAR}  # the usual ones, for both; 
 def torchvision(name: str, options: DataConfig) -> Dataset:
     """A class of torchvision.datasets; downloaded where its files are not in the root folder yet."""
     source = f"torchvision:{name}"
-    module = foreign.extra("torchvision.datasets", "torchvision")
+    module = foreign.extra("torchvision.datasets")
     known = [entry for entry in getattr(module, "__all__", ()) if entry[:1].isupper()]
     construct = getattr(module, name, None) if name in known else None
     if construct is None:
@@ -69,7 +69,7 @@ def torchvision_parts(parameters: Mapping[str, object]) -> dict[str, tuple[Argum
 def hf(name: str, options: DataConfig) -> Dataset:
     """A data set of the Hugging Face hub; LABEL picks one of several columns of labels."""
     source = f"hf:{name}"
-    module = foreign.extra("datasets", "hf")
+    module = foreign.extra("datasets")
     rest, _, column = name.partition("@")
     repository, _, config = rest.partition(":")
     arguments = [repository, config] if config else [repository]

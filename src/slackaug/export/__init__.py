@@ -15,6 +15,7 @@ from ..messages.answer import not_the_answer
 from . import fidelity, text
 from .fidelity import FIDELITY
 
+LEARNED = "to export it all the same, give the file of its last round, in policies/"
 FACTORS = ("Contrast", "Color", "Brightness", "Sharpness")
 TAKES_NEGATIVE_FACTORS = ("python", "timm")
 LIBRARIES = {"albumentations", "kornia", "numpy", "PIL", "timm", "torch", "torchvision"}  # that exported files import
@@ -24,15 +25,14 @@ class ExportError(ValueError):
     """This policy cannot be exported, or not like this."""
 
 
-def render(policy: Policy, to: str, name: str = "") -> str:
-    """The text of the file for the target `to`; `name` says where the policy is from."""
+def render(policy: Policy, to: str, name: str = "", title: str = "") -> str:
+    """The text of the file for the target `to`; `name` says where the policy is from, `title` what it is."""
     check(policy, to)
-    return text.compose(policy, to, name)
+    return text.compose(policy, to, name, title)
 
 
 def check(policy: Policy, to: str) -> None:
-    if to not in FIDELITY:
-        raise ExportError(schema.unknown("target", to, list(FIDELITY)))
+    check_target(to)
     for transform in policy.space:
         if is_own(transform):
             raise ExportError(not_ours([transform.name]))
@@ -42,6 +42,11 @@ def check(policy: Policy, to: str) -> None:
                 f"{transform.name} reaches the factor {lowest:g}, and {to} takes none below 0; "
                 f"use --to {' or --to '.join(TAKES_NEGATIVE_FACTORS)}"
             )
+
+
+def check_target(to: str) -> None:
+    if to not in FIDELITY:
+        raise ExportError(schema.unknown("target", to, list(FIDELITY)))
 
 
 def is_own(transform: Transform) -> bool:
@@ -67,25 +72,29 @@ def find(policy: str) -> Policy:
     return find_slack(policy)
 
 
-def import_line(out: str | os.PathLike[str]) -> str:
+def import_line(out: str | os.PathLike[str], what: str = "SlackAugment") -> str:
     """How to come by what was written; not every file's name can be a module's."""
     name = Path(out).stem
     if name.isidentifier() and not keyword.iskeyword(name):
-        return f"from {name} import SlackAugment"
+        return f"from {name} import {what}"
     return "to import it, give it a name of letters, digits and _, such as augment.py"
 
 
 def write(policy: str, to: str, out: str | os.PathLike[str], *, overwrite: bool = False) -> str:
-    """Export to a file; returns the table of fidelity, and a warning if it is not the answer."""
+    """Export to a file; returns the table of fidelity."""
+    path, found = new_file(out, overwrite=overwrite), find(policy)
+    if found.learned.get("is_answer") is False:
+        raise ExportError(f"{policy}: {not_the_answer(found.learned['use'])}; {LEARNED}")
+    write_atomically(path, render(found, to, policy).encode())
+    return fidelity.table(to, found.space.names)
+
+
+def new_file(out: str | os.PathLike[str], *, overwrite: bool) -> Path:
+    """A place that a file of Python may be written to."""
     path = Path(out)
     if path.suffix != ".py":
         raise ExportError(f"{path}: expected a name that ends in .py")
     if path.stem in LIBRARIES | sys.stdlib_module_names:
         raise ExportError(f"{path}: would hide the module {path.stem} from all beside it; choose another -o")
     check_new(path, overwrite=overwrite)
-    found = find(policy)
-    write_atomically(path, render(found, to, policy).encode())
-    table = fidelity.table(to, found.space.names)
-    if found.learned.get("is_answer") is False:
-        table += f"\nBut {not_the_answer(found.learned['use'])}."
-    return table
+    return path

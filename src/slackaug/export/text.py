@@ -23,8 +23,8 @@ REMARK = 100  # characters of a line that quotes the policy
 N_REMARKS = 20
 
 
-def compose(policy: Policy, to: str, name: str) -> str:
-    """For the target `to`; `name` says where the policy is from."""
+def compose(policy: Policy, to: str, name: str, title: str) -> str:
+    """For the target `to`; `name` says where the policy is from, `title` what it is, if it is no policy of SLACK."""
     main = f"export/skeletons/for_{to}"
     names = policy.space.names
     keys = [name for name in TRANSFORMS if name in names] + ["Flip"] * policy.flip
@@ -43,7 +43,7 @@ def compose(policy: Policy, to: str, name: str) -> str:
         return rank, module, line
 
     blocks = [cutting.texts[place] for place in sorted(cutting.texts, key=order)]
-    head = [docstring(policy, to, read(main).docstring), provenance(policy, name), import_block(cutting.imports)]
+    head = [docstring(policy, to, read(main).docstring, title), provenance(policy, name), import_block(cutting.imports)]
     return "\n\n".join(head) + join(blocks) + "\n"
 
 
@@ -72,12 +72,12 @@ def join(blocks: list[str]) -> str:
 # --- the head of the file ---------------------------------------------------------------------------------------------
 
 
-def docstring(policy: Policy, to: str, usage: str) -> str:
+def docstring(policy: Policy, to: str, usage: str, title: str) -> str:
     library = f" with {to} {TESTED[to]}" if TESTED[to] else ""
     tensors = " on tensors; on PIL images all are exact" if to == "torchvision" else ""
     n_composed, n = policy.pi.shape
     flips = "with" if policy.flip else "without"
-    title = (
+    title = title or (
         f"An augmentation policy (SLACK): {describe.number_text(n_composed)} an image out of {n}, {flips} mirror flips."
     )
     return (

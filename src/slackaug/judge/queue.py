@@ -16,7 +16,7 @@ from ..data import Dataset, count_duplicates
 from ..engine import weights
 from ..exits import Stopped
 from ..messages import comparing
-from ..messages.terminal import how, say
+from ..messages.terminal import TO_CONTINUE, how, say
 from ..runs import folders
 from ..runs.progress import Bar, Jobs, Part
 from . import protocols, records, training
@@ -250,4 +250,4 @@ def run_jobs(work: Comparison, jobs: Sequence[Job], names: Sequence[str], descri
         try:
             work.backend.run(jobs, Jobs(part, names, describe_done, work.follow))
         except Stopped as error:
-            raise Stopped(f"{error}. {how('To go on', work.again)}", error.signal_number) from None
+            raise Stopped(f"{error}. {how(TO_CONTINUE, work.again)}", error.signal_number) from None

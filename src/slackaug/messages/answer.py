@@ -85,7 +85,23 @@ def not_the_answer(use: str | None) -> str:
     """What must be known of a run's policy.json that is not what to use; `use`, what is."""
     if use is None:
         return "the search has no answer yet, so nothing shows whether this policy helps"
-    return f"the search says to use {spoken(use)}, not this policy"
+    return f"this is what the search learned, and not its answer, which is {spoken(use)}"
+
+
+def is_the_answer(use: str) -> str:
+    return f"this is the answer: {spoken(use)}"
+
+
+def race_was_stopped(use: str) -> str:
+    return f"the race was stopped before its end; so far: {spoken(use)}"
+
+
+def no_time_so_far(use: str) -> str:
+    return f"there was no time to learn; so far, the race says: {spoken(use)}"
+
+
+def did_not_win(use: str) -> str:
+    return f"the learned policy did not win the race; {spoken(use)} did"
 
 
 def no_augmentation(*, flip: bool) -> str:

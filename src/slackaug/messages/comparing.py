@@ -211,6 +211,16 @@ def known_as(policy: str, baseline: str) -> str:
     return f"{policy} is {augmentation(baseline)}, so it is trained once, as {baseline}."
 
 
+def compared_with_itself(policy: str, baseline: str, learned: object) -> str:
+    """`learned`, the file of what the search of the policy's run has learned, if it is such a policy."""
+    others = f"{baseline},{'none' if baseline != 'none' else 'uniform-2'}"
+    instead = "" if learned is None else f"; or compare the learned policy: -p {learned} -o OTHER"
+    return (
+        f"{policy} is {augmentation(baseline)}, the only other one, so there is nothing to compare. Add a baseline: "
+        f"--baselines {others}{instead}"
+    )
+
+
 def other_space(own: str, of_baselines: str) -> str:
     return f"its space is {own}, that of the uniform baselines {of_baselines} (--ops changes that)"
 

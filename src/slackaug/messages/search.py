@@ -168,9 +168,9 @@ def too_short(epochs: int) -> str:
 # --- the end, and resuming --------------------------------------------------------------------------------------------
 
 
-def time_limit(n_rounds: int, planned: int, to_go_on: str) -> str:
+def time_limit(n_rounds: int, planned: int, to_continue: str) -> str:
     at = f"with round {n_rounds} of {planned}" if n_rounds else "before the end of its first round"
-    return f"Time limit reached: learning ended {at}. {to_go_on}"
+    return f"Time limit reached: learning ended {at}. {to_continue}"
 
 
 OTHER_SPLITS = "`slackaug study` shows whether other splits agree."
@@ -201,7 +201,7 @@ def result(policy: str, *, is_answer: bool) -> str:
 
 NEXT, LOOK_AT_IT = "Next", "Next, to look at the learned policy"
 USE_IT = "Next, to use the answer without slackaug in your training"
-USE_OTHER = "Next, the report has the code for your training"
+USE_OTHER = "Next, the report has the command that trains with it"
 LONGER = "Next, to search with longer trainings"
 FOR_YOURS = "Next, for your images, of which 200 digits and trainings of seconds say little"
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 ENDLESS = 1000  # columns of what is neither a terminal nor told its width: one sentence, one line
 INDENT = "  "
+TO_CONTINUE = "To continue"  # what was stopped, on a terminal as on a page
 COMMAND = re.compile(r" +(slackaug|torchrun|pip|python) ")
 CONTINUES = " \\"
 WORDS = re.compile(r"(?:--?[\w-]+ (?=[^-]))?(?:'[^']*'|[^\s'])+")  # of a command: an option stays with its value

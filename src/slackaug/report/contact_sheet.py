@@ -230,11 +230,13 @@ def render(policy: Policy, title: str, images: Sequence[Path], seed: int = 0) ->
 
 def write(
     policy: str, images: Sequence[str], out: str | os.PathLike[str], *, seed: int = 0, overwrite: bool = False
-) -> None:
-    """Write the contact sheet of image files under a policy file, or `uniform:SPACE`, as a PNG."""
+) -> Policy:
+    """Write the contact sheet of image files under a policy file, or `uniform:SPACE`, as a PNG; return the policy."""
     path, files = Path(out), [Path(image) for image in images]
     check_output(path, files, overwrite)
-    page = render(find_slack(policy), policy, files, seed)
+    found = find_slack(policy)
+    page = render(found, policy, files, seed)
     buffer = io.BytesIO()
     page.save(buffer, "PNG", optimize=True)
     write_atomically(path, buffer.getvalue())
+    return found

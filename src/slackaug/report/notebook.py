@@ -90,7 +90,7 @@ def html(shown: Any) -> str:
 def frame(shown: Any) -> Any:
     """The table as a pandas frame."""
     headers, rows = sheet(shown).table
-    return extra("pandas", "pandas").DataFrame(rows, columns=headers)
+    return extra("pandas").DataFrame(rows, columns=headers)
 
 
 def plot(shown: Any) -> Any:

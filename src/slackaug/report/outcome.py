@@ -1,13 +1,14 @@
 """What the evaluations found, out of eval/results.json or study.json: the answer and the rows of a table."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from .. import schema
 from ..augment.policy_file import placed
 from ..files import read_note
+from ..judge.candidates import digest
 from ..judge.intervals import Accuracy, Interval, paired
 from ..judge.results import IMBALANCED, PolicyRow, points
 from ..judge.studies.results import StudyRow
@@ -41,6 +42,7 @@ class Outcome(NamedTuple):
     n_duplicates: int = 0
     others: Sequence[str] = ()  # verdicts on the same policy, against all but the reference
     kept: tuple[str, str] | None = None  # of a study: the row of the learned policy, and how many searches kept it
+    digests: Mapping[str, str] = {}  # of an evaluation's policies, by name
 
 
 class Trial(NamedTuple):
@@ -58,6 +60,7 @@ class Evaluation(NamedTuple):
     use: str | None = None
     duplicates: int = 0
     imbalance: float | None = None
+    digests: dict[str, str] | None = None  # of policies, by name
 
 
 class Summary(NamedTuple):
@@ -91,13 +94,14 @@ def read_as(path: Path, kind: type[T], reader: Callable[[T], R]) -> R:
 def of_results(found: Evaluation) -> Outcome:
     columns: Columns[PolicyRow] = {
         "mean over classes": lambda row: row.balanced_accuracy,
-        "images/s": lambda row: f"{row.images_per_second:,.0f}",
-        "time of a training": lambda row: duration(row.seconds),
+        "time each": lambda row: duration(row.seconds),
     }
     if (found.imbalance or 0) < IMBALANCED:
         del columns["mean over classes"]
     others = other_verdicts(found)
-    return outcome(found, found.subject, found.reference, found.policies, columns)._replace(others=others)
+    return outcome(found, found.subject, found.reference, found.policies, columns)._replace(
+        others=others, digests=found.digests or {}
+    )
 
 
 def other_verdicts(found: Evaluation) -> list[str]:
@@ -145,33 +149,46 @@ def check(found: Accuracy) -> None:
     expect(0 <= found.ends[0] <= mean <= found.ends[1] <= 1, "accuracy", "0 <= low <= mean <= high <= 1", [*found[:3]])
 
 
-def with_own_name(found: Outcome, folder: Path) -> Outcome:
-    """The policy of this very run is called what it is: in a folder `runs/pets` there may be a uniform policy."""
-    name, learned = found.subject, read_note(folder / POLICY).get("learned")
-    if name is None or Path(name).name != folder.resolve().name or meaning(name) or not isinstance(learned, dict):
+def with_own_names(found: Outcome, folder: Path) -> Outcome:
+    """The policy of this very run is called what it is: in a folder `runs/pets` there may be a uniform policy. Its
+    digest tells, for what was evaluated under that name may have been another, as that of an earlier round."""
+    now = digest((folder / POLICY).read_bytes()) if (folder / POLICY).is_file() else ""
+    of_this = [name for name in found.digests if Path(name).name == folder.resolve().name]
+    names = {name: f"{name} (another policy than this run has now)" for name in of_this if found.digests[name] != now}
+    names |= {name: own_name(folder) for name in [one for one in found.digests if found.digests[one] == now][:1]}
+    if not names:
         return found
-    use = learned.get("use")
-    own = "the policy that learning starts from" if is_start(learned) else spoken(LEARNED)
-    if isinstance(use, str) and learned.get("is_answer") is not False:
-        is_learned = use.startswith(LEARNED)
-        own = spoken(use) if is_learned else f"the answer of this search ({spoken(use)})"
-    whole = re.compile(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])")
+    whole = re.compile(rf"(?<![\w/-])({'|'.join(map(re.escape, names))})(?![\w/-])")
 
     def renamed(text: str) -> str:
-        return answer.capital(whole.sub(lambda _: own, text))
+        return answer.capital(whole.sub(lambda match: names[match[0]], text))
 
     return found._replace(
-        subject=own,
-        reference=own if found.reference == name else found.reference,
+        subject=names.get(found.subject or "", found.subject),
+        reference=names.get(found.reference or "", found.reference),
         answer=renamed(found.answer),
         others=[renamed(text) for text in found.others],
-        rows=[row._replace(name=own) if row.name == name else row for row in found.rows],
+        rows=[row._replace(name=names.get(row.name, row.name)) for row in found.rows],
     )
+
+
+def own_name(folder: Path) -> str:
+    """What the policy of a run is: the answer of its search, or what it learned."""
+    learned = read_note(folder / POLICY).get("learned")
+    learned = learned if isinstance(learned, dict) else {}
+    use = learned.get("use")
+    if not isinstance(use, str) or learned.get("is_answer") is False:
+        return "the policy that learning starts from" if is_start(learned) else spoken(LEARNED)
+    if use.startswith(LEARNED):
+        return spoken(use)
+    so_far = " so far" if learned.get("is_final") is False else ""
+    return f"the answer of this search{so_far} ({spoken(use)})"
 
 
 def table(found: Outcome) -> tuple[list[str], list[list[str]]]:
     """Headers and rows."""
-    to_reference = [f"to {found.reference}, points"] if found.reference is not None else []
+    has_differences = any(row.difference is not None for row in found.rows)
+    to_reference = [f"to {found.reference}, points"] if has_differences else []
     headers = ["policy", "accuracy, 95 % interval", *to_reference, "n", *found.headers]
     rows = []
     for row in found.rows:

@@ -70,7 +70,7 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
     shown = shown_folder(folder)
     try:
         found, problem = outcome.read(folder), ""
-        found = found and outcome.with_own_name(found, folder)
+        found = found and outcome.with_own_names(found, folder)
     except PolicyError as error:  # such a file may be half of another program's
         found, problem = None, f"The file with the results of the evaluation is broken. The reason: {error}"
     settings = {name: path for name in SETTINGS if (path := folder / name).is_file()}

@@ -13,10 +13,9 @@ from ..augment.formats.forms import PBASchedule
 from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
 from ..augment.stability import stability
+from ..messages import answer as messages
 from ..messages import counted
-from ..messages.answer import not_the_answer
-from ..messages.names import spoken
-from ..runs import folders
+from ..runs.folders import is_start
 from .strength import entropy_share
 
 LONGEST = len("threshold")  # word of a strength
@@ -88,15 +87,18 @@ def policy_remarks(policy: Policy, is_verbose: bool) -> str:
     return "\n".join([remarks, *shown, *of_the_race(policy)])
 
 
-def of_the_race(policy: Policy) -> list[str]:
-    if policy.learned.get("use", "") is None:
-        return [not_the_answer(None)]
-    use = spoken(str(policy.learned.get("use")))
-    if folders.is_start(policy.learned):
-        return [f"there was no time to learn; so far, the race says: {use}"]
-    if not policy.learned.get("is_final", True):
-        return [f"the race was stopped before its end; so far: {use}"]
-    return [] if policy.learned.get("is_kept", True) else [f"the learned policy did not win the race; {use} did"]
+def of_the_race(policy: AnyPolicy) -> list[str]:
+    """What a race says of the policy in the folder of a run; nothing of others."""
+    learned = policy.learned if isinstance(policy, Policy) else {}
+    if "use" not in learned:
+        return []
+    if (use := learned["use"]) is None:
+        return [messages.not_the_answer(None)]
+    if is_start(learned):
+        return [messages.no_time_so_far(use)]
+    said = [] if learned.get("is_final", True) else [messages.race_was_stopped(use)]
+    said += [] if learned.get("is_answer", True) else [messages.not_the_answer(use)]
+    return said or ([] if learned.get("is_kept", True) else [messages.did_not_win(use)])
 
 
 def compare(console: Console, names: Sequence[str], policies: Sequence[AnyPolicy], *, is_verbose: bool) -> None:
@@ -111,6 +113,9 @@ def compare(console: Console, names: Sequence[str], policies: Sequence[AnyPolicy
     for name, a, b in sorted(pairs, key=lambda pair: pair[1].share - pair[2].share):
         table.add_row(name, f"{a.share:.3f}", f"{b.share:.3f}", f"{b.share - a.share:+.3f}", a.strength, b.strength)
     console.print(table)
+    for letter, policy in zip("AB", policies, strict=True):
+        for remark in of_the_race(policy):
+            console.print(plain(f"{letter}: {remark}"))
     if is_verbose and isinstance(one, Policy) and isinstance(other, Policy) and alike(one, other):
         console.print(agreement(one, other), highlight=False)
 

@@ -1,4 +1,4 @@
-"""Draws a scene: as SVG text, or with matplotlib (`pip install 'slackaug[figures]'`) as PNG or PDF.
+"""Draws a scene: as SVG text, or with matplotlib as PNG or PDF.
 
 The SVG scales, stands alone, and takes the colours of the page it is part of: they are CSS variables, such as `--ink`,
 with a default. All rules begin with the figure's id, so a page may hold many. There is no script, no font, and nothing
@@ -123,8 +123,8 @@ def svg(scene: Scene, identity: str) -> str:
 def figure(scene: Scene) -> Any:
     """The scene as matplotlib's figure."""
     size = (WIDTH / UNITS_PER_INCH, scene.height / UNITS_PER_INCH)
-    drawn = extra("matplotlib.figure", "figures").Figure(figsize=size, facecolor=COLOURS["paper"])
-    patches = extra("matplotlib.patches", "figures")
+    drawn = extra("matplotlib.figure").Figure(figsize=size, facecolor=COLOURS["paper"])
+    patches = extra("matplotlib.patches")
     axes = drawn.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(scene.height, 0))
     axes.set_axis_off()
     for order, shape in enumerate(scene.shapes):
@@ -134,7 +134,7 @@ def figure(scene: Scene) -> Any:
 
 def save(scene: Scene, to: Path | BinaryIO, kind: str) -> None:
     """Draw the scene; `kind` is png or pdf."""
-    matplotlib = extra("matplotlib", "figures")
+    matplotlib = extra("matplotlib")
     dates = {"CreationDate": None} if kind == "pdf" else {}  # the same policy gives the same bytes
     with matplotlib.rc_context({"pdf.fonttype": 42, "font.family": "sans-serif"}):
         figure(scene).savefig(to, format=kind, dpi=DPI, metadata={"Title": scene.title, **dates})

@@ -12,6 +12,7 @@ from ..data import DataError, samples
 from ..data.samples import Samples
 from ..messages import counted, duration
 from ..messages.search import agreement as agreement_text
+from ..messages.terminal import TO_CONTINUE
 from ..runs.folders import FINISHED, POLICY
 from . import history, pictures, policy_figures, run_figures, use
 from .history import History
@@ -111,7 +112,7 @@ def state(past: History, folder: Path, is_running: bool) -> tuple[str, str]:
         return f"Only policy.json is left of this search: {missing}, with that of each round, is missing.", ""
     if is_running:
         return f"The search is running: {done}. This page renews itself until the end.", ""
-    return f"The search was interrupted: {done}. To continue:", resume
+    return f"The search was interrupted: {done}. {TO_CONTINUE}:", resume
 
 
 def about(past: History) -> str:

@@ -7,6 +7,7 @@ from ..augment.policy import Policy
 from ..augment.stability import stability
 from ..judge.studies.plan import Study, read_study
 from ..messages import studying
+from ..messages.terminal import TO_CONTINUE
 from ..runs.folders import POLICY, RunError, learned
 from ..schema import PolicyError
 from . import history
@@ -91,7 +92,7 @@ def state(folder: Path, study: Study, rounds: dict[int, int], is_running: bool) 
     done = "; ".join(where) or "nothing is done yet"
     if is_running:
         return f"The study is running: {done}. This page renews itself until the end."
-    return f"The study was interrupted: {done}. To continue:"
+    return f"The study was interrupted: {done}. {TO_CONTINUE}:"
 
 
 def course(s: int, run: Path) -> Chart | str:

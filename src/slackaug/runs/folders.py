@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count, takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,7 @@ from ..schema import PolicyError
 from .checkpoints import PART_FILES, SMALL_FILES, Checkpoints
 
 POLICY = "policy.json"
+ROUNDS = "policies"  # the policy of each finished round
 FINISHED = "finished.json"  # is written last
 STUDY = "study.yaml"  # of a study: all that decides it
 SEARCHES = "search.yaml"  # of a study: the settings that all of its searches share
@@ -188,11 +190,14 @@ def is_finished(path: Path) -> bool:
     return True
 
 
+def round_files(run: Path) -> list[Path]:
+    """Of the policies of the rounds, from the first on, as far as they are all there."""
+    return list(takewhile(Path.is_file, (run / ROUNDS / f"round_{number:02d}.json" for number in count(1))))
+
+
 def read_policies(run: Path) -> list[Policy]:
     """Read the policies of the rounds from the first on, as far as they are all there."""
-    policies: list[Policy] = []
-    while (path := run / "policies" / f"round_{len(policies) + 1:02d}.json").is_file():
-        policies.append(Policy.load(path))
+    policies = [Policy.load(path) for path in round_files(run)]
     if len({tuple(policy.space.names) for policy in policies}) > 1:
         raise PolicyError(f"{run / 'policies'}: the rounds are policies over different spaces")
     if len({policy.pi.shape for policy in policies}) > 1:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
+from ...foreign import missing
 from ...runs.progress import Jobs
 from .jobs import MAX_ATTEMPTS, POLL_SECONDS, BackendError, Job, Tally, attempt
 
@@ -23,7 +24,7 @@ class Ray:
 
     def __init__(self, address: str | None, n_gpus: float, n_cpus: int):
         if find_spec("ray") is None:
-            raise ValueError("--backend ray needs Ray: pip install 'slackaug[ray]'")
+            raise ValueError(f"--backend ray: {missing('ray')}")
         import ray
 
         self.ray = ray

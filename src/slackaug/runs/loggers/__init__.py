@@ -30,7 +30,7 @@ def check(wanted: Sequence[str | Logger]) -> None:
         if isinstance(one, str) and one not in LOGGERS:
             raise ValueError(unknown("logger", one, [*LOGGERS]))
         if isinstance(one, str):
-            extra(one, one)
+            extra(one)
         elif not callable(one):
             raise TypeError(f"log takes names and functions of (numbers, step), got {type(one).__name__}")
 

@@ -11,7 +11,7 @@ from ...foreign import extra
 
 @contextmanager
 def opened(folder: Path, settings: dict[str, Any]) -> Iterator[Callable[[dict[str, float], int], None]]:
-    mlflow, known = extra("mlflow", "mlflow"), folder / "run_id"
+    mlflow, known = extra("mlflow"), folder / "run_id"
     earlier = known.read_text() if known.is_file() else None  # a search that is resumed continues the same run there
     with mlflow.start_run(earlier, run_name=folder.parent.resolve().name, nested=True) as there:
         if earlier is None:

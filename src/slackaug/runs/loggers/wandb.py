@@ -12,7 +12,7 @@ from ...foreign import extra
 
 @contextmanager
 def opened(folder: Path, settings: dict[str, Any]) -> Iterator[Callable[[dict[str, float], int], None]]:
-    wandb, run = extra("wandb", "wandb"), folder.parent.resolve()
+    wandb, run = extra("wandb"), folder.parent.resolve()
     known = folder / "run_id"  # a search that is resumed continues the same run there
     with wandb.init(
         project=os.environ.get("WANDB_PROJECT", "slackaug"), name=run.name, dir=str(run), config=settings,
