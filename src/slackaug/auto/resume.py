@@ -21,6 +21,7 @@ from . import learn
 from .conduct import Opened, SearchResult, Session, holding, read_data, writing
 from .problem import Problem
 from .stages import Search
+from .timing import share_of_learning
 
 TELLING = 0.1  # share of a search after which its seconds tell of the rest; before, much is compiling and calibration
 
@@ -51,7 +52,7 @@ def resumed(session: Session, model: str | None, weights: str | None) -> Iterato
             has_state = session.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
             start = replace(stored, weights=None) if has_state else layers.known_weights(stored)
             problem = Problem(start, dataset, session.device, session.ensemble, session.engine)
-        search, seconds = restore(session, run, problem)
+        search, seconds = restore(session, run, problem, len(dataset.train.labels))
         yield Opened(search, run, dataset, seconds)
 
 
@@ -64,7 +65,7 @@ def check_resumable(session: Session, stored: RunConfig, model: str | None) -> N
         raise RunError(f"{session.folder}: this run has {had}, not {has}. {session.to_go_on(stored)}")
 
 
-def restore(session: Session, run: Run | None, problem: Problem) -> tuple[Search, float]:
+def restore(session: Session, run: Run | None, problem: Problem, n_train: int) -> tuple[Search, float]:
     """Return each rank's search at the newest checkpoint, and the seconds of work that are in it."""
     saved: dict[str, Any] | None = None
     with session.ensemble.together(), writing(session, problem.config):
@@ -92,7 +93,8 @@ def restore(session: Session, run: Run | None, problem: Problem) -> tuple[Search
         raise not_ours(session.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if share < 1:
-        session.say(messages.resuming(share, seconds * (1 - share) / share if share > TELLING else None))
+        done = share * share_of_learning(search, n_train, session.n_jobs)  # as the bar has it, with the race
+        session.say(messages.resuming(done, seconds * (1 - done) / done if share > TELLING else None))
         if run is not None and (changed := what_changed(session.folder)) is not None:
             session.say(changed)
     return search, seconds

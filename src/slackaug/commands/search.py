@@ -120,7 +120,8 @@ def search(
             if isinstance(opened, SearchResult):
                 return opened
             with watching(session, opened) as watch_it:
-                to_learn = race.share_of_time(opened.config) * (session.deadline - time.monotonic())
+                share = race.share_of_time(opened.config, len(opened.dataset.train.labels))
+                to_learn = share * (session.deadline - time.monotonic())
                 ending = learn.learn(opened.search, opened.run, watch_it, opened.seconds, to_learn)
                 answer = None
                 if ending is not Ending.STOPPED:
@@ -158,7 +159,7 @@ def announce(session: Session, dataset: Dataset, config: RunConfig) -> None:
         *dataset.notes,
         messages.flips(is_on=is_on),
         basis(config, dataset, device=session.device),
-        *choices(config),
+        *choices(config, n_train),
     ):
         session.say(line)
     for line in details(config, dataset):
@@ -180,10 +181,10 @@ def details(config: RunConfig, dataset: Dataset) -> list[str]:
     return [*found, messages.COUNTS_NUMBERS] if config.n_composed is None else found
 
 
-def choices(config: RunConfig) -> list[str]:
+def choices(config: RunConfig, n_train: int) -> list[str]:
     """How a search goes about it, in lines."""
     found = []
-    if timing.has_race(config):
+    if timing.has_race(config, n_train):
         found.append(messages.RACES)
     if config.balanced:
         found.append(messages.BALANCED)
@@ -223,7 +224,8 @@ def fitting(
         else:
             says = messages.takes(*seconds)
             if session.time_limit is not None:
-                says += f" {messages.limited(session.time_limit, *seconds, race.share_of_time(config))}"
+                share = race.share_of_time(config, len(dataset.train.labels))
+                says += f" {messages.limited(session.time_limit, *seconds, share)}"
             session.say(says)
             return config
 
