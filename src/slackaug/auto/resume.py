@@ -1,7 +1,7 @@
 """A run that was left is taken up again, from its newest checkpoint."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +27,16 @@ TELLING = 0.1  # share of a search after which its seconds tell of the rest; bef
 
 
 @contextmanager
-def resumed(session: Session, model: str | None, weights: str | None) -> Iterator[Opened | SearchResult]:
+def resumed(
+    session: Session, chosen: dict[str, Any], reading: dict[str, Any], assignments: Sequence[str]
+) -> Iterator[Opened | SearchResult]:
     """A run from its newest checkpoint, or from its start if there is none; the result of one that is finished."""
+    weights = chosen.get("weights")
+    settings = {name: value for name, value in chosen.items() if name != "weights"}
     stored = session.ensemble.lead(lambda: read_config(session.folder))
     with session.ensemble.together():
-        check_resumable(session, stored, model)
+        layers.refuse_others(stored, settings, reading, assignments)
+        check_resumable(session, stored, chosen.get("model"))
         if weights is not None:  # the file lies there now; no other one may take its place
             if stored.weights is None:
                 raise RunError("the network of this run did not start from a file; do not give --weights with --resume")
@@ -57,9 +62,8 @@ def resumed(session: Session, model: str | None, weights: str | None) -> Iterato
 
 
 def check_resumable(session: Session, stored: RunConfig, model: str | None) -> None:
-    if model != (stored.model if is_foreign(stored.model) else None):  # a file alone may not name code to run
-        expected = f"give --model {stored.model}" if is_foreign(stored.model) else "do not give --model"
-        raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
+    if is_foreign(stored.model) and model is None:  # a file alone may not name code to run
+        raise RunError(f"the model of this run is {stored.model}; give --model {stored.model} with --resume")
     if stored.n_ranks != session.ensemble.n_ranks:
         had, has = n_processes(stored.n_ranks), session.ensemble.n_ranks
         raise RunError(f"{session.folder}: this run has {had}, not {has}. {session.to_go_on(stored)}")

@@ -74,7 +74,8 @@ def search(
 ) -> SearchResult | None:
     """Learn an augmentation policy for your images. Test images are never looked at.
 
-    With --resume, all settings are those of the run. In processes of torchrun, their models are an ensemble.
+    With --resume, all settings are those of the run, and others are refused. In processes of torchrun, their models are
+    an ensemble.
 
     Examples:
         slackaug search pets/ -o runs/pets
@@ -96,9 +97,9 @@ def search(
         console = (console or terminal(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
             place = machine(ranks.place(where.device or default_device()), where.threads)
-            if resume and (chosen.keys() - {"model", "weights"} or config or set or overwrite or dry_run or reading):
+            if resume and (config or overwrite or dry_run):
                 raise RunError(
-                    "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
+                    "--resume takes all settings from the run; do not give --config, --overwrite or --dry-run with it"
                 )
             check(log)
             if ranks.leads and not resume and not dry_run:
@@ -108,7 +109,7 @@ def search(
         source = ranks.lead(lambda: held.file_of(data, test, place_of_images, how_to_read(), told, is_new=not resume))
         session = Session(source, folder, *place, limit, log, console, ranks, watch, engine, verbose, began)
         if resume:
-            opening: Any = resumed(session, chosen.get("model"), chosen.get("weights"))
+            opening: Any = resumed(session, chosen, reading, set)
         else:
             with ranks.together():
                 dataset, settings = settled(session, chosen, reading, config, set, estimate=estimate)
