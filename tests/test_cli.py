@@ -41,6 +41,24 @@ def test_help_cuts_no_word(name, command, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["check", "digits", "--size", "56px"],
+            "'--size': expected a whole number such as 56, got '56px'. See: slackaug",
+        ),
+        (["evaluate", "x", "--until", "half"], "'--until': expected a number such as 0.5, got 'half'. See: slackaug"),
+        (["serach", "digits"], "Did you mean 'search'? See: slackaug --help"),
+        (["search", "digits", "-o", ""], "out: expected a path, got an empty text"),
+    ],
+)
+def test_a_wrong_line_is_answered_in_words(words, says, command):
+    done = command(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(
     ("option", "says"),
     [("--version", f"slackaug {slackaug.__version__}\n"), ("--help", "Learn an augmentation policy")],
 )

@@ -58,6 +58,14 @@ def test_cuda_that_is_not_there_is_explained(cuda, says, monkeypatch):
         machine("cuda", None)
 
 
+@pytest.mark.parametrize(
+    ("name", "says"), [("gpu", r"did you mean cuda\?"), ("gpu:0", r"cuda\?"), ("tpu", "cpu or cuda")]
+)
+def test_a_device_of_an_unknown_kind_is_refused_in_a_few_words(name, says):
+    with pytest.raises(ValueError, match=f"^--device {name}: cannot be used; .*{says}$"):
+        machine(name, None)
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("2m", 120), ("1.5min", 90), ("2h", 7200)])
 def test_durations(text, seconds):
     assert duration_seconds(text) == seconds

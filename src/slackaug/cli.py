@@ -40,7 +40,8 @@ class Commands(TyperGroup):
             if not error.format_message():  # the help was shown instead
                 sys.exit(error.exit_code)
             where = getattr(getattr(error, "ctx", None), "command_path", "slackaug")
-            raise ValueError(f"{error.format_message().rstrip('.')}. See: {where} --help") from None
+            message = error.format_message().rstrip(".")
+            raise ValueError(f"{message}{'' if message.endswith('?') else '.'} See: {where} --help") from None
         sys.exit(code)
 
 

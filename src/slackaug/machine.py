@@ -23,6 +23,9 @@ def machine(device: str | None, threads: int | None, *, is_here: bool = True) ->
         try:
             torch.empty(1, device=device).cpu()
         except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises any of them
+            if device.partition(":")[0] not in ("cpu", "cuda"):
+                meant = "did you mean cuda?" if device.lower().startswith("gpu") else "expected cpu or cuda"
+                raise ValueError(f"--device {device}: cannot be used; {meant}") from None
             reason = why_no_cuda() if device.startswith("cuda") else None
             reason = reason or str(error).splitlines()[0]
             raise ValueError(f"--device {device}: cannot be used ({reason}); expected cpu or cuda") from None

@@ -296,11 +296,11 @@ def test_large_and_elongated_images(tmp_path):
     assert "random windows of 224" in checked(tmp_path, size=224, margin=True).proposal.preparation
 
 
-@pytest.mark.parametrize("flops", [1.0, 1e15], ids=["steps of 2 images are measured", "steps of 12, the whole half"])
-def test_the_cost_on_a_cpu_goes_with_images(flops, pets, monkeypatch):
+@pytest.mark.parametrize("flops", [1.0, 1e15], ids=["steps of 2 images are measured", "steps of 16, the whole batch"])
+def test_the_cost_on_a_cpu_goes_with_images(flops, tmp_path, monkeypatch):
     """A made-up machine on which an image takes a millisecond: the estimate must find that again."""
 
-    def step_seconds(config, data, device):
+    def step_seconds(config, data, device, engine):
         search, n_half = config.search, len(data.train.labels) // 2
         n_steps = config.pretrain.epochs * (n_half // min(config.pretrain.batch, n_half))
         step = search.n_composites * min(search.batch, n_half) / 1000
@@ -309,30 +309,34 @@ def test_the_cost_on_a_cpu_goes_with_images(flops, pets, monkeypatch):
         return timing.StepSeconds(len(data.train.labels), n_steps, batch / 1000, step, policy, batch / 2000)
 
     monkeypatch.setattr(timing, "step_seconds", step_seconds)
-    monkeypatch.setattr(costing, "STEP_FLOPS", flops)
-    found = slackaug.check(pets, cost=True, device="cpu")
+    monkeypatch.setattr(timing, "STEP_FLOPS", flops)
+    places = {"train/cat": 16, "train/dog": 24, "test/cat": 3, "test/dog": 6}
+    found = slackaug.check(pictures(tmp_path, places), cost=True, device="cpu")
     costs = {cost.preset: (cost.learning, cost.race) for cost in found.costs}
     assert {*costs} >= {"quick", "paper"}
     assert found.as_dict()["costs"][0]["seconds"] == sum(costs["quick"])
-    # of quick: 12 images in a half, so batches of 12; five rounds and three trials of a rate
-    search = (5 * (40 * 16 * 12 + 60 * 17 * 12) + 3 * 40 * 16 * 12) / 1000
-    pretraining = 4 * 500 * 12 / 1000  # of how much is composed
-    race = (7 * 2 + 4 * 2 + 2 * 8) * 500 * 18 / 1000  # three in four of the images
+    # of quick: 20 images in a half; batches of 16, and of 20 to validate; five rounds and three trials of a rate
+    search = (5 * (40 * 16 * 16 + 60 * (16 * 16 + 20)) + 3 * 40 * 16 * 16) / 1000
+    pretraining = 4 * 500 * 20 / 1000  # of how much is composed
+    race = (7 * 2 + 4 * 2 + 2 * 8) * 500 * 30 / 1000  # three in four of the images
     assert costs["quick"] == pytest.approx((search + pretraining, race / 2), rel=0.1)  # two trainings side by side
+
+
+def test_a_race_that_is_not_held_costs_nothing(pets, monkeypatch):
+    monkeypatch.setattr(timing, "step_seconds", lambda *_: timing.StepSeconds(24, 1, 1.0, 1.0, 1.0, 1.0))
+    found = slackaug.check(pets, device="cpu")  # 24 images to learn from
+    assert [cost.race for cost in found.costs] == [0] * len(found.costs)
+    assert found.costs[0].learning > 0
 
 
 @pytest.mark.parametrize("n_images", [4, 8, 1000])
 def test_a_step_is_measured_with_as_many_images_as_take_a_second(n_images, monkeypatch):
-    dataset, asked = load("digits"), []
+    dataset = load("digits")
     config = presets.quick(dataset)  # 16 composites of 16 images, and 128 of validation
     network = models.build(config.model, dataset.n_classes, dataset.image_size, torch.Generator())
     per_image = 3 * 16 * models.flops(network, dataset.image_size)
-    monkeypatch.setattr(costing, "STEP_FLOPS", per_image * n_images)
-    monkeypatch.setattr(
-        timing, "step_seconds", lambda small, *_: asked.append(small) or timing.StepSeconds(8, 1, 0.0, 0.0, 0.0, 0.0)
-    )
-    costing.seconds(config, dataset, "cpu")
-    (small,) = asked
+    monkeypatch.setattr(timing, "STEP_FLOPS", per_image * n_images)
+    small, _ = timing.with_few_images(config, dataset)
     batch = min(n_images, 16)
     assert (small.search.batch, small.search.val_batch, small.pretrain.batch) == (batch, 8 * batch, 2 * batch)
 
@@ -435,7 +439,7 @@ def test_copies_within_a_group_do_not_matter(patients):
 
 def test_the_cost_is_that_of_the_split_by_groups(patients, monkeypatch):
     seen = []
-    monkeypatch.setattr(costing, "seconds", lambda config, data, device: seen.append(data) or (1.0, 1.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda config, data, device: seen.append(data) or (1.0, 1.0))
     slackaug.check(patients, group_by=BY_PATIENT)
     whole = load(str(patients), group_by=BY_PATIENT)
     for seed in range(3):

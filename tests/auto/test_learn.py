@@ -121,13 +121,14 @@ def test_the_cost_grows_with_the_work(monkeypatch, tiny_npz):
 
 
 def test_the_cost_of_trials_is_counted(tiny_npz):
-    each, data = StepSeconds(24, 10, 1.0, 0.0, 0.0, 0.5), load(str(tiny_npz))
+    each, data = StepSeconds(48, 10, 1.0, 0.0, 0.0, 0.5, 0.25), load(str(tiny_npz))
     for changes, n_trainings in (({}, 1), ({"n_composed": "null"}, N_NUMBERS)):
         assert timing.whole_seconds(each, config_of(data, **changes)) == (10 * n_trainings, 0)
-    # A training of the race has 18 of the 24 images, twice; pre-training had 12, twice
+    # A training of the race has 36 of the 48 images, twice; pre-training had 24, twice; and it starts in 0.25 s
     raced = config_of(data, race__candidates="[none,uniform-2]", race__n_last=3, evaluate__epochs=2)
-    assert timing.whole_seconds(each, raced) == (10, 0.5 * 10 * 36 / 24 * (2 * 2 + 2 * 3))
+    assert timing.whole_seconds(each, raced) == (10, (0.5 * 10 * 36 / 24 + 0.25) * (2 * 2 + 2 * 3))
     assert timing.whole_seconds(each, replace(raced, n_ranks=2)) == (10, 0)  # an ensemble has no race
+    assert timing.whole_seconds(each._replace(n_train=39), raced) == (10, 0)  # nor has a handful of images
 
 
 def test_trainings_of_a_race_are_timed_as_they_run_with_a_thread_each(tiny_npz, monkeypatch):
@@ -137,9 +138,11 @@ def test_trainings_of_a_race_are_timed_as_they_run_with_a_thread_each(tiny_npz, 
     monkeypatch.setattr(torch, "set_num_threads", n_threads.append)
     monkeypatch.setattr(ways, "timed", lambda step: 0.1 if n_threads == [1] else 0.2)
     monkeypatch.setattr(timing, "timed", lambda step: 0.2)
+    monkeypatch.setattr(timing, "LEAST_IMAGES", 24)
     raced = config_of(data, race__candidates="[none,uniform-2]")
     each = timing.step_seconds(raced, data, "cpu")
     assert (each.pretraining, each.racing, n_threads) == (0.2, 0.1 / 4, [1, 4])
+    assert each.start == timing.START_SECONDS / 4
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------

@@ -163,6 +163,7 @@ LIMITS = {  # of a search that takes 1 h 01 min to learn and an hour for the rac
 @pytest.mark.parametrize("limit", LIMITS)
 def test_what_a_time_limit_leaves_is_said_beside_what_the_search_takes(limit, command, monkeypatch, tiny_npz, tmp_path):
     monkeypatch.setattr(timing, "search_seconds", lambda *_: (3660.0, 3600.0))
+    monkeypatch.setattr(timing, "LEAST_IMAGES", 2)
     words = ["search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", "--time-limit", limit]
     (line,) = [line for line in command(*words).stdout.splitlines() if line.startswith("This search takes")]
     takes = (

@@ -77,6 +77,7 @@ def test_absolute_paths_in_a_csv_may_lie_anywhere(tmp_path):
     ("rows", "header", "message"),
     [
         (ROWS, "file,label", "no column path. Its columns, .* file, label. Say .* --columns file,label$"),
+        (ROWS[1:], ROWS[0], r"the first line looks like data \(.*, cat\)\. Put a header above it: path,label$"),
         ([], "", "names no column path and no column label; expected names with a comma or"),
         (ROWS, "file;label", "with a semicolon between them: file, label"),
         (ROWS, "path|label", "expected names with a comma or a semicolon or a tab between them"),

@@ -1,6 +1,7 @@
 """Which way is taken, on a machine without a GPU always the plain one; and how long a step takes."""
 
 from dataclasses import replace
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -100,6 +101,17 @@ def test_a_step_that_does_not_fit_names_a_batch_to_try(monkeypatch):
     problem = Problem(CONFIG_OF_A_RUN, load("digits"))
     with pytest.raises(ways.OutOfMemory, match=r"3 x 4 images do not fit .* search\.batch=2"):
         problem.make_search(problem.start()._replace(theta_0=problem.weights()))
+
+
+def test_other_programs_do_not_make_a_step_seem_slow(monkeypatch):
+    now, steps = [0.0], count()
+
+    def step():
+        now[0] += 0.005 if next(steps) % 3 == 0 else 0.5  # two of three are held up
+
+    monkeypatch.setattr(ways, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert ways.timed(step) == pytest.approx(0.005)
 
 
 def test_steps_of_a_gpu_are_timed_together_and_those_of_a_cpu_alone(monkeypatch):

@@ -145,8 +145,24 @@ def test_died_before_its_first_checkpoint(finished, out, goes_on):
      ["--model", "resnet18"]],
 )  # fmt: skip
 def test_resume_with_other_settings_is_refused(more, refused, tiny_npz, copied):
-    says = "the model of this run is small" if "--model" in more else "--resume takes all settings from the run"
+    refused(tiny.resume(tiny_npz, copied, *more), "--resume takes all settings from the run")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--seed", "1"], "(seed: stored 0, given 1)"),
+        (["--model", "resnet18"], "(model: stored small, given resnet18)"),
+        (["--set", "search.n_rounds=3", "--size", "9"], "(data.size: stored null, given 9; search.n_rounds: stored 2"),
+    ],
+)
+def test_what_differs_from_the_run_is_named(more, says, refused, tiny_npz, copied):
     refused(tiny.resume(tiny_npz, copied, *more), says)
+
+
+def test_settings_that_the_run_has_may_be_given_again(command, tiny_npz, finished):
+    same = ["--seed", "0", "--model", "small", "--set", "search.n_rounds=2", "--group-by", ""]
+    assert command(*tiny.resume(tiny_npz, finished, *same)).returncode == 0
 
 
 @pytest.mark.parametrize("says_so", [True, False])

@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from .. import models, rng
 from ..config import presets
-from ..config.run_config import RunConfig
 from ..data import Dataset, Split
 from ..data.dataset import with_margin
 from ..data.dividing import HOLD_OUT
@@ -21,8 +19,6 @@ from . import timing
 
 LARGEST = 224  # pixels; the size of networks for photographs
 N_STAND_IN = 256  # images that stand in for the data when the cost is measured
-STEP_FLOPS = 60e9  # of a measured step on a CPU: about a second
-PASSES = 3  # forward and backward, in forward passes
 
 
 class Cost(NamedTuple):
@@ -92,21 +88,4 @@ def measure(stand_in: Dataset, model: str | None, device: str) -> Iterator[Cost]
     for name in dict.fromkeys((presets.default_preset(), *presets.PRESETS)):
         if name != "demo":
             config = presets.preset(name, stand_in, model)
-            yield Cost(config.preset, config.model, *seconds(config, stand_in, device))
-
-
-def seconds(config: RunConfig, stand_in: Dataset, device: str) -> timing.Seconds:
-    """Measured on a GPU; on a CPU, where a step may take minutes, with fewer images: there, time goes with images."""
-    if device.startswith("cuda"):
-        return timing.search_seconds(config, stand_in, device)
-    model = models.build(config.model, stand_in.n_classes, stand_in.image_size, rng.generator(0, "cost"))
-    per_image = PASSES * config.search.n_composites * models.flops(model, stand_in.image_size)  # of search.batch
-    n_half = len(stand_in.train.labels) // 2
-    whole = min(config.search.batch, n_half)
-    batch = min(whole, max(2, int(STEP_FLOPS / per_image)))
-    share = whole / batch
-    val_batch = max(2, round(min(config.search.n_val, n_half) / share))
-    search = replace(config.search, batch=batch, val_batch=val_batch)
-    few = replace(config.pretrain, batch=min(config.pretrain.batch, batch * 2))
-    each = timing.step_seconds(replace(config, pretrain=few, search=search), stand_in, device)
-    return timing.whole_seconds(each._replace(retraining=share * each.retraining, policy=share * each.policy), config)
+            yield Cost(config.preset, config.model, *timing.search_seconds(config, stand_in, device))

@@ -31,14 +31,13 @@ from ..messages.names import LEARNED, form_of
 from ..runs import folders
 from ..runs.progress import Bar, Part
 from .conduct import Opened, Session
-from .timing import has_race, share_of_learning
+from .timing import LEAST_IMAGES, has_race, share_of_learning
 
 FOLDER = "race"  # of a run
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
 LONG_FINAL = 8  # trainings of each of the last two, for which time must be left to race forms of the learned policy
 FIRST_OF_LAST = 1000  # seed: no training before had it
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
-LEAST_IMAGES = 40  # of all training images: with fewer, a fold is a handful
 
 
 class OutOfTime(Exception):
@@ -280,6 +279,6 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
     return Comparison(protocol, folder, None, session.device, threads, backend, session.console, again, follow)
 
 
-def share_of_time(config: RunConfig) -> float:
+def share_of_time(config: RunConfig, n_train: int) -> float:
     """Return the share of a time limit that is for learning."""
-    return 0.5 if has_race(config) else 1.0
+    return 0.5 if has_race(config, n_train) else 1.0

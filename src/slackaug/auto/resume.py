@@ -1,7 +1,7 @@
 """A run that was left is taken up again, from its newest checkpoint."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,16 +21,22 @@ from . import learn
 from .conduct import Opened, SearchResult, Session, holding, read_data, writing
 from .problem import Problem
 from .stages import Search
+from .timing import share_of_learning
 
 TELLING = 0.1  # share of a search after which its seconds tell of the rest; before, much is compiling and calibration
 
 
 @contextmanager
-def resumed(session: Session, model: str | None, weights: str | None) -> Iterator[Opened | SearchResult]:
+def resumed(
+    session: Session, chosen: dict[str, Any], reading: dict[str, Any], assignments: Sequence[str]
+) -> Iterator[Opened | SearchResult]:
     """A run from its newest checkpoint, or from its start if there is none; the result of one that is finished."""
+    weights = chosen.get("weights")
+    settings = {name: value for name, value in chosen.items() if name != "weights"}
     stored = session.ensemble.lead(lambda: read_config(session.folder))
     with session.ensemble.together():
-        check_resumable(session, stored, model)
+        layers.refuse_others(stored, settings, reading, assignments)
+        check_resumable(session, stored, chosen.get("model"))
         if weights is not None:  # the file lies there now; no other one may take its place
             if stored.weights is None:
                 raise RunError("the network of this run did not start from a file; do not give --weights with --resume")
@@ -51,20 +57,19 @@ def resumed(session: Session, model: str | None, weights: str | None) -> Iterato
             has_state = session.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
             start = replace(stored, weights=None) if has_state else layers.known_weights(stored)
             problem = Problem(start, dataset, session.device, session.ensemble, session.engine)
-        search, seconds = restore(session, run, problem)
+        search, seconds = restore(session, run, problem, len(dataset.train.labels))
         yield Opened(search, run, dataset, seconds)
 
 
 def check_resumable(session: Session, stored: RunConfig, model: str | None) -> None:
-    if model != (stored.model if is_foreign(stored.model) else None):  # a file alone may not name code to run
-        expected = f"give --model {stored.model}" if is_foreign(stored.model) else "do not give --model"
-        raise RunError(f"the model of this run is {stored.model}; {expected} with --resume")
+    if is_foreign(stored.model) and model is None:  # a file alone may not name code to run
+        raise RunError(f"the model of this run is {stored.model}; give --model {stored.model} with --resume")
     if stored.n_ranks != session.ensemble.n_ranks:
         had, has = n_processes(stored.n_ranks), session.ensemble.n_ranks
         raise RunError(f"{session.folder}: this run has {had}, not {has}. {session.to_continue(stored)}")
 
 
-def restore(session: Session, run: Run | None, problem: Problem) -> tuple[Search, float]:
+def restore(session: Session, run: Run | None, problem: Problem, n_train: int) -> tuple[Search, float]:
     """Return each rank's search at the newest checkpoint, and the seconds of work that are in it."""
     saved: dict[str, Any] | None = None
     with session.ensemble.together(), writing(session, problem.config):
@@ -92,7 +97,8 @@ def restore(session: Session, run: Run | None, problem: Problem) -> tuple[Search
         raise not_ours(session.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if share < 1:
-        session.say(messages.resuming(share, seconds * (1 - share) / share if share > TELLING else None))
+        done = share * share_of_learning(search, n_train, session.n_jobs)  # as the bar has it, with the race
+        session.say(messages.resuming(done, seconds * (1 - done) / done if share > TELLING else None))
         if run is not None and (changed := what_changed(session.folder)) is not None:
             session.say(changed)
     return search, seconds

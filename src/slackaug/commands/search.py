@@ -74,7 +74,8 @@ def search(
 ) -> SearchResult | None:
     """Learn an augmentation policy for your images. Test images are never looked at.
 
-    With --resume, all settings are those of the run. In processes of torchrun, their models are an ensemble.
+    With --resume, all settings are those of the run, and others are refused. In processes of torchrun, their models are
+    an ensemble.
 
     Examples:
         slackaug search pets/ -o runs/pets
@@ -96,9 +97,9 @@ def search(
         console = (console or terminal(stderr=True)) if ranks.leads else Console(quiet=True)
         with ranks.together():
             place = machine(ranks.place(where.device or default_device()), where.threads)
-            if resume and (chosen.keys() - {"model", "weights"} or config or set or overwrite or dry_run or reading):
+            if resume and (config or overwrite or dry_run):
                 raise RunError(
-                    "--resume takes all settings from the run; give only the data, -o and --time-limit with it"
+                    "--resume takes all settings from the run; do not give --config, --overwrite or --dry-run with it"
                 )
             check(log)
             if ranks.leads and not resume and not dry_run:
@@ -108,7 +109,7 @@ def search(
         source = ranks.lead(lambda: held.file_of(data, test, place_of_images, how_to_read(), told, is_new=not resume))
         session = Session(source, folder, *place, limit, log, console, ranks, watch, engine, verbose, began)
         if resume:
-            opening: Any = resumed(session, chosen.get("model"), chosen.get("weights"))
+            opening: Any = resumed(session, chosen, reading, set)
         else:
             with ranks.together():
                 dataset, settings = settled(session, chosen, reading, config, set, estimate=estimate)
@@ -120,7 +121,8 @@ def search(
             if isinstance(opened, SearchResult):
                 return opened
             with watching(session, opened) as watch_it:
-                to_learn = race.share_of_time(opened.config) * (session.deadline - time.monotonic())
+                share = race.share_of_time(opened.config, len(opened.dataset.train.labels))
+                to_learn = share * (session.deadline - time.monotonic())
                 ending = learn.learn(opened.search, opened.run, watch_it, opened.seconds, to_learn)
                 answer = None
                 if ending is not Ending.STOPPED:
@@ -158,7 +160,7 @@ def announce(session: Session, dataset: Dataset, config: RunConfig) -> None:
         *dataset.notes,
         messages.flips(is_on=is_on),
         basis(config, dataset, device=session.device),
-        *choices(config),
+        *choices(config, n_train),
     ):
         session.say(line)
     for line in details(config, dataset):
@@ -180,10 +182,10 @@ def details(config: RunConfig, dataset: Dataset) -> list[str]:
     return [*found, messages.COUNTS_NUMBERS] if config.n_composed is None else found
 
 
-def choices(config: RunConfig) -> list[str]:
+def choices(config: RunConfig, n_train: int) -> list[str]:
     """How a search goes about it, in lines."""
     found = []
-    if timing.has_race(config):
+    if timing.has_race(config, n_train):
         found.append(messages.RACES)
     if config.balanced:
         found.append(messages.BALANCED)
@@ -223,7 +225,8 @@ def fitting(
         else:
             says = messages.takes(*seconds)
             if session.time_limit is not None:
-                says += f" {messages.limited(session.time_limit, *seconds, race.share_of_time(config))}"
+                share = race.share_of_time(config, len(dataset.train.labels))
+                says += f" {messages.limited(session.time_limit, *seconds, share)}"
             session.say(says)
             return config
 

@@ -177,9 +177,9 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
 
 def search_lines(chosen: Study, dataset: Dataset) -> list[str]:
     """What a search of its own would say first, but nothing about the trainings."""
-    search = chosen.search
+    search, n_train = chosen.search, len(dataset.train.labels)
     is_own = chosen.recipe == search.preset  # else the recipe says which row of the paper it is
-    found = [api.basis(search, dataset, by_name=is_own), *api.details(search, dataset), *api.choices(search)]
+    found = [api.basis(search, dataset, by_name=is_own), *api.details(search, dataset), *api.choices(search, n_train)]
     if search.weights is not None and chosen.protocol().weights is None:  # which are not for another network
         found.append(queue.start_text(search.model, search.weights, dataset))
     return found

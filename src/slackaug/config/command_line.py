@@ -1,7 +1,7 @@
 """Options as the command line has them: their names, their kinds, their help, and the answer to unknown ones."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from inspect import Parameter
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ ALWAYS_OPTIONS = ("out", "policies")  # all else that Python takes by position i
 KINDS: dict[Any, tuple[Any, str]] = {  # of values: what typer reads, and what stands for it in the help
     os.PathLike: (str, "PATH"), str: (str, "TEXT"), bool: (bool, ""), int: (int, "N"), float: (float, "X"),
 }  # fmt: skip
+NUMBERS = {int: "a whole number such as 56", float: "a number such as 0.5"}  # what is expected
 UNKNOWN_WIDTH, WIDEST = 80, 120  # columns of what is not a terminal; of lines that are read easily
 NAMES_WIDTH = 24  # columns of the names of options, at most: below longer ones their meaning has lines of its own
 FIRST = "Options"  # the group of options that name none
@@ -36,12 +37,28 @@ def as_typer_has_it(one: Parameter) -> Parameter:
     if one.kind is one.KEYWORD_ONLY or one.name in ALWAYS_OPTIONS:
         title = group[0] if group else FIRST
         mark: Any = typer.Option(
-            *ON_THE_LINE.get(one.name, (name,)), help=help, metavar=placeholder, rich_help_panel=title
+            *ON_THE_LINE.get(one.name, (name,)),
+            help=help,
+            metavar=placeholder,
+            rich_help_panel=title,
+            parser=reading(kind) if kind in NUMBERS else None,
         )
     else:
         mark = typer.Argument(metavar=one.name.upper(), help=help)
     default = None if one.default == () else one.default
     return one.replace(kind=one.KEYWORD_ONLY, annotation=Annotated[kind | None, mark], default=default)
+
+
+def reading(kind: type) -> Callable[[str], Any]:
+    """Read a number, or say what is expected."""
+
+    def read(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"expected {NUMBERS[kind]}, got {text!r}") from None
+
+    return read
 
 
 # --- help -------------------------------------------------------------------------------------------------------------

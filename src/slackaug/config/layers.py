@@ -76,6 +76,27 @@ def configure(
     return chosen
 
 
+def refuse_others(
+    stored: RunConfig, given: dict[str, Any], reading: dict[str, Any], assignments: Sequence[str]
+) -> None:
+    """Refuse settings of a run that is resumed, if they are not those that it has."""
+    now = parse.update(stored, merge(read_assignments(assignments, {}), given))
+    read = data_config("", reading, None, now.data)
+    data = replace(read, source=stored.data.source, fingerprint=stored.data.fingerprint)
+    exclude = tuple(spelled(name, get_space(now.space)) for name in now.exclude)
+    before, after = (parse.flat(parse.to_dict(one)) for one in (stored, replace(now, data=data, exclude=exclude)))
+    others = [
+        f"{name}: stored {'null' if old is None else old}, given {'null' if after[name] is None else after[name]}"
+        for name, old in before.items()
+        if after[name] != old
+    ]
+    if others:
+        raise parse.SettingError(
+            f"--resume takes all settings from the run, and these are others ({'; '.join(others)}); leave them out, or "
+            "begin another run"
+        )
+
+
 def read_assignments(assignments: Sequence[str], decided: dict[str, str]) -> dict[str, Any]:
     """What --set gives, all of it together; `decided` says of settings that it may not give what does."""
     found: dict[str, Any] = {}

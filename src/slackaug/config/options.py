@@ -82,6 +82,10 @@ def takes_several(hint: Any) -> bool:
     return any(typing.get_origin(kind) in (tuple, Sequence) for kind in several(bare(hint)))
 
 
+def takes_path(hint: Any) -> bool:
+    return any(typing.get_origin(kind) is os.PathLike for kind in typing.get_args(hint))
+
+
 def options_of(one: inspect.Parameter) -> dict[str, inspect.Parameter]:
     """The options that a parameter stands for, by the name of the field that each of them sets."""
     mark = next((note for note in getattr(one.annotation, "__metadata__", ()) if isinstance(note, Given)), None)
@@ -125,6 +129,8 @@ def command(function: Callable[..., R]) -> Callable[..., R]:
     def call(*positional: Any, **keywords: Any) -> R:
         bound = shown.bind(*positional, **keywords).arguments
         for name, value in bound.items():
+            if value == "" and takes_path(shown.parameters[name].annotation):
+                raise ValueError(f"{name}: expected a path, got an empty text")
             is_list = isinstance(value, Sequence | None) and not isinstance(value, str)
             if takes_several(shown.parameters[name].annotation) and not is_list:
                 raise TypeError(f"{name} takes a list, such as [{value!r}]")

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from .decode import SUFFIXES
 from .listing import PARTS, Item, Listing, checked, joined_note, label_of, part_of, real, split_of
 from .options import DataError, counted, listing
 
@@ -73,6 +74,10 @@ def read_rows(path: Path, named: tuple[str, str]) -> list[tuple[int, dict[str, s
 
 
 def no_column(path: Path, missing: Sequence[str], columns: Sequence[str], separator: str) -> DataError:
+    if any(column.lower().endswith(SUFFIXES) for column in columns):
+        return DataError(
+            f"{path}: the first line looks like data ({', '.join(columns)}). Put a header above it: path,label"
+        )
     wrong = f"{path}: the first line names no column {' and no column '.join(missing)}"
     if len(columns) < 2:
         return DataError(f"{wrong}; expected names with {' or '.join(SEPARATORS.values())} between them")

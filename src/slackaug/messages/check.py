@@ -45,7 +45,7 @@ RUN = "runs/NAME"
 
 
 def overview(name: str, n_classes: int, n_train: int, n_test: int) -> str:
-    return f"{name}: {counted(n_classes, 'class')}, {n_train:,} training and {n_test:,} test images"
+    return f"{name}: {counted(n_classes, 'class')}, {n_train:,} training and {counted(n_test, 'test image')}"
 
 
 def images_per(what: str, most: int, largest: str, least: int, smallest: str) -> str:

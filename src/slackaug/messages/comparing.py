@@ -52,7 +52,7 @@ def evidence(difference: float, half_width: float) -> str:
 
 
 def copies(n: int, n_test: int) -> str:
-    return f"But {n:,} of {n_test:,} test images are copies of training images."
+    return f"But {n:,} of {n_test:,} test images {are_copies(n)}."
 
 
 def different_ways(ways: Sequence[str]) -> str:
@@ -91,10 +91,11 @@ def read_without(options: str) -> str:
 
 
 def exact_copies(n: int, n_test: int) -> str:
-    return (
-        f"{n:,} of {n_test:,} test images are exact copies of training images, so accuracies will look better than "
-        "they are."
-    )
+    return f"{n:,} of {n_test:,} test images {are_copies(n)}, so accuracies will look better than they are."
+
+
+def are_copies(n: int) -> str:
+    return "is an exact copy of a training image" if n == 1 else "are exact copies of training images"
 
 
 def much_longer(name: str, preset: str, usual: int, epochs: int) -> str:

@@ -17,7 +17,7 @@ def images(data: str, n_train: int, n_test: int, size: tuple[int, int], n_classe
     height, width = size
     return (
         f"{data}: {n_train:,} training images of {width} x {height} pixels, {counted(n_classes, 'class')}; "
-        f"{n_test:,} test images, which the search does not see."
+        f"{counted(n_test, 'test image')}, which the search does not see."
     )
 
 
