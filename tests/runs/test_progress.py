@@ -48,7 +48,7 @@ def test_a_plain_line_every_30_seconds_in_plain_words(clock, tmp_path):
     shown = display(screen, log)
     for second in range(95):
         clock[0] = 1000.0 + second
-        shown.show(step(number=1), 1.0)
+        shown.show(step(number=1, done=second / 120), 1.0)
     lines = screen.getvalue().splitlines()
     assert len(lines) == 3  # after 30, 60 and 90 seconds
     assert lines[0] == "Learning: round 1 of 4, 12%, 3 min 30 s left"  # half of the whole is learning
@@ -75,18 +75,20 @@ def test_a_terminal_has_one_bar_that_fits(width, clock, tmp_path):
     with shown.bar:
         for second in range(3):
             clock[0] += 1
-            shown.show(step(step=second, done=0.4), 1.0)
+            shown.show(step(step=second, done=0.2 + 0.1 * second), 1.0)
     found = [text.strip() for text in re.split(r"\x1b\[[?\d]*[a-zA-Z]|[\r\n]", screen.getvalue()) if text.strip()]
     assert len(found) == 4  # three, and the last one again when it goes
     assert all(len(text) <= width for text in found)
-    assert found[0].startswith("Learning: round 2 of 4  20%")
-    assert found[0].endswith(" 4 s left")
+    assert found[0].startswith("Learning: round 2 of 4  10%")
+    assert found[2].endswith("16 s left")
     assert not (tmp_path / "search.log").exists()
 
 
 def test_what_was_done_before_tells_nothing_of_speed(clock):
     bar = progress.Bar(Console(file=io.StringIO()))
-    bar.found = 0.4
+    bar.found = 0.3
+    clock[0] += 1000  # until everything is compiled
+    bar.update("Learning", 0.4)
     clock[0] += 10
     assert bar.left(0.4) == ""
     assert bar.left(0.6) == "20 s left"
@@ -127,7 +129,7 @@ def test_jobs_that_are_taken_up_again_are_not_taken_for_speed(clock):
 def test_jobs_may_be_a_part_of_what_a_bar_shows(clock):
     screen = io.StringIO()
     shown = jobs(screen, start=0.5, end=0.9)
-    shown.part.bar.found = 0.5
+    shown.progress([0.0, 0.0, 0.0])
     clock[0] += 40
     shown.progress([1.0, 1.0, 0.0])
     shown.part.bar.remark("a finding")  # at once, and it stays

@@ -57,16 +57,16 @@ def line(progress: Standing, elapsed: float) -> str:
 
 class Bar:
     """How far a job is: its stage, its share and the time left. On a terminal that is one line at the bottom, and
-    elsewhere a plain line every 30 seconds. `found` is the share that was done before, and tells nothing of speed;
-    at the `deadline` the job ends, whatever is done."""
+    elsewhere a plain line every 30 seconds. `found` is the share that was done before, and tells nothing of speed; nor
+    does what comes before the first update, such as compilation. At the `deadline` the job ends, whatever is done."""
 
     def __init__(self, console: Console):
         self.console, self.found, self.deadline = console, 0.0, math.inf
         self.live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
-        self.start = self.shown_at = self.printed_at = time.monotonic()
+        self.shown_at = self.printed_at = time.monotonic()
+        self.start: float | None = None
 
     def __enter__(self) -> Self:
-        self.start = time.monotonic()
         if self.live is not None:
             self.live.start()
         return self
@@ -83,6 +83,8 @@ class Bar:
     def update(self, stage: str, share: float) -> None:
         """A few times a second at most."""
         now, is_live = time.monotonic(), self.live is not None
+        if self.start is None:
+            self.start, self.found = now, max(self.found, share)
         if now - (self.shown_at if is_live else self.printed_at) < (LIVE_SECONDS if is_live else PLAIN_SECONDS):
             return
         percent, left, self.shown_at = f"{share:.0%}", self.left(share), now
@@ -99,7 +101,7 @@ class Bar:
 
     def left(self, share: float) -> str:
         new = share - self.found
-        if new < LEAST_SHARE:
+        if self.start is None or new < LEAST_SHARE:
             return ""
         now = time.monotonic()
         seconds = min((now - self.start) * (1 - share) / new, max(self.deadline - now, 0.0))
