@@ -6,7 +6,7 @@ Frequencies: a false alarm in 4e-8 of all seeds for each (5.5 standard deviation
 import json
 import math
 from collections import Counter
-from itertools import permutations
+from itertools import combinations, permutations
 from pathlib import Path
 
 import numpy as np
@@ -365,6 +365,24 @@ def test_uniform_magnitudes_are_the_methods_own_only():
     uniform = drawn(method("randaugment", uniform_magnitudes=True))
     assert_uniform(uniform.magnitude[:, :2].flatten(), 0, 1)
     assert_uniform(drawn(method(Policy.uniform("cifar", mu=0.3), uniform_magnitudes=True)).magnitude.flatten(), 0, 1)
+
+
+def test_where_fast_aa_and_dada_start():
+    """All 105 pairs of their 15 transformations, each of the two with probability 1/2, halfway along its range."""
+    tau = drawn(method("fast-aa-start"))
+    pairs = Counter(map(tuple, tau.op[:, :2].tolist()))
+    assert_equally_likely(pairs, set(combinations(range(15), 2)))
+    assert tau.space.names[:15] == FAST_AA.space.names
+    assert_frequency(tau.active[:, :2], 0.5)
+    halfway = {"ShearX": 0, "Rotate": 0, "Color": 0, "Posterize": 6, "Solarize": 128, "Cutout": 0.1}
+    for position in range(2):
+        for name, strength in halfway.items():
+            found = strengths(tau, position, name)
+            assert torch.equal(found, torch.full_like(found, strength)), name
+    uniform = drawn(method("fast-aa-start", uniform_magnitudes=True))
+    assert torch.equal(uniform.op, tau.op)
+    assert_uniform(strengths(uniform, 1, "Rotate").abs(), 0, 30)
+    assert_uniform(strengths(uniform, 1, "Cutout"), 0, 0.2)
 
 
 def test_a_file_is_its_policy(tmp_path):

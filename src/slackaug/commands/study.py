@@ -33,6 +33,7 @@ from ..judge.studies.plan import (
     configure,
     fixed_candidates,
     found_again,
+    left_out,
     read_study,
     unlike_the_paper,
 )
@@ -154,6 +155,8 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
     n_duplicates = queue.announce(work, dataset)
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
     work.say(studying.study_of(chosen.recipe, chosen.n_search, chosen.search.model, n))
+    if missing := left_out(chosen):
+        work.say(studying.left_out(missing))
     for line in search_lines(chosen, dataset) if chosen.n_search else ():
         work.say(studying.each_search(line))
     reason = unlike_the_paper(study_recipes.study(chosen.recipe), dataset, chosen.search)

@@ -27,6 +27,7 @@ from ..schema import unknown
 TOP_LEVEL = 30  # of TrivialAugment and RandAugment: 31 levels, from 0
 RANDAUGMENT = 2, 9  # N and M
 FILE = "file:"
+FAST_AA_START = "fast-aa-start"
 VERSION = 1  # of the definitions: raise it when one changes, and earlier results are not taken for its own
 
 
@@ -134,6 +135,10 @@ def learned_by_autoaugment(size: Size, space: Space) -> Parts:
     return (autoaugment.cifar10() if is_small(size) else autoaugment.imagenet(),)
 
 
+def start_of_fast_aa(size: Size, space: Space) -> Parts:
+    return (forms.all_pairs(FAST_AA_START, FAST_AA),)
+
+
 def domainbed(size: Size, space: Space) -> Parts:
     """ColorJitter, then one image of ten in grey (Gulrajani and Lopez-Paz, 2021). SLACK's table leaves out the hue."""
     return (jitter(0.3, hue=0.3), All(space=Space("grey", (TRANSFORMS["Grayscale"],)), chance=0.1))
@@ -158,6 +163,7 @@ BASELINES: dict[str, Baseline] = {
     "uniformaugment": Baseline(uniformaugment, usual),
     "domainbed": Baseline(domainbed, domainbed_crop),
     "autoaugment": Baseline(learned_by_autoaugment, usual),
+    FAST_AA_START: Baseline(start_of_fast_aa, usual),  # and of DADA
 }
 FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
 

@@ -18,10 +18,15 @@ from ..augment.samplers import Method, Variant, uniform_magnitudes, without_flip
 from ..augment.space import Space
 from ..data import Dataset
 from . import baselines
-from .baselines import FILE, Parts
+from .baselines import FAST_AA_START, FILE, Parts
 
 MAGNITUDES = ("own", "uniform", "both")
-CHOSEN_MAGNITUDES = (FILE, "autoaugment", "randaugment")  # baselines whose magnitudes somebody has chosen
+CHOSEN_MAGNITUDES = (
+    FILE,
+    "autoaugment",
+    "randaugment",
+    FAST_AA_START,
+)  # baselines whose magnitudes somebody has chosen
 RANDAUGMENT = "randaugment"
 
 PolicyLike = str | os.PathLike[str] | Policy  # a file of any known format, the folder of a run, or a policy

@@ -40,6 +40,11 @@ def study_of(recipe: str, n_searches: int, model: str, n_trainings: int) -> str:
     return f"Study {recipe}: {searched}{counted(n_trainings, 'training')}."
 
 
+def left_out(policies: Sequence[str]) -> str:
+    options = " ".join(f"-p {name}=FILE" for name in policies)
+    return f"Without {listed(policies)}: their published policies are not part of slackaug. To add them: {options}"
+
+
 def each_search(sentence: str) -> str:
     return f"Each search: {sentence[:1].lower()}{sentence[1:]}"
 

@@ -79,8 +79,8 @@ ROWS: dict[str, dict[str, str]] = {
         "Uniform": "uniform (ablation table)", "$mu$ only": "mu-only", "$pi$ only": "pi-only", "$pi$ and": "slack",
     },
     "magnitude-ablations": {
-        "multirow{2}{*}{FastAA/DADA initialization} & Theirs": "fast-aa/dada initialization",
-        "& Uniform": "fast-aa/dada initialization, uniform magnitudes",
+        "multirow{2}{*}{FastAA/DADA initialization} & Theirs": "fast-aa-start",
+        "& Uniform": "fast-aa-start, uniform magnitudes",
         "FastAA, reported": "fast-aa (magnitude table)",
         "FastAA, reproduced": "published fast-aa",
         "(evaluation only) & Uniform & 96.37 & 97.30": "published fast-aa, uniform magnitudes",

@@ -25,8 +25,6 @@ NOT_OURS = {
     "deepaa": "quoted, as fast-aa",
     "deepaa (reproduced)": "needs the search of DeepAA",
     "teachaugment": "quoted; there is no published policy",
-    "fast-aa/dada initialization": "all sub-policies of their spaces: nobody published it as a file",
-    "fast-aa/dada initialization, uniform magnitudes": "as above",
 }
 AVERAGE = ("domainnet-average", "resnet18")  # of six studies
 
@@ -36,9 +34,10 @@ every = pytest.mark.parametrize("name", STUDIES)
 
 def figures(config: Recipe) -> dict[str, Figure]:
     """What the paper prints for this study, by row."""
-    both = [f"published {policy}{suffix}" for policy in config.policies for suffix in ("", ", uniform magnitudes")]
+    fixed = [*config.baselines, *(f"published {policy}" for policy in config.policies)]
+    fixed += [f"{name}, uniform magnitudes" for name in fixed if config.magnitudes == "both"]
     chosen = Study(paper=config.paper or (), row=config.row)
-    return dict(item for name in (chosen.learned, *config.baselines, *both) for item in chosen.figures(name).items())
+    return dict(item for name in (chosen.learned, *fixed) for item in chosen.figures(name).items())
 
 
 def ours() -> set[tuple[Column, str]]:

@@ -8,6 +8,7 @@ from ...config.run_config import RunConfig
 from ...data import Dataset
 from ...data.layouts import WITH_MARGIN
 from ...schema import unknown
+from ..baselines import FAST_AA_START
 from .paper_tables import CIFAR, FIGURES, TRANSFER, Column
 
 
@@ -23,8 +24,8 @@ class Recipe:
     n_search: int = 4  # 0: nothing is searched, baselines and published policies are trained n_eval times
     n_eval: int = 4
     baselines: tuple[str, ...] = ("uniform", "trivialaugment-wide")  # the verdict compares with the first
-    policies: tuple[str, ...] = ()  # published policies, whose files the user must supply
-    magnitudes: str = "own"  # how the magnitudes of these are drawn: their own, uniform, or both
+    policies: tuple[str, ...] = ()  # published policies, for which the user has files; without, they are left out
+    magnitudes: str = "own"  # how those that somebody has chosen are drawn: so, uniform, or both
     paper: Column | None = None  # the data set and network under which the paper has figures
     row: str | None = None  # what the paper calls the learned policy there; null: it has no figure for it
     variant: str = "paper"  # how a search of the preset `paper` differs from Algorithm 1 as published
@@ -76,9 +77,10 @@ def transfer(dataset: str, model: str, searched: str) -> Recipe:
 
 
 def published_magnitudes(dataset: str, model: str) -> Recipe:
-    """Earlier methods' policies with the magnitudes they learned and with uniform ones: evaluations only."""
+    """Earlier methods' policies with the magnitudes they learned and with uniform ones, and where two of them start:
+    evaluations only."""
     policies, base = ("fast-aa", "dada", "deepaa"), replace(cifar(dataset, model), row=None, n_search=0)
-    return replace(base, baselines=("uniform",), policies=policies, magnitudes="both")
+    return replace(base, baselines=("uniform", FAST_AA_START), policies=policies, magnitudes="both")
 
 
 STUDIES: dict[str, Recipe] = {
