@@ -17,7 +17,7 @@ from torch import Tensor
 
 from published_files import AUTOAUGMENT_KIND, DOCUMENTS, FAST_AA_KIND, deepaa, pba, subpolicies
 from slackaug import rng
-from slackaug.augment import apply
+from slackaug.augment import apply, prepare
 from slackaug.augment.apply import Composites
 from slackaug.augment.formats import autoaugment, forms, published
 from slackaug.augment.formats.forms import FAST_AA, DeepAA
@@ -25,7 +25,7 @@ from slackaug.augment.policy import Policy
 from slackaug.augment.samplers import Method, Sampler
 from slackaug.augment.transforms import SPACES, get_space
 from slackaug.data import Dataset, Split, build
-from slackaug.judge.baselines import BASELINES
+from slackaug.judge.baselines import BASELINES, counts
 from slackaug.judge.candidates import Candidate
 from slackaug.schema import PolicyError
 
@@ -180,6 +180,31 @@ def test_the_suffix_picks_the_defaults(name, suffix, small, large):
         found = method(name + suffix, dataset).space.names
         assert found[:14] == method(name).space.names[:14]
         assert sorted(found[14:]) == sorted(names)
+
+
+# What the paper prints under "# Augmentations", total and hard-coded; its stars are footnotes on DeepAA.
+PRINTED = {
+    "32": {"autoaugment": (4, 2), "fast-aa-start": (4, 2), "randaugment": (4, 2), "uniformaugment": (4, 2),
+           "trivialaugment-wide": (3, 2), "uniform": (3, 0)},
+    "96": {"trivialaugment-ra-imagenet": (5, 4), "trivialaugment-wide-imagenet": (5, 4),
+           "trivialaugment-ra-cifar": (3, 2), "trivialaugment-wide-cifar": (3, 2), "uniform": (3, 0),
+           "domainbed": (5, 5)},
+}  # fmt: skip
+
+
+@sizes
+def test_transformations_are_counted_as_the_paper_counts_them(dataset):
+    printed, space = PRINTED[str(dataset.image_size[0])], get_space("domainnet")
+    found = {name: BASELINES[name].counts(dataset.image_size, space) for name in printed}
+    assert found == printed | {}
+
+
+@pytest.mark.data
+def test_deepaa_is_counted_as_the_paper_counts_it():
+    if not REFERENCE.is_dir():
+        pytest.skip(f"the published policies are not under {REFERENCE}")
+    policy = published.read_file(REFERENCE / "deepaa_cifar_1.json")
+    assert counts((policy,), prepare.window((32, 32))) == (6, 0)
 
 
 def test_the_order_of_acting():

@@ -144,9 +144,29 @@ def domainbed(size: Size, space: Space) -> Parts:
     return (jitter(0.3, hue=0.3), All(space=Space("grey", (TRANSFORMS["Grayscale"],)), chance=0.1))
 
 
+class Counts(NamedTuple):
+    """How many transformations are composed, as the paper's tables count: a mirror flip is none."""
+
+    total: int
+    hard_coded: int  # of these: those that act on every image, whatever was learned or drawn
+
+
 class Baseline(NamedTuple):
     parts: Callable[[Size, Space], Parts]  # of the size of the images and SLACK's space
     defaults: Callable[[Size], Defaults]
+
+    def counts(self, size: Size, space: Space) -> Counts:
+        defaults = self.defaults(size)
+        return counts(self.parts(size, space) + defaults.parts, defaults.preparation)
+
+
+def counts(parts: Parts, preparation: Preparation) -> Counts:
+    """Of a draw, the positions; those of a part that always has all of its space, and the crop, are hard-coded."""
+    generator = torch.Generator().manual_seed(0)
+    n_positions = [part.sample(1, generator).op.shape[1] for part in parts]
+    always = [n for n, part in zip(n_positions, parts, strict=True) if isinstance(part, All)]
+    crop = int(preparation.is_transformation)
+    return Counts(sum(n_positions) + crop, sum(always) + crop)
 
 
 BASELINES: dict[str, Baseline] = {
