@@ -48,8 +48,8 @@ what all settings would be; a run's `config.yaml` has what they were. [Method](.
 phi, pi and mu.
 
 - **From the data**: the preset looks at the number of images, their size and the name of the data. The range is for
-  {LEAST_IMAGES} to {MOST_IMAGES:,} training images. `paper` has a row for each set of the paper, and takes that of
-  CIFAR-100 for other data.
+  {LEAST_IMAGES} to {MOST_IMAGES:,} training images. `paper` has a row for each set of the paper. For other
+  data it takes that of CIFAR-100 up to {SMALL_IMAGE} pixels, and above that of DomainNet.
 - **Rates**: if you give `search.model_lr`, no rate is tried. If you give `search.policy_lr` or `search.kl_weight`, the
   policy moves by that rate instead of a budget. With a budget, a reward counts less the mean of the step's others, and
   all positions of a composite share one distribution. A setting that would have no effect is refused.

@@ -21,7 +21,8 @@ from bad_data import pictures
 from slackaug.augment import stability
 from slackaug.auto import conduct, learn, timing
 from slackaug.commands import search as api
-from slackaug.config import layers, paper, parse
+from slackaug.config import layers, paper, parse, presets
+from slackaug.data import Split, build
 from slackaug.engine import ways
 from slackaug.messages import search as messages
 from slackaug.runs import folders
@@ -300,6 +301,16 @@ def test_the_resume_command_keeps_what_no_configuration_knows():
     assert work.resume_command(config) == (
         "slackaug search 'my data' -o runs/x --resume --model own_model:net --device meta --threads 3 --log wandb"
     )
+
+
+@pytest.mark.parametrize(("size", "expected"), [(64, ("wrn-40-2", "cifar100")), (65, ("resnet18", "domainnet"))])
+def test_the_row_of_the_paper_is_by_the_size_of_ones_own_images(size, expected):
+    images = torch.zeros(4, 3, size, size, dtype=torch.uint8)
+    split = Split(images, torch.arange(4) % 2)
+    dataset = build("own", split, split, ["a", "b"])
+    network, row = expected
+    said = api.basis(presets.paper(dataset), dataset)
+    assert f"network {network}; preset paper (the row of {row})" in said
 
 
 # --- in Python --------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ ROWS = {
     ("cifar100", "wrn-40-2"): (1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0, 200, 0, 128, 0.1, 5e-4),
     ("cifar100", "wrn-28-10"): (1000, 400, 128, 0.1, 1, 0.02, 5e-4, 5.0, 200, 0, 128, 0.1, 5e-4),
     ("imagenet100", "resnet18"): (2000, 800, 256, 0.1, 0.5, 0.01, 1e-3, None, 270, 5, 256, 0.1, 1e-3),
+    ("domainnet", "resnet18"): (1000, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
     ("domainnet-painting", "resnet18"): (1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
     ("domainnet-sketch", "resnet18"): (1200, 400, 128, 0.1, 0.8, 0.0125, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
     ("domainnet-clipart", "resnet18"): (800, 400, 128, 0.1, 1, 0.01, 1e-3, 5.0, 200, 0, 128, 0.1, 1e-3),
@@ -64,11 +65,12 @@ def test_every_row_is_in_the_tables():
 
 # --- the variants -----------------------------------------------------------------------------------------------------
 
-LONG = {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25}
+LONG = {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000}
 VARIANTS = {
     "without-kl": {"kl_weight": 0.0, "policy_lr": 0.25, "mu_divisor": 10.0},
-    "unrolled": LONG | {"kl_weight": 0.005},
-    "unrolled-without-kl": LONG | {"kl_weight": 0.0, "mu_divisor": 10.0},
+    "unrolled": LONG | {"policy_lr": 0.25, "kl_weight": 0.005},
+    "unrolled-without-kl": LONG | {"policy_lr": 0.0625, "kl_weight": 0.0, "mu_divisor": 40.0},
+    "unrolled-without-kl-at-0.25": LONG | {"policy_lr": 0.25, "kl_weight": 0.0, "mu_divisor": 10.0},
     "warm-start": {"cold_start": False, "model_lr": 0.8, "policy_lr": 0.5},
     "pi-only": {"learn_mu": False},
     "mu-only": {"learn_pi": False, "policy_lr": 0.025, "mu_divisor": 1.0},
@@ -100,7 +102,13 @@ def test_paper_picks_the_row_of_the_data():
     cifar100 = paper.row("cifar100")
     assert presets.paper(dataset("torchvision:CIFAR10")) == paper.row("cifar10")
     assert presets.paper(dataset("torchvision:CIFAR100")) == presets.paper(dataset("own")) == cifar100
-    assert presets.paper(dataset("own", size=80)) == replace(cifar100, space="domainnet")
+    large = presets.paper(dataset("own", size=80))
+    assert large == paper.row("domainnet")
+    assert (large.model, large.search.weight_decay, large.evaluate.weight_decay) == ("resnet18", 1e-3, 1e-3)
+    assert (paper.paper_row(dataset("own", size=64)), paper.paper_row(dataset("own", size=65))) == (
+        "cifar100",
+        "domainnet",
+    )
 
 
 @pytest.mark.parametrize(

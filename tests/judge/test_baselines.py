@@ -6,6 +6,7 @@ Frequencies: a false alarm in 4e-8 of all seeds for each (5.5 standard deviation
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
 
@@ -25,8 +26,8 @@ from slackaug.augment.policy import Policy
 from slackaug.augment.samplers import Method, Sampler
 from slackaug.augment.transforms import SPACES, get_space
 from slackaug.data import Dataset, Split, build
-from slackaug.judge.baselines import BASELINES, counts
-from slackaug.judge.candidates import Candidate
+from slackaug.judge.baselines import BASELINES, counts, define
+from slackaug.judge.candidates import Candidate, from_name
 from slackaug.schema import PolicyError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "peer_policies"
@@ -196,7 +197,14 @@ PRINTED = {
 def test_transformations_are_counted_as_the_paper_counts_them(dataset):
     printed, space = PRINTED[str(dataset.image_size[0])], get_space("domainnet")
     found = {name: BASELINES[name].counts(dataset.image_size, space) for name in printed}
-    assert found == printed | {}
+    assert found == printed
+
+
+def test_randaugment_is_not_counted_as_the_paper_counts_it():
+    """Which prints 4: two and the defaults. On CIFAR-10 its own configuration has three."""
+    for name, n in (("cifar10", 5), ("cifar100", 4)):
+        chosen = from_name("randaugment").on(f"torchvision:{name}").augmentation
+        assert define(chosen).counts((32, 32), get_space("cifar")) == (n, 2)
 
 
 @pytest.mark.data
@@ -234,7 +242,9 @@ def test_the_order_of_acting():
         ("wide", 32, {"ShearX": 0.99, "TranslateX": 1, "TranslateY": 1, "Rotate": 135, "Posterize": 2, "Color": 0.99}),
         ("wide", 96, {"ShearY": 0.99, "TranslateX": 1 / 3, "TranslateY": 1 / 3, "Rotate": 135, "Brightness": 0.99}),
         ("ra", 32, {"ShearX": 0.3, "TranslateX": 10 / 32, "Rotate": 30, "Posterize": 4, "Solarize": 0, "Color": 0.9}),
-        ("ra", 96, {"ShearY": 0.3, "TranslateY": 10 / 32, "Rotate": 30, "Posterize": 4, "Sharpness": 0.9}),
+        ("ra", 96, {"ShearY": 0.3, "TranslateY": 10 / 96, "Rotate": 30, "Posterize": 4, "Sharpness": 0.9}),
+        ("ra-scaled", 32, {"TranslateX": 10 / 32, "TranslateY": 10 / 32}),
+        ("ra-scaled", 96, {"TranslateX": 10 / 32, "TranslateY": 10 / 32, "Rotate": 30}),
     ],
 )
 def test_trivialaugment(name, size, most):
@@ -253,9 +263,10 @@ def test_trivialaugment(name, size, most):
     assert signed == {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", *ENHANCED}
 
 
-def test_wide_shifts_by_pixels_in_both_directions():
-    space = method("trivialaugment-wide", data(48, 96)).space
-    assert (space["TranslateX"].span, space["TranslateY"].span) == ((0, 32 / 96), (0, 32 / 48))
+@pytest.mark.parametrize(("ranges", "pixels"), [("wide", 32), ("ra", 10), ("ra-cifar", 10), ("ra-imagenet", 10)])
+def test_trivialaugment_shifts_by_pixels_of_any_image_as_released(ranges, pixels):
+    space = method(f"trivialaugment-{ranges}", data(48, 96)).space
+    assert (space["TranslateX"].span, space["TranslateY"].span) == ((0, pixels / 96), (0, pixels / 48))
 
 
 @pytest.mark.parametrize(("name", "n_ops", "level"), [("randaugment", 2, 9), ("randaugment-3-5", 3, 5)])
@@ -270,6 +281,26 @@ def test_randaugment(name, n_ops, level):
         assert (tau.magnitude[:, k] == level / 30).all()
         assert strengths(tau, k, "TranslateX").unique().item() == pytest.approx(150 / 331 * level / 30)
         assert strengths(tau, k, "Rotate").unique().item() == pytest.approx(level)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("torchvision:CIFAR10", "randaugment-3-5"),
+        ("torchvision:CIFAR100", "randaugment-2-14"),
+        ("hf:cifar10", "randaugment-3-5"),
+        ("pets/", "randaugment-2-9"),
+        ("imagenet100:x", "randaugment-2-9"),
+    ],
+)
+def test_randaugment_has_the_numbers_of_its_data(source, name):
+    given = Candidate("randaugment", "randaugment", "")
+    assert given.on(source) == from_name(name)._replace(name="randaugment")
+    made = given.method(replace(SMALL, name=source), get_space("cifar"))
+    assert (made.name, made.parts[0].n_ops) == ("randaugment", method(name).parts[0].n_ops)
+    assert draw_alike(made, method(name))
+    other = Candidate("none", "none", "x")
+    assert other.on(source) == other
 
 
 def test_uniformaugment():
@@ -288,19 +319,21 @@ def test_uniformaugment():
 
 
 def test_domainbed():
+    """Five augmentations, as the paper counts them: crop, Color, Contrast, Brightness and grey; no hue."""
     made = method("domainbed", LARGE)
     tau = drawn(made)
-    assert set(made.space.names) == {"Brightness", "Contrast", "Color", "Hue", "Grayscale"}
+    jittered = {"Brightness", "Contrast", "Color"}
+    assert set(made.space.names) == {*jittered, "Grayscale"}
     assert (made.preparation.least_area, made.preparation.margin) == (0.7, False)
-    assert len(set(map(tuple, tau.op[:, :4].tolist()))) == math.factorial(4)
-    assert tau.active[:, :4].all()
-    for position in range(4):
+    assert len(set(map(tuple, tau.op[:, :3].tolist()))) == math.factorial(3)
+    assert tau.active[:, :3].all()
+    for position in range(3):
         counts = names_at(tau, position)
-        assert_equally_likely(counts, {"Brightness", "Contrast", "Color", "Hue"})
+        assert_equally_likely(counts, jittered)
         for name in counts:
             assert_uniform(strengths(tau, position, name), -0.3, 0.3)
-    assert names_at(tau, 4) == {"Grayscale": N_DRAWS}
-    assert_frequency(tau.active[:, 4], 0.1)
+    assert names_at(tau, 3) == {"Grayscale": N_DRAWS}
+    assert_frequency(tau.active[:, 3], 0.1)
 
 
 # --- AutoAugment ------------------------------------------------------------------------------------------------------

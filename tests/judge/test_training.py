@@ -24,7 +24,7 @@ from slackaug.engine.passes import Normalise
 from slackaug.exits import Stopped
 from slackaug.judge import protocols, records, scoring, training
 from slackaug.judge.backends.jobs import Tell
-from slackaug.judge.candidates import Candidate, digest
+from slackaug.judge.candidates import Candidate, digest, from_name
 from slackaug.judge.protocols import HeldOut, Protocol, Training
 from slackaug.runs import provenance
 from slackaug.runs.checkpoints import Checkpoints
@@ -286,6 +286,21 @@ def test_what_decides_the_result_is_in_the_key(tiny_npz, tmp_path):
     others += [changed(one, digest=digest("none")), changed(one, uniform_magnitudes=True)]
     others += [replace(one, seed=1), replace(one, held_out=HeldOut(half=1))]
     assert len({one.key, *(other.key for other in others)}) == len(others) + 1
+
+
+def test_the_numbers_of_randaugment_are_in_the_key(tiny_npz, tmp_path):
+    """They hang on the name of the data, which is not; trainings with the same numbers are the same."""
+    one = make(tiny_npz, tmp_path, candidate=from_name("randaugment"))
+    named = {
+        source: replace(one, protocol=replace(one.protocol, data=replace(one.protocol.data, source=source)))
+        for source in ("torchvision:CIFAR10", "torchvision:CIFAR100", "x.npz")
+    }
+    assert len({training.key for training in named.values()}) == 3
+    assert named["x.npz"].key == one.key
+    assert (
+        named["torchvision:CIFAR10"].key
+        == replace(named["torchvision:CIFAR10"], candidate=from_name("randaugment-3-5")).key
+    )
 
 
 def test_where_it_runs_is_not_in_the_key(tiny_npz, tmp_path):

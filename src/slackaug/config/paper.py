@@ -12,7 +12,8 @@ from ..engine.fit import FitConfig
 from ..methods.budget import SearchConfig
 from .run_config import RaceConfig, RunConfig
 
-# n_retrain, policy_lr and kl_weight by domain
+# n_retrain, policy_lr and kl_weight by domain; of any other, what the released script has
+ANY_DOMAIN = (1000, 1.0, 0.01)
 DOMAINNET = {
     "painting": (1200, 0.8, 0.0125),
     "sketch": (1200, 0.8, 0.0125),
@@ -32,13 +33,16 @@ ROWS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {"epochs": 270, "warmup_epochs": 5, "batch": 256, "weight_decay": 1e-3},
     ),
     **{
-        f"domainnet-{domain}": (
+        name: (
             "resnet18",
             "domainnet",
             {"n_retrain": n_retrain, "model_lr": 0.1, "policy_lr": policy_lr, "kl_weight": kl_weight},
             {"weight_decay": 1e-3},
         )
-        for domain, (n_retrain, policy_lr, kl_weight) in DOMAINNET.items()
+        for name, (n_retrain, policy_lr, kl_weight) in {
+            "domainnet": ANY_DOMAIN,
+            **{f"domainnet-{domain}": settings for domain, settings in DOMAINNET.items()},
+        }.items()
     },
 }
 
@@ -50,20 +54,26 @@ def default_space(data: Dataset) -> str:
 
 
 def paper(data: Dataset, model: str | None = None) -> RunConfig:
-    """The paper's row for this data, and its CIFAR-100 row for data that it does not have (App. B.4)."""
+    """The paper's row for this data (App. B.4)."""
     config = row(paper_row(data), model)
     return replace(config, space=default_space(data)) if config.space == "cifar" else config
 
 
 def paper_row(data: Dataset) -> str:
-    """Which row of the paper's table `paper` takes, by the name of the data."""
-    scheme, _, place = data.name.partition(":")
+    """Which row of the paper's table `paper` takes: by the name of the data, or by size where it is none of theirs."""
+    by_size = "cifar100" if max(data.image_size) <= SMALL_IMAGE else "domainnet"
+    return known(data.name) or by_size
+
+
+def known(source: str) -> str | None:
+    """The row of a data set that the paper has, by its name."""
+    scheme, _, place = source.partition(":")
     name = Path(place or scheme).stem.lower()
     if scheme == "imagenet100":
         return scheme
     if scheme == "domainnet" and name in DOMAINNET:
         return f"domainnet-{name}"
-    return name if name in ("cifar10", "cifar100") else "cifar100"
+    return name if name in ("cifar10", "cifar100") else None
 
 
 def row(name: str, model: str | None = None) -> RunConfig:
@@ -84,7 +94,7 @@ def row(name: str, model: str | None = None) -> RunConfig:
 # --- variants of a search, each of any configuration ------------------------------------------------------------------
 
 WITHOUT_CALIBRATION: dict[str, Any] = {"calibrate": False, "kl_budget": None}
-ONE_LONG_ROUND = WITHOUT_CALIBRATION | {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25}
+ONE_LONG_ROUND = WITHOUT_CALIBRATION | {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000}
 WITHOUT_KL = {"kl_weight": 0.0, "mu_divisor": 10.0}
 
 # What each changes of the settings of the search.
@@ -92,8 +102,10 @@ CHANGES: dict[str, Callable[[SearchConfig], dict[str, Any]]] = {
     # No anchoring, at a quarter of the policy's rate (the published script has a half).
     "without-kl": lambda base: WITHOUT_KL | {"kl_budget": None, "policy_lr": base.policy_lr / 4},
     # One round of 10,000 steps, none of them re-training; the anchor is where it starts: uniform.
-    "unrolled": lambda _: ONE_LONG_ROUND | {"kl_weight": 0.005},
-    "unrolled-without-kl": lambda _: ONE_LONG_ROUND | WITHOUT_KL,
+    "unrolled": lambda _: ONE_LONG_ROUND | {"policy_lr": 0.25, "kl_weight": 0.005},
+    # At a quarter of that rate, as released; and at that rate, with mu's as where no round has an anchor.
+    "unrolled-without-kl": lambda _: ONE_LONG_ROUND | {"policy_lr": 0.0625, "kl_weight": 0.0},
+    "unrolled-without-kl-at-0.25": lambda _: ONE_LONG_ROUND | WITHOUT_KL | {"policy_lr": 0.25},
     # theta carries over from round to round, at twice its rate and half the policy's.
     "warm-start": lambda base: (
         WITHOUT_CALIBRATION | {"cold_start": False, "model_lr": 2 * base.model_lr, "policy_lr": base.policy_lr / 2}

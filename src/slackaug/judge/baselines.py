@@ -26,9 +26,10 @@ from ..schema import unknown
 
 TOP_LEVEL = 30  # of TrivialAugment and RandAugment: 31 levels, from 0
 RANDAUGMENT = 2, 9  # N and M
+RANDAUGMENT_ON = {"cifar10": (3, 5), "cifar100": (2, 14)}  # by validation, for WRN-28-10 (Cubuk et al., 2020)
 FILE = "file:"
 FAST_AA_START = "fast-aa-start"
-VERSION = 1  # of the definitions: raise it when one changes, and earlier results are not taken for its own
+VERSION = 2  # of the definitions: raise it when one changes, and earlier results are not taken for its own
 
 
 # --- defaults ---------------------------------------------------------------------------------------------------------
@@ -45,11 +46,11 @@ def is_small(size: Size) -> bool:
     return max(size) <= SMALL_IMAGE
 
 
-def jitter(strength: float, hue: float = 0.0, suffix: str = "") -> All:
+def jitter(strength: float, suffix: str = "") -> All:
     """ColorJitter: factors uniform in 1 - strength .. 1 + strength, in random order."""
-    spans = dict.fromkeys(("Brightness", "Contrast", "Color"), strength) | ({"Hue": hue} if hue else {})
     transforms = (
-        replace(TRANSFORMS[name], name=name + suffix, span=(-most, most), signed=False) for name, most in spans.items()
+        replace(TRANSFORMS[name], name=name + suffix, span=(-strength, strength), signed=False)
+        for name in ("Brightness", "Contrast", "Color")
     )
     return All(space=Space("jitter", tuple(transforms)), shuffled=True)
 
@@ -111,13 +112,24 @@ def fourteen(
     return forms.space(name, ranges, signed=WARPS + ENHANCERS)
 
 
-def trivialaugment(size: Size, space: Space, wide: bool) -> Parts:
-    """One transformation at one of 31 levels (Mueller and Hutter, ICCV 2021). Wide shifts by pixels of any image."""
+def pixels(n: int, size: Size) -> tuple[float, float]:
+    """So many pixels of an image, of its width and of its height."""
+    height, width = size
+    return n / width, n / height
+
+
+# TrivialAugment's ranges, as released: shifts are by pixels of any image; and its smaller ones in proportion.
+RANGES: dict[str, Callable[[Size], Space]] = {
+    "wide": lambda size: fourteen("wide", pixels(32, size), shear=0.99, degrees=135, bits=2, enhance=0.99),
+    "ra": lambda size: fourteen("ra", pixels(10, size)),
+    "ra-scaled": lambda size: fourteen("ra-scaled", (10 / 32, 10 / 32)),
+}
+
+
+def trivialaugment(size: Size, space: Space, ranges: str) -> Parts:
+    """One transformation at one of 31 levels (Mueller and Hutter, ICCV 2021)."""
     levels = torch.arange(TOP_LEVEL + 1, dtype=torch.float64) / TOP_LEVEL
-    ranges = fourteen("ra", (10 / 32, 10 / 32))
-    if wide:
-        ranges = fourteen("wide", (32 / size[1], 32 / size[0]), shear=0.99, degrees=135, bits=2, enhance=0.99)
-    return (Some(space=ranges, n_ops=1, levels=levels),)
+    return (Some(space=RANGES[ranges](size), n_ops=1, levels=levels),)
 
 
 def randaugment(size: Size, space: Space, n_ops: int, level: int) -> Parts:
@@ -140,8 +152,8 @@ def start_of_fast_aa(size: Size, space: Space) -> Parts:
 
 
 def domainbed(size: Size, space: Space) -> Parts:
-    """ColorJitter, then one image of ten in grey (Gulrajani and Lopez-Paz, 2021). SLACK's table leaves out the hue."""
-    return (jitter(0.3, hue=0.3), All(space=Space("grey", (TRANSFORMS["Grayscale"],)), chance=0.1))
+    """ColorJitter, then one image of ten in grey (Gulrajani and Lopez-Paz, 2021), without its hue, as SLACK has it."""
+    return (jitter(0.3), All(space=Space("grey", (TRANSFORMS["Grayscale"],)), chance=0.1))
 
 
 class Counts(NamedTuple):
@@ -175,10 +187,11 @@ BASELINES: dict[str, Baseline] = {
     "uniform": Baseline(uniform, nothing),
     "uniform-no-invert-solarize": Baseline(partial(uniform, exclude=("Invert", "Solarize")), nothing),
     **{
-        f"trivialaugment-{ranges}{suffix}": Baseline(partial(trivialaugment, wide=ranges == "wide"), defaults)
+        f"trivialaugment-{ranges}{suffix}": Baseline(partial(trivialaugment, ranges=ranges), defaults)
         for ranges in ("wide", "ra")
         for suffix, defaults in (("", usual), ("-cifar", cifar), ("-imagenet", imagenet))
     },
+    "trivialaugment-ra-scaled": Baseline(partial(trivialaugment, ranges="ra-scaled"), usual),
     "randaugment": Baseline(partial(randaugment, n_ops=RANDAUGMENT[0], level=RANDAUGMENT[1]), usual),
     "uniformaugment": Baseline(uniformaugment, usual),
     "domainbed": Baseline(domainbed, domainbed_crop),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 
@@ -16,6 +16,7 @@ from ..augment.formats.published import AnyPolicy
 from ..augment.policy import IDENTITY, Policy
 from ..augment.samplers import Method, Variant, uniform_magnitudes, without_flips
 from ..augment.space import Space
+from ..config import paper
 from ..data import Dataset
 from . import baselines
 from .baselines import FAST_AA_START, FILE, Parts
@@ -44,6 +45,14 @@ class Candidate(NamedTuple):
     def is_baseline(self) -> bool:
         return isinstance(self.augmentation, str)
 
+    def on(self, source: str) -> Self:
+        """What it is on images of this name: RandAugment has N and M of its own for those it was tuned on."""
+        if self.augmentation != RANDAUGMENT:
+            return self
+        n, m = baselines.RANDAUGMENT_ON.get(paper.known(source) or "", baselines.RANDAUGMENT)
+        chosen = from_name(f"{RANDAUGMENT}-{n}-{m}")
+        return self._replace(augmentation=chosen.augmentation, digest=chosen.digest)
+
     def method(self, data: Dataset, space: Space, flip: bool | None = None) -> Method:
         """What a network is trained with: what it draws, and the defaults of its method.
 
@@ -51,7 +60,7 @@ class Candidate(NamedTuple):
         policy of SLACK says about that; but not that one that is a baseline wants no flips.
         """
         size, flips, may_choose = data.image_size, data.flip if flip is None else flip, flip is None
-        policy: str | AnyPolicy = self.augmentation
+        policy: str | AnyPolicy = self.on(data.name).augmentation
         parts: Parts
         if isinstance(policy, str) and policy.startswith(FILE):
             policy, may_choose = published.read_file(Path(policy.removeprefix(FILE))), True

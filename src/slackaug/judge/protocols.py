@@ -109,7 +109,7 @@ class Training:
         for where in ("source", "cache"):
             del protocol["data"][where]  # the same images may lie elsewhere; their fingerprint stays
         del protocol["weights"]  # likewise
-        candidate = self.candidate
+        candidate = self.candidate.on(self.protocol.data.source)
         parts = (protocol, candidate.digest, candidate.uniform_magnitudes, self.seed, self.held_out)
         return digest(json.dumps(parts, sort_keys=True))
 

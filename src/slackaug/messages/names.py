@@ -27,13 +27,18 @@ NAMES = {
     ),
     "trivialaugment-wide": Name("TrivialAugment (Wide)", TRIVIALAUGMENT),
     "trivialaugment-ra": Name("TrivialAugment (RA)", TRIVIALAUGMENT),
+    "trivialaugment-ra-scaled": Name(
+        "TrivialAugment (RA) with shifts in proportion", f"{TRIVIALAUGMENT}; shifts grow with the image"
+    ),
     "randaugment": Name("RandAugment", "several transformations an image, all at one fixed strength"),
     "uniformaugment": Name("UniformAugment", "two transformations an image, at random strengths"),
     "autoaugment": Name("AutoAugment", "the published policy for CIFAR-10 or ImageNet"),
     "fast-aa-start": Name(
         "Fast AutoAugment's start", "any two of 15 transformations, each with probability 1/2, mid-range"
     ),
-    "domainbed": Name("DomainBed's augmentation", "crops, colour jitter and grey images, as in DomainBed"),
+    "domainbed": Name(
+        "DomainBed's augmentation", "crops, colour jitter and grey images, as in DomainBed, without its hue"
+    ),
     "slack": Name("the policy of SLACK", "learned by the paper's Algorithm 1"),
     "auto": Name("the learned policy", "learned by slackaug for this data"),
 }
