@@ -67,6 +67,7 @@ def test_every_row_is_in_the_tables():
 LONG = {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000, "policy_lr": 0.25}
 VARIANTS = {
     "without-kl": {"kl_weight": 0.0, "policy_lr": 0.25, "mu_divisor": 10.0},
+    "without-kl-0.5": {"kl_weight": 0.0, "policy_lr": 0.5, "mu_divisor": 10.0},
     "unrolled": LONG | {"kl_weight": 0.005},
     "unrolled-without-kl": LONG | {"kl_weight": 0.0, "mu_divisor": 10.0},
     "warm-start": {"cold_start": False, "model_lr": 0.8, "policy_lr": 0.5},
