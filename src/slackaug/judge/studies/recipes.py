@@ -65,7 +65,7 @@ def variant(name: str, dataset: str, model: str) -> Recipe:
     """A variant of the search, evaluated as ever. TrivialAugment is left to the main study: it would be the same."""
     base = cifar(dataset, model)
     assert isinstance(base.search, RunConfig)
-    row = name if name in FIGURES[dataset, model] else None  # of unrolled without KL the paper has a picture only
+    row = name if name in FIGURES[dataset, model] else None  # of some without KL the paper has a picture only
     return replace(base, search=VARIANTS[name](base.search), baselines=("uniform",), row=row, variant=name)
 
 
