@@ -184,7 +184,7 @@ def fixed_candidates(study: Study) -> list[Candidate]:
     """All that is trained beside the learned policies; published ones are called as in the paper's tables."""
     files = []
     for name, path in map(named, study.policies):
-        files += [found._replace(name=f"published {name}") for found in candidates.find_candidates([path], ())]
+        files += [found._replace(name=candidates.published(name)) for found in candidates.find_candidates([path], ())]
     baselines = candidates.find_candidates((), study.baselines) if study.baselines else []
     found = candidates.with_magnitudes([*baselines, *files], study.magnitudes)
     candidates.check_names(found)
