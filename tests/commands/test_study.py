@@ -45,7 +45,7 @@ from slackaug.exits import Stopped
 from slackaug.judge import queue, training
 from slackaug.judge.backends.local import InTurn
 from slackaug.judge.intervals import USUAL_NOISE, Accuracy, Interval, accuracy, expected_half_width
-from slackaug.judge.studies import paper_tables, search_jobs, tables
+from slackaug.judge.studies import assembly, paper_tables, search_jobs
 from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.plan import Study
 from slackaug.judge.studies.recipes import STUDIES
@@ -378,7 +378,7 @@ def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, li
 
 
 def test_list_names_all_recipes(command):
-    assert command("study", "--list").stdout.split() == [*STUDIES, *tables.NAMES]
+    assert command("study", "--list").stdout.split() == [*STUDIES, *assembly.NAMES]
 
 
 BAD_INPUT = {

@@ -24,9 +24,10 @@ from ..judge.backends import get_backend
 from ..judge.candidates import Candidate, from_name
 from ..judge.queue import Comparison
 from ..judge.results import Results
+from ..judge.studies import assembly
 from ..judge.studies import recipes as study_recipes
 from ..judge.studies import results as study_results
-from ..judge.studies import tables
+from ..judge.studies.assembly import TableResults
 from ..judge.studies.evaluations import evaluate_all
 from ..judge.studies.plan import (
     Study,
@@ -40,15 +41,14 @@ from ..judge.studies.plan import (
 )
 from ..judge.studies.results import StudyResults
 from ..judge.studies.search_jobs import search_all, searches
-from ..judge.studies.tables import TableResults
 from ..messages import comparing, studying
 from ..messages.terminal import terminal
 from ..report import live
 from ..runs import folders
 from ..runs.folders import RunError
 from ..runs.progress import Reading
-from . import paper_table
 from . import search as api
+from . import whole_table
 
 GROWING = {"n_search", "until"}  # what a study that is resumed may have more of
 
@@ -95,8 +95,8 @@ def study(
         return None
     given: dict[str, Any] = {"plan": plan, "chosen": chosen, "set": [*set], "reading": reading}
     shared: dict[str, Any] = {"where": where, "console": console or terminal(stderr=True), "json": json}
-    if recipe is not None and recipe.startswith(tables.PREFIX):
-        return paper_table.make(run, recipe, out, data, given, **shared, resume=resume, overwrite=overwrite)
+    if recipe is not None and recipe.startswith(assembly.PREFIX):
+        return whole_table.make(run, recipe, out, data, given, **shared, resume=resume, overwrite=overwrite)
     return run(recipe, out, data=data, **given, **shared, resume=resume, overwrite=overwrite, test=test)
 
 
@@ -104,10 +104,10 @@ def named(recipe: str | None, data: Images | None) -> list[str]:
     """What --list prints."""
     root = None if data is None else FilePath(data)
     if recipe is None:
-        return [*study_recipes.STUDIES, *tables.NAMES]
-    if recipe == tables.PREFIX.rstrip("/"):
-        return tables.listing(root)
-    return tables.details(tables.label_of(recipe), root)
+        return [*study_recipes.STUDIES, *assembly.NAMES]
+    if recipe == assembly.PREFIX.rstrip("/"):
+        return assembly.listing(root)
+    return assembly.details(assembly.label_of(recipe), root)
 
 
 def run(

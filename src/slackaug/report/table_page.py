@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import fmean
 
 from .. import __version__
+from ..judge.studies.assembly import Part, TableColumn, TableResults, read
 from ..judge.studies.paper_tables import TABLES
-from ..judge.studies.tables import Part, TableColumn, TableResults, read
 from ..messages import studying
 from . import history
 from .accuracies import Mark

@@ -1,5 +1,7 @@
-"""`slackaug study paper/TABLE`: every table and figure of the paper end to end, on small images that lie as the published
-sets do, with networks of one layer and searches of two steps."""
+"""Every table and figure of the paper end to end, on small images that lie as the published sets do.
+
+Networks have one layer, searches two steps.
+"""
 
 import io
 import json
@@ -24,14 +26,14 @@ from slackaug.data import layouts
 from slackaug.exits import Stopped
 from slackaug.judge import results, training
 from slackaug.judge.intervals import accuracy, nested
-from slackaug.judge.studies import search_jobs, tables
+from slackaug.judge.studies import assembly, search_jobs
+from slackaug.judge.studies.assembly import TableResults, TableRow
 from slackaug.judge.studies.evaluations import evaluate_all
 from slackaug.judge.studies.paper_tables import AVERAGE, DOMAINNET, FIGURES, QUOTED, TABLES
 from slackaug.judge.studies.plan import Study
 from slackaug.judge.studies.recipes import STUDIES
 from slackaug.judge.studies.results import StudyResults, StudyRow
 from slackaug.judge.studies.search_jobs import SearchJob
-from slackaug.judge.studies.tables import TableResults, TableRow
 from slackaug.messages import studying
 from slackaug.messages.terminal import how
 from tiny import refused, succeeded
@@ -139,7 +141,7 @@ def test_every_table_and_figure_of_the_paper_runs_end_to_end(label, root, folder
     assert "None can be compared with the paper's" in found.answer or table.figure
     assert json.loads((where / f"{label}.json").read_text())["answer"] == found.answer
     page = (where / f"{label}.html").read_text()
-    assert page.count("<svg ") == (2 * len(tables.parts(label, root)) if table.figure else 0)
+    assert page.count("<svg ") == (2 * len(assembly.parts(label, root)) if table.figure else 0)
     if not table.figure:
         assert page.count("say nothing about these") == len(table.columns)
         assert all(str(row.paper) in page for _, row in rows if row.paper)
@@ -147,7 +149,7 @@ def test_every_table_and_figure_of_the_paper_runs_end_to_end(label, root, folder
 
 
 def test_every_study_of_the_paper_is_in_a_table_or_a_variant_of_our_own():
-    needed = {part.name for label in TABLES for part in tables.parts(label, None)}
+    needed = {part.name for label in TABLES for part in assembly.parts(label, None)}
     others = {name for name, one in STUDIES.items() if one.paper} - needed
     assert {STUDIES[name].variant for name in others} <= {"unrolled-without-kl", "unrolled-without-kl-at-0.25",
                                                           "without-kl-0.5"}  # fmt: skip
@@ -280,7 +282,7 @@ def test_the_details_of_a_table_have_its_studies_and_what_the_paper_prints(root,
 def test_hours_are_those_of_the_images_that_pass():
     """The main study of CIFAR-10 with WRN-40-2 takes about 4 x 7.6 minutes and 48 trainings of 4.5 minutes on an H200,
     as measured (docs/science/performance.md)."""
-    hours = tables.part_of("cifar10-wrn-40-2", None).gpu_hours
+    hours = assembly.part_of("cifar10-wrn-40-2", None).gpu_hours
     assert hours == pytest.approx((4 * 7.6 + 48 * 4.5) / 60, rel=0.05)
 
 
@@ -306,7 +308,7 @@ def test_ours_agree_with_the_papers_where_the_gap_is_within_both_intervals(tmp_p
 
     accuracies = {"uniform": [[one for row in around(0.9611) for one in row]], "slack (paper)": around(0.97)}
     written(tmp_path, "cifar10-wrn-40-2", accuracies)
-    found = tables.summarise("norm", tmp_path, tables.parts("norm", None))
+    found = assembly.summarise("norm", tmp_path, assembly.parts("norm", None))
     rows = {row.name: row for row in found.columns[0].rows}
     uniform, slack = rows["uniform (ablation table)"], rows["slack"]
     assert (uniform.agrees, slack.agrees) == (False, False)
@@ -314,7 +316,7 @@ def test_ours_agree_with_the_papers_where_the_gap_is_within_both_intervals(tmp_p
     assert (slack.evaluations.n, slack.searches.n) == (16, 4)
     assert rows["pi-only"].note.startswith("no images of cifar10") or "is not done yet" in rows["pi-only"].note
     assert found.answer == studying.answer_of_table(2, 2, 0)
-    first = tables.summarise("sota", tmp_path, tables.parts("sota", None))
+    first = assembly.summarise("sota", tmp_path, assembly.parts("sota", None))
     by_name = {row.name: row for row in first.columns[0].rows}
     assert by_name["uniform"].agrees  # 96.12 there
     assert first.answer == studying.answer_of_table(2, 2, 1)
@@ -322,5 +324,5 @@ def test_ours_agree_with_the_papers_where_the_gap_is_within_both_intervals(tmp_p
 
 
 def test_where_nothing_is_done_it_says_so(tmp_path):
-    found = tables.summarise("ablation-warm", tmp_path, tables.parts("ablation-warm", None))
+    found = assembly.summarise("ablation-warm", tmp_path, assembly.parts("ablation-warm", None))
     assert found.answer == "There is no answer yet: none of the studies is done."

@@ -12,9 +12,9 @@ from .. import messages
 from ..config.options import Images, Path
 from ..files import read_note, write_atomically
 from ..judge import results
-from ..judge.studies import tables
+from ..judge.studies import assembly
+from ..judge.studies.assembly import Part, TableResults
 from ..judge.studies.plan import named
-from ..judge.studies.tables import Part, TableResults
 from ..messages import studying
 from ..messages.terminal import say
 from ..report import table_page
@@ -40,7 +40,7 @@ def make(
     **where: Any,
 ) -> TableResults:
     """`run` conducts one study. What is done of those in the folder is kept, whichever table they were begun for."""
-    label = tables.label_of(name)
+    label = assembly.label_of(name)
     if out is None:
         raise ValueError(f"expected -o FOLDER, or --list to read what {name} needs")
     folder = FilePath(out)
@@ -50,7 +50,7 @@ def make(
         root, given = None, checked(label, given)
         folders.refuse(folder, overwrite=overwrite, what="table", config=GIVEN)
     root = root if data is None else os.path.abspath(data)
-    parts = tables.parts(label, None if root is None else FilePath(root))
+    parts = assembly.parts(label, None if root is None else FilePath(root))
     wanted = [part for part in parts if part.source]
     if not wanted:
         raise ValueError(f"{name}: {'; '.join(dict.fromkeys(part.lack for part in parts))}")
@@ -71,7 +71,7 @@ def make(
         if part.lack:
             say(console, f"{part.name}: {part.lack}")
     for column in final.columns:
-        console.print(tables.table_of(column))
+        console.print(assembly.table_of(column))
     say(console, messages.report(str(folder / f"{label}.html")))
     if json:
         print((folder / f"{label}.json").read_text(encoding="utf-8"))
@@ -97,7 +97,7 @@ def checked(label: str, given: dict[str, Any]) -> dict[str, Any]:
     if wrong := next((one for one in ITS_OWN if one in given["plan"] | given["chosen"]), None):
         raise ValueError(f"--{wrong}: a table has its own; to change it, run one of its studies (see --list)")
     files = [named(text) for text in given["plan"].get("policies", ())]
-    known = {policy for part in tables.parts(label, None) for policy in part.recipe.policies}
+    known = {policy for part in assembly.parts(label, None) for policy in part.recipe.policies}
     if unknown := next((name for name, _ in files if name not in known), None):
         raise ValueError(f"-p {unknown}: this table has no such row; known: {', '.join(sorted(known)) or 'none'}")
     policies = {"policies": [f"{name}={os.path.abspath(path)}" for name, path in files]} if files else {}
@@ -112,7 +112,7 @@ def of_part(part: Part, given: dict[str, Any]) -> dict[str, Any]:
 
 def write(folder: FilePath, label: str, parts: Sequence[Part], *, is_running: bool = False) -> TableResults:
     """TABLE.json and TABLE.html, of what is there by now."""
-    found = tables.summarise(label, folder, parts)
+    found = assembly.summarise(label, folder, parts)
     write_atomically(folder / f"{label}.json", results.to_json(**found._asdict()).encode())
     write_atomically(folder / f"{label}.html", table_page.render(label, found, folder, parts, is_running).encode())
     return found

@@ -153,7 +153,7 @@ class TableResults(NamedTuple):
     columns: Sequence[TableColumn]
 
 
-class Summary(NamedTuple):
+class Finished(NamedTuple):
     """What a study.json says."""
 
     rows: Sequence[StudyRow]
@@ -176,13 +176,13 @@ def summarise(label: str, folder: Path, needed: Sequence[Part]) -> TableResults:
     return TableResults(f"{PREFIX}{label}", table.title, answer, columns)
 
 
-def read(folder: Path) -> Summary | None:
+def read(folder: Path) -> Finished | None:
     path = folder / "study.json"
-    return schema.record(schema.read_json(path), "", Summary) if path.is_file() else None
+    return schema.record(schema.read_json(path), "", Finished) if path.is_file() else None
 
 
 def column_of(
-    table: Printed, column: Column, folder: Path, found: dict[str, Part], summaries: dict[str, Summary | None]
+    table: Printed, column: Column, folder: Path, found: dict[str, Part], summaries: dict[str, Finished | None]
 ) -> TableColumn:
     rows = []
     for name in table.rows:
@@ -202,7 +202,9 @@ def column_of(
     return TableColumn(*column, rows, all(read_study(one).paper for one in done))
 
 
-def average_column(table: Printed, summaries: dict[str, Summary | None], columns: Sequence[TableColumn]) -> TableColumn:
+def average_column(
+    table: Printed, summaries: dict[str, Finished | None], columns: Sequence[TableColumn]
+) -> TableColumn:
     """Over the six domains, where all of them are there; its interval is that of `intervals.average`."""
     rows = []
     for name in table.rows:
