@@ -2,18 +2,18 @@
 
 import json as documents
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
 from rich.console import Console
 
 from .. import messages
-from ..config.options import Images, Path
+from ..config.options import Images, Path, Workers
 from ..files import read_note, write_atomically
 from ..judge import results
 from ..judge.studies import assembly
-from ..judge.studies.assembly import Part, TableResults
+from ..judge.studies.assembly import Needed, TableResults
 from ..judge.studies.plan import named
 from ..messages import studying
 from ..messages.terminal import say
@@ -33,11 +33,11 @@ def make(
     data: Images | None,
     given: dict[str, Any],
     *,
+    where: Workers,
     console: Console,
     json: bool,
     resume: bool,
     overwrite: bool,
-    **where: Any,
 ) -> TableResults:
     """`run` conducts one study. What is done of those in the folder is kept, whichever table they were begun for."""
     label = assembly.label_of(name)
@@ -51,20 +51,15 @@ def make(
         folders.refuse(folder, overwrite=overwrite, what="table", config=GIVEN)
     root = root if data is None else os.path.abspath(data)
     parts = assembly.parts(label, None if root is None else FilePath(root))
-    wanted = [part for part in parts if part.source]
-    if not wanted:
+    if not any(part.source for part in parts):
         raise ValueError(f"{name}: {'; '.join(dict.fromkeys(part.lack for part in parts))}")
+    shared = {"where": where, "console": console, "json": False, "overwrite": overwrite, "go_on_with": (name, folder)}
     with folders.held(folder):
         write_atomically(folder / GIVEN, documents.dumps({"data": root} | given, indent=1).encode())
         write(folder, label, parts, is_running=True)
-        for i, part in enumerate(wanted, 1):
-            say(console, studying.part_of_table(part.name, i, len(wanted)))
-            shared = where | {"console": console, "json": False, "overwrite": overwrite, "go_on_with": (name, folder)}
-            if not overwrite and (folder / part.name / folders.STUDY).is_file():
-                moved = None if data is None or part.source == part.recipe.data else part.source
-                run(None, folder / part.name, data=moved, **NOTHING, **shared, resume=True)
-            else:
-                run(part.name, folder / part.name, data=part.source, **of_part(part, given), **shared, resume=False)
+        for one, text in studies(folder, parts, given, has_moved=resume and data is not None, overwrite=overwrite):
+            say(console, text)
+            run(**one, **shared)
             write(folder, label, parts, is_running=True)
         final = write(folder, label, parts)
     for part in parts:
@@ -77,6 +72,20 @@ def make(
         print((folder / f"{label}.json").read_text(encoding="utf-8"))
     say(console, final.answer)
     return final
+
+
+def studies(
+    folder: FilePath, parts: Sequence[Needed], given: dict[str, Any], *, has_moved: bool, overwrite: bool
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """What each of those whose images are there is run with, to begin or to go on, and what is said of it."""
+    wanted = [part for part in parts if part.source]
+    for i, part in enumerate(wanted, 1):
+        own, text = folder / part.name, studying.part_of_table(part.name, i, len(wanted))
+        if not overwrite and (own / folders.STUDY).is_file():
+            moved = part.source if has_moved and part.source != part.recipe.data else None
+            yield {"recipe": None, "out": own, "data": moved, "resume": True} | NOTHING, text
+        else:
+            yield {"recipe": part.name, "out": own, "data": part.source, "resume": False} | of_part(part, given), text
 
 
 def stored(folder: FilePath, given: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
@@ -104,13 +113,13 @@ def checked(label: str, given: dict[str, Any]) -> dict[str, Any]:
     return given | {"plan": given["plan"] | policies}
 
 
-def of_part(part: Part, given: dict[str, Any]) -> dict[str, Any]:
+def of_part(part: Needed, given: dict[str, Any]) -> dict[str, Any]:
     """A study gets the published policies that it has rows for."""
     own = [text for text in given["plan"].get("policies", ()) if named(text)[0] in part.recipe.policies]
     return given | {"plan": given["plan"] | {"policies": own}}
 
 
-def write(folder: FilePath, label: str, parts: Sequence[Part], *, is_running: bool = False) -> TableResults:
+def write(folder: FilePath, label: str, parts: Sequence[Needed], *, is_running: bool = False) -> TableResults:
     """TABLE.json and TABLE.html, of what is there by now."""
     found = assembly.summarise(label, folder, parts)
     write_atomically(folder / f"{label}.json", results.to_json(**found._asdict()).encode())

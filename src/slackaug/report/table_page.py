@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 
 from .. import __version__
-from ..judge.studies.assembly import Part, TableColumn, TableResults, read
+from ..judge.studies.assembly import Needed, TableColumn, TableResults, read
 from ..judge.studies.paper_tables import TABLES
 from ..messages import studying
 from . import history
@@ -26,7 +26,7 @@ HEADERS = [
 ]
 
 
-def render(label: str, found: TableResults, folder: Path, parts: Sequence[Part], is_running: bool) -> str:
+def render(label: str, found: TableResults, folder: Path, parts: Sequence[Needed], is_running: bool) -> str:
     """`folder` holds the studies."""
     figure, done = TABLES[label].figure, [part.name for part in parts if (folder / part.name / "report.html").is_file()]
     context = {

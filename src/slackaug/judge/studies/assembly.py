@@ -50,7 +50,7 @@ def label_of(name: str) -> str:
 # --- what it needs ----------------------------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
+class Needed(NamedTuple):
     """A study that a table needs."""
 
     name: str
@@ -73,14 +73,14 @@ class Part(NamedTuple):
         return (recipe.n_search * learning / RATES[config.model] + n_trainings * training) / 3600
 
 
-def parts(label: str, root: Path | None) -> list[Part]:
+def parts(label: str, root: Path | None) -> list[Needed]:
     """The studies that make its rows, with their images below `root`."""
     table = TABLES[label]
     found = [made[0] for column in table.columns for row in table.rows if (made := recipes.made(column, row))]
     return [part_of(name, root) for name in dict.fromkeys(found)]
 
 
-def part_of(name: str, root: Path | None) -> Part:
+def part_of(name: str, root: Path | None) -> Needed:
     """Below the root lie cifar10 and cifar100, as folders or npz files, imagenet100, and domainnet with its domains;
     without CIFAR there, torchvision has it."""
     recipe = recipes.study(name)
@@ -90,10 +90,10 @@ def part_of(name: str, root: Path | None) -> Part:
     is_published = scheme in PUBLISHED
     places = [f"{scheme}/{domain}".rstrip("/")] if is_published else [data, f"{data}.npz"]
     if place := next((root / one for one in places if (root / one).exists()), None) if root else None:
-        return Part(name, recipe, f"{scheme}:{place}" if is_published else str(place), "")
+        return Needed(name, recipe, f"{scheme}:{place}" if is_published else str(place), "")
     if recipe.data and find_spec("torchvision"):
-        return Part(name, recipe, recipe.data, "")
-    return Part(name, recipe, "", studying.no_images(data, places, str(root) if root else None, bool(recipe.data)))
+        return Needed(name, recipe, recipe.data, "")
+    return Needed(name, recipe, "", studying.no_images(data, places, str(root) if root else None, bool(recipe.data)))
 
 
 def counts(row: str, column: Column) -> Counts | None:
@@ -164,7 +164,7 @@ class Finished(NamedTuple):
         return next((row for row in self.rows if row.name == (name or self.learned)), None)
 
 
-def summarise(label: str, folder: Path, needed: Sequence[Part]) -> TableResults:
+def summarise(label: str, folder: Path, needed: Sequence[Needed]) -> TableResults:
     """Everything that the studies in a folder have found for a table."""
     table, found = TABLES[label], {part.name: part for part in needed}
     summaries = {name: read(folder / name) for name in found}
@@ -182,7 +182,7 @@ def read(folder: Path) -> Finished | None:
 
 
 def column_of(
-    table: Printed, column: Column, folder: Path, found: dict[str, Part], summaries: dict[str, Finished | None]
+    table: Printed, column: Column, folder: Path, found: dict[str, Needed], summaries: dict[str, Finished | None]
 ) -> TableColumn:
     rows = []
     for name in table.rows:
