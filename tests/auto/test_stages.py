@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 import tiny
 from searching import finish, let_losses_be, search_of, steps
@@ -103,12 +104,16 @@ def test_the_time_left_is_said_when_there_is_something_to_tell_it_by(moment, is_
     assert ("left" in said) == is_telling
 
 
-def test_dropout_does_not_spoil_the_seed_or_the_resumption(data, monkeypatch):
-    """It draws random numbers of its own."""
+class Dropping(nn.Module):
+    def forward(self, x):
+        return functional.dropout(x + torch.rand_like(x))  # in evaluation, too
 
+
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), Dropping()], ids=["a layer", "in forward"])
+def test_what_a_model_draws_does_not_spoil_the_seed_or_the_resumption(layer, data, monkeypatch):
     def build(name, n_classes, size, generator):
-        with drawing_from(rng.generator(0)):
-            return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(3 * math.prod(size), n_classes))
+        with drawing_from(rng.generator(0), torch.device("cpu")):
+            return nn.Sequential(nn.Flatten(), layer, nn.Linear(3 * math.prod(size), n_classes))
 
     monkeypatch.setattr(models, "build", build)
     whole = finish(search_of(data))

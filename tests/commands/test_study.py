@@ -238,7 +238,7 @@ def test_a_network_that_has_learned_nothing_is_remarked_upon(command, tiny_npz, 
 def like_the_papers(monkeypatch, tiny_npz):
     """A study of a recipe with changes, in data that has as many training images as the paper's CIFAR-10."""
     dataset = load(str(tiny_npz))
-    monkeypatch.setitem(paper_tables.N_IMAGES, "cifar10", len(dataset.train.labels))
+    monkeypatch.setitem(paper_tables.N_IMAGES, "cifar10", (len(dataset.train.labels),))
 
     def changed(recipe: str, **changes) -> str:
         search = replace(presets.quick(dataset), evaluate=FitConfig(epochs=1))

@@ -1,5 +1,6 @@
 """ImageNet-100 and DomainNet as they are published, in small."""
 
+import numpy as np
 import pytest
 
 from pictures import noise, refused
@@ -155,3 +156,71 @@ def test_a_file_that_is_listed_twice_counts_once(domainnet):
     twice = load(f"domainnet:{domainnet}/clipart", size=8)
     assert twice.fingerprint == once.fingerprint
     assert "held out a stratified 20 % (seed 0)" in twice.notes
+
+
+# --- DomainNet's published split --------------------------------------------------------------------------------------
+
+CLASSES = ("The_Eiffel_Tower", "ant", "zebra")
+INDEX = {"ant": 0, "The_Eiffel_Tower": 1, "zebra": 2}
+
+
+def publish(root, train=range(7), test=range(7, 10), more=None) -> None:
+    """The lists as SLACK's authors have them: an array of file names for each class, in no order."""
+    for part, chosen in (("train", train), ("test", test)):
+        names = {c: [f"clipart_{INDEX[c]:03d}_{i:06d}.jpg" for i in reversed(chosen)] for c in reversed(CLASSES)}
+        arrays = {c: np.array(values) for c, values in (names | (more or {}).get(part, {})).items()}
+        np.savez(root / f"clipart_{part}.npz", **arrays)
+
+
+def test_the_published_split_is_taken_where_it_lies(domainnet):
+    ours = load(f"domainnet:{domainnet}/clipart", size=8)
+    publish(domainnet)
+    dataset = load(f"domainnet:{domainnet}/clipart", size=8)
+    assert dataset.class_names == CLASSES
+    assert dataset.train.labels.bincount().tolist() == [7, 7, 7]
+    assert dataset.test.labels.bincount().tolist() == [3, 3, 3]
+    said = (
+        "the published split, clipart_train.npz and clipart_test.npz: 21 training images, 9 test images; "
+        "3 files in neither list"  # those that are called unlisted.jpg
+    )
+    assert said in dataset.notes
+    assert not any("held out" in note for note in dataset.notes)
+    (domainnet / "clipart_train.txt").unlink()  # lists of lines are not needed beside it
+    assert load(f"domainnet:{domainnet}/clipart", size=8).fingerprint == dataset.fingerprint != ours.fingerprint
+
+
+def test_the_published_split_has_the_files_it_names(domainnet):
+    publish(domainnet, train=[3, 5], test=[1])
+    found = layouts.list_domainnet(f"{domainnet}/clipart").items
+    parts = {"clipart_000_000003.jpg": "train", "clipart_000_000005.jpg": "train", "clipart_000_000001.jpg": "test"}
+    assert {item.path.name: item.part for item in found if item.label == "ant"} == parts
+    assert len(found) == 9
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"test": range(6, 10)}, r"clipart_train.npz and clipart_test.npz: 3 files are named more than once: .*000006"),
+        (
+            {"test": range(7, 12)},
+            r"6 files of 36 not in the folder of the domain: .*000011.jpg.*as DomainBed downloads",
+        ),
+        ({"more": {"train": {"cat": ["a.jpg"]}}}, r"1 file of 31 not in the folder of the domain: cat/a.jpg"),
+        ({"more": {"train": {"ant": [["a.jpg"]]}}}, r"clipart_train.npz: ant: expected a vector of file names"),
+        ({"more": {"test": {"ant": [1, 2]}}}, r"clipart_test.npz: ant: expected a vector of file names, got int64"),
+    ],
+)
+def test_a_published_split_that_is_not_this_data_s_is_refused(changes, message, domainnet):
+    publish(domainnet, **changes)
+    refused(f"domainnet:{domainnet}/clipart", message, size=8)
+
+
+def test_half_of_a_published_split_is_refused(domainnet):
+    publish(domainnet)
+    (domainnet / "clipart_test.npz").unlink()
+    refused(f"domainnet:{domainnet}/clipart", r"clipart_test.npz: missing; the published split is in two lists", size=8)
+    (domainnet / "clipart_test.npz").write_bytes(b"cut off")
+    refused(f"domainnet:{domainnet}/clipart", r"clipart_test.npz: cannot be read: not an npz file", size=8)
+    np.savez(domainnet / "clipart_test.npz", ant=np.array([{}], dtype=object))
+    refused(f"domainnet:{domainnet}/clipart", r"clipart_test.npz: holds Python objects", size=8)

@@ -215,6 +215,18 @@ def test_images_are_prepared_before_they_are_augmented():
     assert torch.equal(predict(ours.model, ours.normalise, TRAIN), predict(ours.model, ours.normalise, centre))
 
 
+def test_a_model_that_draws_even_in_evaluation_is_tested_alike():
+    class Dropping(nn.Module):
+        def forward(self, x):
+            return nn.functional.dropout(x.flatten(1))
+
+    ours, outside = fit(FitConfig()), torch.get_rng_state()
+    first = predict(Dropping(), ours.normalise, TRAIN)
+    assert torch.equal(torch.get_rng_state(), outside)
+    torch.rand(3)  # whatever others draw
+    assert torch.equal(predict(Dropping(), ours.normalise, TRAIN), first)
+
+
 @pytest.mark.parametrize("name", baselines.BASELINES)
 def test_every_baseline_trains(name):
     source = data.build("made up", TRAIN, TRAIN, ["a", "b", "c", "d"])

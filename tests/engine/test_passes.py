@@ -195,11 +195,11 @@ def test_normalise_is_mean_zero_and_deviation_one(images):
 
 def test_a_stream_can_stand_in_for_the_default_one():
     outside = torch.get_rng_state()
-    with drawing_from(rng.generator(3)):
+    with drawing_from(rng.generator(3), torch.device("cpu")):
         first = torch.rand(4), torch.rand(4)
     stream = rng.generator(3)
     for expected in first:  # in two visits, as in one
-        with drawing_from(stream):
+        with drawing_from(stream, torch.device("cpu")):
             assert torch.equal(torch.rand(4), expected)
     assert torch.equal(torch.get_rng_state(), outside)
 

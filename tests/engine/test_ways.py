@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from slackaug import rng
 from slackaug.augment.policy import Policy
@@ -46,11 +47,61 @@ def test_an_unknown_engine():
         make("plian", net(), rng.streams(0, "search"))
 
 
-def test_a_model_that_draws_is_not_captured(caplog):
-    model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(192, 2))
-    assert not ways.is_eligible(model, torch.device("cuda"))
-    assert "dropout" in caplog.text
-    assert ways.is_eligible(net(), torch.device("cuda"))
+class Drawing(nn.Module):
+    """What a `forward` may do, which no layer shows."""
+
+    def __init__(self, draw, *layers):
+        super().__init__()
+        self.draw, self.layers = draw, nn.Sequential(nn.Flatten(), *layers, nn.Linear(192, 2))
+
+    def forward(self, x):
+        return self.layers(self.draw(x))
+
+
+def as_it_is(x):
+    return x
+
+
+DRAWS = {
+    "no draws": (False, Drawing(as_it_is, nn.BatchNorm1d(192))),
+    "nn.Dropout(p=0)": (False, Drawing(as_it_is, nn.Dropout(0.0))),
+    "F.dropout(p=0)": (False, Drawing(lambda x: functional.dropout(x, 0.0))),
+    "a generator of its own": (False, Drawing(lambda x: x + torch.rand(8, generator=torch.Generator()))),
+    "nn.Dropout": (True, Drawing(as_it_is, nn.Dropout(0.5))),
+    "nn.RReLU": (True, Drawing(as_it_is, nn.RReLU())),
+    "F.dropout": (True, Drawing(lambda x: functional.dropout(x, 0.1))),
+    "torch.rand_like": (True, Drawing(lambda x: x + torch.rand_like(x))),
+    "a coin for the whole batch": (True, Drawing(lambda x: x if torch.rand(()) < 0.5 else 2 * x)),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_model_that_draws_is_not_captured(name, caplog):
+    """It would draw from a graph's own numbers, which no checkpoint holds."""
+    draws, model = DRAWS[name]
+    plain = Fit(model, PHI, DATA, FitConfig(), rng.streams(0, "fit"))
+    before, default = plain.get_state(), torch.get_rng_state()
+    assert plain.way.draws(DATA.images[:6]) == draws
+    assert ways.is_eligible(plain.way, DATA, torch.device("cuda")) != draws
+    assert ("the model draws at random (dropout?), so steps are not captured" in caplog.text) == draws
+    assert not ways.is_eligible(plain.way, DATA, torch.device("cpu"))
+    assert torch.equal(torch.get_rng_state(), default)  # and trying it leaves no trace
+    after = plain.get_state()
+    assert all(torch.equal(after["model"][name], value) for name, value in before["model"].items())
+    assert all(torch.equal(after["streams"][name], value) for name, value in before["streams"].items())
+
+
+@pytest.mark.parametrize("name", [name for name, (draws, _) in DRAWS.items() if draws])
+def test_where_a_model_draws_all_is_plain(name, monkeypatch, caplog):
+    _, model = DRAWS[name]
+    captured = ways.is_eligible
+    monkeypatch.setattr(ways, "is_eligible", lambda way, train, device: captured(way, train, torch.device("cuda")))
+    plain = Fit(model, PHI, DATA, FitConfig(), rng.streams(0, "fit"))
+    assert ways.captured("evaluate", plain) is plain
+    made = make("compiled", model, rng.streams(0, "search"))
+    assert type(made) is Passes
+    assert made.model is model
+    assert "the model draws at random" in caplog.text
 
 
 def test_out_of_memory_says_what_to_try(monkeypatch):
@@ -72,7 +123,7 @@ class Half(CapturedPasses):
 
 
 def test_where_one_kind_of_step_is_not_captured_all_is_as_before(monkeypatch, caplog):
-    monkeypatch.setattr(ways, "is_eligible", lambda model, device: True)
+    monkeypatch.setattr(ways, "is_eligible", lambda *_: True)
     monkeypatch.setattr(ways, "precision", lambda: torch.float32)
     monkeypatch.setattr(ways, "CapturedPasses", Half)
     model, streams = net(), rng.streams(0, "search")

@@ -158,7 +158,8 @@ class Problem:
         """Return the loss of validation images as a search sees them: unchanged, in train mode. It leaves no trace."""
         self.model.train()
         total, n = torch.zeros((), device=self.val.labels.device), 0
-        with unchanged_buffers(self.model), drawing_from(rng.generator(self.config.seed, "validation loss")):
+        stream = rng.generator(self.config.seed, "validation loss")
+        with unchanged_buffers(self.model), drawing_from(stream, total.device):
             for index in mixed_batches(len(self.val.labels), self.config.search.n_val, self.config.seed):
                 images, labels = self.val.take(index.to(self.val.labels.device))
                 logits = self.model(passes.normalise(images))

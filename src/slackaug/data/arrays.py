@@ -7,7 +7,7 @@ class_names.
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,8 +138,18 @@ def npz(location: str, options: DataConfig) -> Dataset:
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """The arrays with known keys; nothing is ever unpickled."""
+    """The arrays with known keys."""
     known = [*(f"{part}_{what}" for part in PARTS for what in ("images", "labels")), "class_names"]
+
+    def wanted(found: list[str]) -> list[str]:
+        check_keys(path, found)
+        return [key for key in known if key in found]
+
+    return unpacked(path, wanted)
+
+
+def unpacked(path: Path, wanted: Callable[[list[str]], list[str]] = list) -> dict[str, Array]:
+    """Those arrays of a file that are wanted, of the keys found; nothing is ever unpickled."""
     try:
         with zipfile.ZipFile(path) as archive:
             n_bytes = sum(member.file_size for member in archive.infolist())
@@ -147,8 +157,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
         if n_bytes > limit:
             raise DataError(f"{path}: unpacks to {n_bytes / 1024**3:.0f} GiB, the limit is {limit // 1024**3}")
         with np.load(path, allow_pickle=False) as file:
-            check_keys(path, file.files)
-            arrays = {key: file[key] for key in known if key in file.files}
+            arrays = {key: file[key] for key in wanted(file.files)}
     except DataError:
         raise
     except Exception as error:  # zip, zlib and numpy raise nearly anything on a damaged file

@@ -3,17 +3,19 @@
 ImageNet-100 is ImageNet's train/ and val/ with the 100 classes that ROOT/imagenet100.txt names, one on each line (the
 list of Tian et al., CMC); its val/ is the test set. DomainNet is ROOT/DOMAIN/CLASS/FILE, and where the lists
 DOMAIN_train.txt and DOMAIN_test.txt are there (lines such as `clipart/ant/clipart_009_000001.jpg 8`), only the files
-that they name. The split is the paper's: 20 % of each class are held out; of real and quickdraw, 50,000 images are
-trained on and the rest is tested. It depends on the names of the files alone.
+that they name. The split is like the paper's: 20 % of each class are held out; of real and quickdraw, 50,000 images are
+trained on and the rest is tested. It depends on the names of the files alone. Where SLACK's authors' own lists are
+there, DOMAIN_train.npz and DOMAIN_test.npz (for each class an array of file names), it is the paper's.
 """
 
 from pathlib import Path
 
 from . import dividing
+from .arrays import unpacked
 from .class_folders import classes_in, folders, is_image
 from .files import numbered
 from .listing import Item, Listing, checked, label_of
-from .options import DataError, listing, percent
+from .options import DataError, counted, listing, percent
 
 SIZE = 224
 WITH_MARGIN = ("painting", "infograph", "real")  # Resize(256) + RandomCrop(224); the others Resize((224, 224))
@@ -80,19 +82,20 @@ def domain_of(location: str) -> str:
 def list_domainnet(location: str) -> Listing:
     root, domain, name = Path(location).parent, domain_of(location), f"domainnet:{location}"
     links: list[str] = []
-    lists = {part: root / f"{domain}_{part}.txt" for part in ("train", "test")}
-    if all(path.is_file() for path in lists.values()):
+    lists, split = ({part: root / f"{domain}_{part}.{end}" for part in ("train", "test")} for end in ("txt", "npz"))
+    has_split = any(path.is_file() for path in split.values())
+    if not has_split and all(path.is_file() for path in lists.values()):
         named = (item for path in lists.values() for item in listed(root, domain, path))
         items = [*dict.fromkeys(named)]  # a line may be there twice: a split would have one file on both sides
         notes = [f"the files of {lists['train'].name} and {lists['test'].name}"]
     elif (root / domain).is_dir():
         _, _, items, _, links = classes_in(root / domain, "train")
-        notes = [f"no {lists['train'].name}: all files of {domain}"]
+        notes = [] if has_split else [f"no {lists['train'].name}: all files of {domain}"]
     else:
         raise DataError(f"{name}: no folder {root / domain}; expected {domain}/CLASS/*.jpg in {root}")
     found = checked(Listing(name, root, items, notes, links))
     n_classes = len({item.label for item in items})
-    items, note = divided(items, domain)
+    items, note = as_published(items, split) if has_split else divided(items, domain)
     notes.append(note)
     if n_classes != N_CLASSES["domainnet"]:
         notes.append(f"{n_classes} classes, of the {N_CLASSES['domainnet']} that DomainNet has")
@@ -115,8 +118,37 @@ def listed(root: Path, domain: str, path: Path) -> list[Item]:
     return items
 
 
+def as_published(items: list[Item], lists: dict[str, Path]) -> tuple[list[Item], str]:
+    """The split of the authors' lists, each with the names of files by class, and what it is."""
+    if missing := [str(path) for path in lists.values() if not path.is_file()]:
+        raise DataError(f"{listing(missing)}: missing; the published split is in two lists: give both, or neither")
+    parts: dict[tuple[str, str], str] = {}  # by class and name
+    twice = []
+    for part, path in lists.items():
+        for label, names in unpacked(path).items():
+            if names.ndim != 1 or names.dtype.kind != "U":
+                raise DataError(f"{path}: {label}: expected a vector of file names, got {names.dtype} {names.shape}")
+            for file in names.tolist():
+                twice += [f"{label}/{file}"] if (label_of(label), file) in parts else []
+                parts[label_of(label), file] = part
+    both = " and ".join(path.name for path in lists.values())
+    if twice:
+        raise DataError(f"{both}: {counted(len(twice), 'file is', 'files are')} named more than once: {listing(twice)}")
+    there = {(item.label, item.path.name): item for item in sorted(items, key=lambda item: item.path)}
+    if unknown := [f"{label}/{file}" for label, file in parts if (label, file) not in there]:
+        n = counted(len(unknown), "file", "files")
+        raise DataError(
+            f"{both}: {n} of {len(parts):,} not in the folder of the domain: {listing(unknown)}; the lists are for "
+            "DomainNet as DomainBed downloads it"
+        )
+    used = [item._replace(part=parts[key]) for key, item in there.items() if key in parts]
+    n_train, n_other = sum(item.part == "train" for item in used), len(items) - len(used)
+    note = f"the published split, {both}: {n_train:,} training images, {len(used) - n_train:,} test images"
+    return used, note + (f"; {counted(n_other, 'file', 'files')} in neither list" if n_other else "")
+
+
 def divided(items: list[Item], domain: str) -> tuple[list[Item], str]:
-    """The paper's split, and what it is."""
+    """A split like the paper's, and what it is."""
     items = sorted(items, key=lambda item: item.path)
     names = [item.label for item in items]
     labels = numbered(names, names)

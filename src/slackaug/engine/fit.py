@@ -20,7 +20,7 @@ from ..augment.samplers import Method
 from ..data import Split
 from ..schema import check_bounds
 from .chance import Feed, Shown, given, scalar, sent
-from .passes import Normalise, PlainModel, clip, flatten_, look_up, trainable
+from .passes import Normalise, PlainModel, clip, drawing_from, flatten_, look_up, trainable
 
 
 class Diverged(RuntimeError):
@@ -151,9 +151,13 @@ class Fits:
 
 @torch.no_grad()
 def predict(model: nn.Module, normalise: Normalise, data: Split, batch: int = 500) -> Tensor:
-    """The logits (B, C) for images without augmentation, with the running statistics of batch-norm."""
+    """The logits (B, C) for images without augmentation, with the running statistics of batch-norm.
+
+    The same each time: a model that draws even now has a stream of its own.
+    """
     model.eval()
-    return torch.cat([model(normalise(images)) for images in data.images.split(batch)])
+    with drawing_from(rng.generator(0, "prediction"), data.labels.device):
+        return torch.cat([model(normalise(images)) for images in data.images.split(batch)])
 
 
 def to_device(split: Split, device: str) -> Split:

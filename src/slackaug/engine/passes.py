@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from .. import rng
 from ..augment.apply import Composites, Parameters, execute
 from ..augment.policy import Policy
 from ..augment.prepare import AS_STORED, Preparation, Size
@@ -53,6 +54,13 @@ def look_up(
     """Images, prepared as was drawn, and their labels; those of a file have been read ahead."""
     images = split.images[index] if images is None else images
     return images if window is None else preparation.apply(images, window), split.labels[index]
+
+
+def first_images(split: Split, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """So many images with their labels, to try something with; the first again where there are fewer."""
+    index = torch.arange(n) % len(split.labels)
+    ahead = split.read_ahead(index)
+    return look_up(split, index.to(device), None if ahead is None else ahead.to(device))
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -103,16 +111,30 @@ def clip_each(g: Tensor, sizes: Sequence[int], max_norm: float | None) -> Tensor
     return g * torch.cat([scale.expand(n) for scale, n in zip(scales, sizes, strict=True)])
 
 
+def beside_the_cpu(device: torch.device) -> list[torch.device]:
+    """The device, where it has a default stream of its own."""
+    return [] if device.type == "cpu" else [device]
+
+
 @contextmanager
-def drawing_from(stream: Generator) -> Iterator[None]:
-    """Inside, torch's default CPU stream is this one: for layers such as dropout, which know no other."""
-    outside = torch.get_rng_state()
-    torch.set_rng_state(stream.get_state())
-    try:
-        yield
-    finally:
-        stream.set_state(torch.get_rng_state())
-        torch.set_rng_state(outside)
+def drawing_from(stream: Generator, device: torch.device) -> Iterator[None]:
+    """Inside, torch's default CPU stream is this one, and the device's is seeded by it: for layers such as dropout,
+    which know no other."""
+    with torch.random.fork_rng(beside_the_cpu(device), device_type=device.type):
+        for other in beside_the_cpu(device):
+            seeded = Generator(other).manual_seed(int(torch.randint(2**62, (), generator=stream)))
+            torch.get_device_module(other).set_rng_state(seeded.get_state(), other)
+        torch.set_rng_state(stream.get_state())
+        try:
+            yield
+        finally:
+            stream.set_state(torch.get_rng_state())
+
+
+def default_streams(device: torch.device) -> list[Tensor]:
+    """The states of torch's default streams: the CPU's, and the device's."""
+    others = (torch.get_device_module(other).get_rng_state(other) for other in beside_the_cpu(device))
+    return [torch.get_rng_state(), *others]
 
 
 class PlainModel:
@@ -125,9 +147,9 @@ class PlainModel:
         return execute(images, parameters, self.fill)
 
     def gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """(P,), in train mode, and the loss; on a CPU, dropout and the like draw from the stream."""
+        """(P,), in train mode, and the loss; dropout and the like draw from the stream."""
         self.model.train()
-        with drawing_from(self.stream):
+        with drawing_from(self.stream, images.device):
             loss = cross_entropy(self.model(self.normalise(images)), labels)
         return gradient(loss, self.model), loss.detach()
 
@@ -135,6 +157,16 @@ class PlainModel:
         """Return the gradients (A, P) and losses (A,) of A groups of B images; batch-norm sees one group at a time."""
         pairs = [self.gradient(part, labels) for part in images.split(len(labels))]
         return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
+
+    @torch.no_grad()
+    def draws(self, images: Tensor) -> bool:
+        """Whether a pass takes numbers from torch's default streams, as dropout does, in layers or in `forward`."""
+        self.model.train()
+        with unchanged_buffers(self.model), drawing_from(rng.generator(0, "a try"), images.device):
+            before = default_streams(images.device)
+            self.model(self.normalise(images))
+            after = default_streams(images.device)
+        return not all(map(torch.equal, before, after))
 
 
 def alone(gradient: Tensor) -> Tensor:

@@ -20,15 +20,17 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..data import Split
 from ..rng import streams
 from ..schema import unknown
 from .fit import Fit, Fits
 from .gpu.captured import CapturedFit, CapturedPasses, CompiledModel
 from .gpu.graphs import NotCaptured
 from .gpu.stacked import StackedFits, is_stackable
-from .passes import Passes
+from .passes import Passes, PlainModel, first_images
 
 ENGINES = ("compiled", "plain")  # of a search; a training is always tried in the compiled way first
+N_TRIED = 6  # images of a pass that is to show whether a model draws
 AT_A_TIME, MOST_AT_A_TIME = 0.1, 20  # seconds and steps that are timed together
 log = logging.getLogger("slackaug")  # a warning is a line on stderr, unless a program decides otherwise
 
@@ -37,17 +39,22 @@ def precision() -> torch.dtype:
     return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
 
 
-def is_eligible(model: nn.Module, device: torch.device) -> bool:
-    """Whether steps can be captured: on a GPU, if nothing in the model draws at random, as a graph has no stream."""
-    draws = any(isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0 for module in model.modules())
-    if device.type == "cuda" and draws:
-        log.warning("slackaug: the model has dropout, so steps are not captured; they are slower")
-    return device.type == "cuda" and not draws
+def is_eligible(way: PlainModel, train: Split, device: torch.device) -> bool:
+    """Whether steps can be captured: on a GPU, if nothing in the model draws at random, as a graph has no stream.
+
+    That is tried with a pass: layers do not show what `forward` does.
+    """
+    if device.type != "cuda":
+        return False
+    draws = way.draws(first_images(train, N_TRIED, train.labels.device)[0])
+    if draws:
+        log.warning("slackaug: the model draws at random (dropout?), so steps are not captured; they are slower")
+    return not draws
 
 
 def captured(part: str, plain: Fit) -> Fit:
     """The training, captured if it can be: tried with a step, which is then taken back. `part` names its settings."""
-    if not is_eligible(plain.model, plain.theta.device):
+    if not is_eligible(plain.way, plain.train, plain.theta.device):
         return plain
     before = plain.get_state()
     fit: Fit = CapturedFit(*parts_of(plain), precision=precision())
@@ -108,8 +115,8 @@ def as_memory_allows(part: str, fits: Sequence[Fit], members: Sequence[int]) -> 
 
 def stacked(part: str, fits: Sequence[Fit]) -> StackedFits | None:
     """Tried with steps, which are then taken back."""
-    model = fits[0].model
-    if len(fits) == 1 or not (is_stackable(model) and is_eligible(model, fits[0].theta.device)):
+    first = fits[0]
+    if len(fits) == 1 or not (is_stackable(first.model) and is_eligible(first.way, first.train, first.theta.device)):
         return None
     before = [fit.get_state() for fit in fits]
     try:
@@ -155,8 +162,10 @@ def make_passes(name: str, try_out: Callable[[Passes], None], model: nn.Module, 
     is taken back, and whether the compiled way works is known."""
     if name not in ENGINES:
         raise ValueError(unknown("engine", name, list(ENGINES)))
-    if name == "plain" or not is_eligible(model, next(model.parameters()).device):
-        return Passes(model, *arguments)
+    plain = Passes(model, *arguments)
+    if name == "plain" or not is_eligible(plain.way, plain.train, plain.theta.device):
+        return plain
+    del plain  # what the model learns moves into a theta of the captured passes
     passes: Passes = CapturedPasses(model, *arguments, precision=precision())
     try:
         try_out(passes)

@@ -181,6 +181,32 @@ def test_a_model_that_cannot_be_captured_is_trained_in_the_plain_way(caplog):
     assert fit.step().isfinite()
 
 
+class Dropping(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x + torch.rand_like(x))
+
+
+def test_what_a_model_draws_on_a_gpu_is_the_same_after_a_resumption(caplog):
+    def begin(seed: int) -> Fit:
+        model = torch.nn.Sequential(Dropping(), torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 10)).cuda()
+        for p in model.parameters():
+            torch.nn.init.zeros_(p)
+        plain = Fit(model, FEW, data(), FitConfig(epochs=1, batch=64), rng.streams(seed, "fit"))
+        return ways.captured("evaluate", plain)
+
+    fit = begin(3)
+    assert type(fit) is Fit
+    assert "the model draws at random" in caplog.text
+    fit.step()
+    saved, outside = copy.deepcopy(fit.get_state()), torch.cuda.get_rng_state()
+    expected = [fit.step().item() for _ in range(3)]
+    assert torch.equal(torch.cuda.get_rng_state(), outside)
+    again = begin(9)
+    torch.rand(7, device="cuda")  # whatever others draw
+    again.set_state(saved)
+    assert [again.step().item() for _ in range(3)] == pytest.approx(expected, rel=1e-4)
+
+
 def test_a_search_that_cannot_be_captured_takes_plain_steps(caplog):
     split, streams = data(), rng.streams(3, "search")
     chance = Chance(split, split, CONFIG.batch, CONFIG.batch, streams, flip=True)

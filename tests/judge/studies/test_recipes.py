@@ -1,6 +1,7 @@
 """Every row of the paper's tables that can be run here has a study, and every study is one that can be run."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from slackaug.engine.fit import FitConfig
 from slackaug.judge.baselines import BASELINES
 from slackaug.judge.studies import paper_tables
 from slackaug.judge.studies.paper_tables import AVERAGE, FIGURES, QUOTED, TABLES, TRANSFER, UNIFORM_AGAIN, Figure
-from slackaug.judge.studies.plan import learned_name
+from slackaug.judge.studies.plan import learned_name, unlike_the_paper
 from slackaug.judge.studies.recipes import STUDIES, Recipe, made, study
 from slackaug.methods.budget import SearchConfig
 
@@ -101,6 +102,15 @@ def test_transfer_searches_with_one_network_and_evaluates_with_another():
     assert config.search.evaluate.weight_decay != own.evaluate.weight_decay
     assert figures(config)[paper_tables.TRANSFER].accuracy == 97.43
     assert config.variant == "from wrn-40-2"
+
+
+@pytest.mark.parametrize(("n_images", "reason"), [(50_000, None), (50_025, None), (49_999, "49,999 training images")])
+def test_quickdraw_has_50_000_images_or_those_of_the_authors_list(n_images, reason):
+    recipe = study("domainnet-quickdraw")
+    images = SimpleNamespace(train=SimpleNamespace(labels=range(n_images)))
+    assert isinstance(recipe.search, RunConfig)
+    said = unlike_the_paper(recipe, images, recipe.search)
+    assert said is reason or said.startswith(reason)
 
 
 def test_figures():

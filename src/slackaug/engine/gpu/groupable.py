@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from ... import models
 from ...data import Split
-from ..passes import Normalise, gradient, look_up, unchanged_buffers
+from ..passes import Normalise, first_images, gradient, unchanged_buffers
 from .grouped import LAYERS, Grouped, swapped
 
 TOLERANCE = 1e-2  # of what groups at once may differ from one by one: far more than rounding, far less than a mixture
@@ -20,9 +20,7 @@ def takes_groups(model: nn.Module, theta: Tensor, normalise: Normalise, train: S
         return False
     if type(model).__module__ == models.__name__:
         return True
-    index = torch.arange(6) % len(train.labels)
-    ahead = train.read_ahead(index)
-    images, labels = look_up(train, index.to(theta.device), None if ahead is None else ahead.to(theta.device))
+    images, labels = first_images(train, 6, theta.device)
     return keeps_apart(model, theta, normalise(images).contiguous(memory_format=torch.channels_last), labels[:3])
 
 

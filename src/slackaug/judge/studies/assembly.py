@@ -33,7 +33,7 @@ NAMES = {f"{PREFIX}{label}": label for label in TABLES}
 SMALL = 32  # pixels, where a recipe has no size
 # About how many images a second an H200 trains on, measured (docs/science/performance.md); a search has about as many.
 RATES = {"wrn-40-2": 37_000, "wrn-28-10": 10_000, "resnet18": 10_700}
-N_TRAIN = N_IMAGES | {  # about
+N_TRAIN = {name: numbers[0] for name, numbers in N_IMAGES.items()} | {  # about
     "imagenet100": 126_700, "domainnet-infograph": 42_600, "domainnet-sketch": 56_300, "domainnet-painting": 60_600,
     "domainnet-clipart": 39_100,
 }  # fmt: skip
