@@ -103,7 +103,7 @@ def made(root: Path, folder: Path, label: str, **options) -> TableResults:
     """The table, with the least of everything; what is in the folder goes on."""
     is_there = (folder / "paper.json").is_file()
     options = {"resume": True} if is_there else OPTIONS | {"data": root} | options
-    return slackaug.study(f"paper/{label}", folder, console=Console(quiet=True), **options)
+    return slackaug.study(f"paper/{label.lower()}", folder, console=Console(quiet=True), **options)
 
 
 def rows_of(found: TableResults) -> list[tuple[tuple[str, str], TableRow]]:
@@ -265,7 +265,7 @@ def test_the_listing_says_what_every_table_needs_and_what_is_missing(root, comma
         return {line.partition(":")[0]: line for line in lines if line.startswith("paper/")}
 
     there, nowhere = listed("--data", root), listed()
-    assert [*there] == [*nowhere] == [f"paper/{label}" for label in TABLES]
+    assert [*there] == [*nowhere] == [*assembly.NAMES]
     assert "no images" not in "".join(there.values())
     assert "186 H200 hours; no images of domainnet)" in nowhere["paper/domainnet"]
     assert "(8 studies, 56 H200 hours)" in there["paper/sota"]

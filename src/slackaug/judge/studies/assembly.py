@@ -29,7 +29,7 @@ from .recipes import Recipe
 from .results import StudyRow
 
 PREFIX = "paper/"
-NAMES = {f"{PREFIX}{label}": label for label in TABLES}
+NAMES = {f"{PREFIX}{label.lower()}": label for label in TABLES}
 SMALL = 32  # pixels, where a recipe has no size
 # About how many images a second an H200 trains on, measured (docs/science/performance.md); a search has about as many.
 RATES = {"wrn-40-2": 37_000, "wrn-28-10": 10_000, "resnet18": 10_700}
@@ -173,7 +173,7 @@ def summarise(label: str, folder: Path, needed: Sequence[Needed]) -> TableResult
     if AVERAGE in table.columns:
         columns.append(average_column(table, summaries, columns))
     answer = studying.answer_of_table(*agreement(columns)) if table.figure is None else studying.FIGURE
-    return TableResults(f"{PREFIX}{label}", table.title, answer, columns)
+    return TableResults(f"{PREFIX}{label.lower()}", table.title, answer, columns)
 
 
 def read(folder: Path) -> Finished | None:
@@ -251,12 +251,20 @@ def details(label: str, root: Path | None) -> list[str]:
     cells += [[part.name, f"{part.gpu_hours:.1f}", part.lack or part.source] for part in needed]
     rows = [["row", "total", "hard-coded", *(" ".join(column) for column in table.columns)]]
     for row in table.rows:
-        n = counts(row, next(column for column in table.columns))
+        n = counts(row, table.columns[0])
         printed = [FIGURES.get(column, {}).get(row) for column in table.columns]
         rows.append([row, *(("-", "-") if n is None else map(str, n)), *(str(one or "-") for one in printed)])
     notes = [f"{row}: {QUOTED[row]}." for row in table.rows if row in QUOTED]
-    head = f"{PREFIX}{label}: {table.title}."
-    return [head, "", *aligned(cells), studying.HOURS, "", studying.PRINTED, *aligned(rows), *notes]
+    return [
+        f"{PREFIX}{label.lower()}: {table.title}.",
+        "",
+        *aligned(cells),
+        studying.HOURS,
+        "",
+        studying.PRINTED,
+        *aligned(rows),
+        *notes,
+    ]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

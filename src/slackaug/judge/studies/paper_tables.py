@@ -122,7 +122,7 @@ TABLES = {
         slack
         """,
     ),
-    "ablation-kl": Printed(
+    "ablation-KL": Printed(
         "With and without KL",
         CIFAR,
         """
