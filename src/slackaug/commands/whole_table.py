@@ -77,7 +77,7 @@ def make(
 def studies(
     folder: FilePath, parts: Sequence[Needed], given: dict[str, Any], *, has_moved: bool, overwrite: bool
 ) -> Iterator[tuple[dict[str, Any], str]]:
-    """What each of those whose images are there is run with, to begin or to go on, and what is said of it."""
+    """What each of those whose images are there is run with, to begin or to continue, and the line that announces it."""
     wanted = [part for part in parts if part.source]
     for i, part in enumerate(wanted, 1):
         own, text = folder / part.name, studying.part_of_table(part.name, i, len(wanted))
@@ -102,7 +102,7 @@ def stored(folder: FilePath, given: dict[str, Any]) -> tuple[str | None, dict[st
 
 
 def checked(label: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings for its studies; files by their whole paths, for the day when it goes on from another folder."""
+    """The settings for its studies; files by their whole paths, for a resume from another folder."""
     if wrong := next((one for one in ITS_OWN if one in given["plan"] | given["chosen"]), None):
         raise ValueError(f"--{wrong}: a table has its own; to change it, run one of its studies (see --list)")
     files = [named(text) for text in given["plan"].get("policies", ())]

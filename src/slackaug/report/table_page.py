@@ -14,16 +14,7 @@ from .accuracies import Mark
 from .page import REFRESH_SECONDS, fill
 from .run_page import Chart, evolution, pie
 
-HEADERS = [
-    "row",
-    "total",
-    "hard-coded",
-    "ours, over all evaluations",
-    "n",
-    "ours, as answers count",
-    "the paper",
-    "gap",
-]
+HEADERS = ["row", "ours", "n", "the paper", "gap", "ours, over searches", "total, hard-coded"]
 
 
 def render(label: str, found: TableResults, folder: Path, parts: Sequence[Needed], is_running: bool) -> str:
@@ -49,13 +40,14 @@ def render(label: str, found: TableResults, folder: Path, parts: Sequence[Needed
 def cells(column: TableColumn) -> list[list[str]]:
     rows = []
     for row in column.rows:
-        counts = ["-", "-"] if row.counts is None else [str(n) for n in row.counts]
-        ours = ["-", "", "-"]
+        ours, n, searches = "-", "", ""
         if row.evaluations is not None:
-            searches = f"{row.searches} ({row.searches.counted()})" if row.searches else "-"
-            ours = [str(row.evaluations), str(row.evaluations.n), searches]
+            ours, n = str(row.evaluations), str(row.evaluations.n)
+        if row.searches is not None and row.searches.unit == "search":
+            searches = f"{row.searches}, {row.searches.counted()}"
         gap = "" if row.gap is None else f"{row.gap:+.2f}"
-        rows.append([row.name, *counts, *ours, str(row.paper or "-"), gap])
+        counts = "-" if row.counts is None else f"{row.counts.total}, {row.counts.hard_coded}"
+        rows.append([row.name, ours, n, str(row.paper or "-"), gap, searches, counts])
     return rows
 
 
