@@ -45,7 +45,7 @@ from slackaug.exits import Stopped
 from slackaug.judge import queue, training
 from slackaug.judge.backends.local import InTurn
 from slackaug.judge.intervals import USUAL_NOISE, Accuracy, Interval, accuracy, expected_half_width
-from slackaug.judge.studies import paper_tables, search_jobs
+from slackaug.judge.studies import assembly, paper_tables, search_jobs
 from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.plan import Study
 from slackaug.judge.studies.recipes import STUDIES
@@ -339,6 +339,9 @@ def test_a_study_says_that_nothing_was_kept_and_how_alike_it_was(tiny_npz, tmp_p
 UNIFORM = Policy.uniform("cifar")
 
 
+MAGNITUDES = ("", ", uniform magnitudes")
+
+
 @pytest.mark.parametrize(
     ("policies", "expected"),
     [
@@ -362,21 +365,20 @@ def test_remarks_of_a_search_and_its_answer_are_repeated(tmp_path):
 
 
 def test_published_policies_with_both_magnitudes(command, tiny_npz, tmp_path, like_the_papers):
-    recipe = like_the_papers("cifar10-wrn-40-2-magnitudes", policies=("fast-aa",))
-    needed = "needs published policies that are not part of slackaug: -p fast-aa=FILE"
-    refused(command(*words(tiny_npz, tmp_path / "study", recipe=recipe)), needed)
-    path = tmp_path / "fast.json"
+    recipe, path = like_the_papers("cifar10-wrn-40-2-magnitudes", n_eval=1), tmp_path / "fast.json"
     path.write_text(json.dumps(subpolicies()))
-    succeeded(command(*words(tiny_npz, tmp_path / "study", "-p", f"fast-aa={path}", recipe=recipe)))
+    found = succeeded(command(*words(tiny_npz, tmp_path / "study", "-p", f"fast-aa={path}", recipe=recipe)))
+    assert studying.left_out(["dada", "deepaa"]) in found.stdout.splitlines()
     rows = [(row["name"], len(row["paper"])) for row in document(tmp_path / "study")["rows"]]
-    assert rows == [("uniform", 2), ("published fast-aa", 1), ("published fast-aa, uniform magnitudes", 1)]
+    both = [(f"{name}{kind}", 1) for name in ("fast-aa-start", "published fast-aa") for kind in MAGNITUDES]
+    assert rows == [("uniform", 2), *both]
 
 
 # --- folders and options ----------------------------------------------------------------------------------------------
 
 
 def test_list_names_all_recipes(command):
-    assert command("study", "--list").stdout.split() == list(STUDIES)
+    assert command("study", "--list").stdout.split() == [*STUDIES, *assembly.NAMES]
 
 
 BAD_INPUT = {

@@ -68,6 +68,7 @@ def test_every_row_is_in_the_tables():
 LONG = {"n_rounds": 1, "n_retrain": 0, "n_unrolled": 10_000}
 VARIANTS = {
     "without-kl": {"kl_weight": 0.0, "policy_lr": 0.25, "mu_divisor": 10.0},
+    "without-kl-0.5": {"kl_weight": 0.0, "policy_lr": 0.5, "mu_divisor": 10.0},
     "unrolled": LONG | {"policy_lr": 0.25, "kl_weight": 0.005},
     "unrolled-without-kl": LONG | {"policy_lr": 0.0625, "kl_weight": 0.0, "mu_divisor": 40.0},
     "unrolled-without-kl-at-0.25": LONG | {"policy_lr": 0.25, "kl_weight": 0.0, "mu_divisor": 10.0},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import slackaug
-from slackaug.judge.studies.paper_tables import TABLES, read
+from slackaug.judge.studies.paper_tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(slackaug.__file__).parent
@@ -70,8 +70,8 @@ def test_every_row_has_a_state_and_what_is_said_to_be_there_is_held_by_a_test():
 
 def test_every_row_of_the_tables_of_accuracies_has_an_entry():
     entries = [cells[0] for cells in rows()]
-    expected = {f"`tab:{label}`, `{row}`" for label, table in TABLES.items() for some in read([table]).values()
-                for row in some}  # fmt: skip
+    tables = {label: table for label, table in TABLES.items() if table.figure is None}
+    expected = {f"`tab:{label}`, `{row}`" for label, table in tables.items() for row in table.rows}
     assert expected <= {*entries}
     assert len({*entries}) == len(entries)
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from published_files import AUTOAUGMENT_KIND, DOCUMENTS, FAST_AA_KIND, deepaa, pba, subpolicies
 from slackaug import rng
-from slackaug.augment import apply
+from slackaug.augment import apply, prepare
 from slackaug.augment.apply import Composites
 from slackaug.augment.formats import autoaugment, forms, published
 from slackaug.augment.formats.forms import FAST_AA, DeepAA
@@ -26,7 +26,7 @@ from slackaug.augment.policy import Policy
 from slackaug.augment.samplers import Method, Sampler
 from slackaug.augment.transforms import SPACES, get_space
 from slackaug.data import Dataset, Split, build
-from slackaug.judge.baselines import BASELINES
+from slackaug.judge.baselines import BASELINES, counts, define
 from slackaug.judge.candidates import Candidate, from_name
 from slackaug.schema import PolicyError
 
@@ -181,6 +181,38 @@ def test_the_suffix_picks_the_defaults(name, suffix, small, large):
         found = method(name + suffix, dataset).space.names
         assert found[:14] == method(name).space.names[:14]
         assert sorted(found[14:]) == sorted(names)
+
+
+# What the paper prints under "# Augmentations", total and hard-coded; its stars are footnotes on DeepAA.
+PRINTED = {
+    "32": {"autoaugment": (4, 2), "fast-aa-start": (4, 2), "randaugment": (4, 2), "uniformaugment": (4, 2),
+           "trivialaugment-wide": (3, 2), "uniform": (3, 0)},
+    "96": {"trivialaugment-ra-imagenet": (5, 4), "trivialaugment-wide-imagenet": (5, 4),
+           "trivialaugment-ra-cifar": (3, 2), "trivialaugment-wide-cifar": (3, 2), "uniform": (3, 0),
+           "domainbed": (5, 5)},
+}  # fmt: skip
+
+
+@sizes
+def test_transformations_are_counted_as_the_paper_counts_them(dataset):
+    printed, space = PRINTED[str(dataset.image_size[0])], get_space("domainnet")
+    found = {name: BASELINES[name].counts(dataset.image_size, space) for name in printed}
+    assert found == printed
+
+
+def test_randaugment_is_not_counted_as_the_paper_counts_it():
+    """Which prints 4: two and the defaults. On CIFAR-10 its own configuration has three."""
+    for name, n in (("cifar10", 5), ("cifar100", 4)):
+        chosen = from_name("randaugment").on(f"torchvision:{name}").augmentation
+        assert define(chosen).counts((32, 32), get_space("cifar")) == (n, 2)
+
+
+@pytest.mark.data
+def test_deepaa_is_counted_as_the_paper_counts_it():
+    if not REFERENCE.is_dir():
+        pytest.skip(f"the published policies are not under {REFERENCE}")
+    policy = published.read_file(REFERENCE / "deepaa_cifar_1.json")
+    assert counts((policy,), prepare.window((32, 32))) == (6, 0)
 
 
 def test_the_order_of_acting():
@@ -391,6 +423,24 @@ def test_uniform_magnitudes_are_the_methods_own_only():
     uniform = drawn(method("randaugment", uniform_magnitudes=True))
     assert_uniform(uniform.magnitude[:, :2].flatten(), 0, 1)
     assert_uniform(drawn(method(Policy.uniform("cifar", mu=0.3), uniform_magnitudes=True)).magnitude.flatten(), 0, 1)
+
+
+def test_where_fast_aa_and_dada_start():
+    """All 105 pairs of their 15 transformations, each of the two with probability 1/2, halfway along its range."""
+    tau = drawn(method("fast-aa-start"))
+    pairs = Counter(map(tuple, tau.op[:, :2].tolist()))
+    assert_equally_likely(pairs, set(combinations(range(15), 2)))
+    assert tau.space.names[:15] == FAST_AA.space.names
+    assert_frequency(tau.active[:, :2], 0.5)
+    halfway = {"ShearX": 0, "Rotate": 0, "Color": 0, "Posterize": 6, "Solarize": 128, "Cutout": 0.1}
+    for position in range(2):
+        for name, strength in halfway.items():
+            found = strengths(tau, position, name)
+            assert torch.equal(found, torch.full_like(found, strength)), name
+    uniform = drawn(method("fast-aa-start", uniform_magnitudes=True))
+    assert torch.equal(uniform.op, tau.op)
+    assert_uniform(strengths(uniform, 1, "Rotate").abs(), 0, 30)
+    assert_uniform(strengths(uniform, 1, "Cutout"), 0, 0.2)
 
 
 def test_a_file_is_its_policy(tmp_path):

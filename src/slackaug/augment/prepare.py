@@ -25,6 +25,11 @@ class Preparation:
     least_area: float | None = None  # RandomResizeCrop of this share of the image to all of it, in place of a window
     margin: bool | None = None  # how the data is to be stored: with a margin, whole, or either
 
+    @property
+    def is_transformation(self) -> bool:
+        """Whether it is a crop that a method has chosen, and not only a window of the size that the network sees."""
+        return self.least_area is not None or self.padding > 0
+
     def train(self, images: Tensor, generator: Generator | None) -> Tensor:
         """Draws, on the CPU, only where chance has something to decide."""
         u = self.draw(len(images), (images.shape[2], images.shape[3]), generator)

@@ -24,8 +24,10 @@ from ..judge.backends import get_backend
 from ..judge.candidates import Candidate, from_name
 from ..judge.queue import Comparison
 from ..judge.results import Results
+from ..judge.studies import assembly
 from ..judge.studies import recipes as study_recipes
 from ..judge.studies import results as study_results
+from ..judge.studies.assembly import TableResults
 from ..judge.studies.evaluations import evaluate_all
 from ..judge.studies.plan import (
     Study,
@@ -33,6 +35,7 @@ from ..judge.studies.plan import (
     configure,
     fixed_candidates,
     found_again,
+    left_out,
     read_study,
     unlike_the_paper,
 )
@@ -45,44 +48,89 @@ from ..runs import folders
 from ..runs.folders import RunError
 from ..runs.progress import Reading
 from . import search as api
+from . import whole_table
 
 GROWING = {"n_search", "until"}  # what a study that is resumed may have more of
 
 
 @command
 def study(
-    recipe: Annotated[str | None, "such as quick, cifar10-wrn-40-2; --list names all"] = None,
-    out: Annotated[Path | None, "folder of the study, such as runs/study"] = None,
+    recipe: Annotated[str | None, "such as quick, cifar10-wrn-40-2, paper/sota; --list names all"] = None,
+    out: Annotated[Path | None, "folder of the study, such as runs/study; of a table: of all of its studies"] = None,
     *,
-    data: Annotated[Images | None, "the images, instead of the recipe's own; with --resume, where they are now"] = None,
+    data: Annotated[
+        Images | None,
+        "the images, instead of the recipe's own; with --resume, where they are now; of a table: the folder that holds "
+        "imagenet100, domainnet, and cifar10 and cifar100 unless torchvision loads them",
+    ] = None,
     plan: Annotated[dict[str, Any], Given(Study, FIRST, only=("n_search", "n_eval", "until", "baselines", "policies"))],
     chosen: Annotated[dict[str, Any], Given(Choices, TRAINING, without=("preset", "space", "seed"))],
     set: Settings = (),
     resume: Annotated[bool, "go on with the study in this folder"] = False,
     overwrite: Annotated[bool, "replace the study in this folder"] = False,
-    list: Annotated[bool, "name all recipes, and exit"] = False,
+    list: Annotated[
+        bool, "name all recipes, and exit; of paper, or of paper/sota: what its tables need, cost and print"
+    ] = False,
     json: Json = False,
     reading: ReadAs,
     where: Workers,
     test: Any = None,
     console: Console | None = None,
-) -> StudyResults | None:
+) -> StudyResults | TableResults | None:
     """Several searches and several evaluations of each: the paper's tables, or the same on your own data.
 
-    With --resume, all settings are those of the study; but it may get more --searches, or another --until.
+    With --resume, all settings are those of the study; but it may get more --searches, or another --until. A table of
+    the paper, such as paper/sota, is several studies in one folder, which other tables share.
 
     Examples:
         slackaug study --list
         slackaug study quick -o runs/study --data pets/
         slackaug study -o runs/study --resume --searches 9
+        slackaug study paper --list --data /data
+        slackaug study paper/domainnet -o runs/paper --data /data
     """
     # In Python alone: `test` is the test set of data that is given as an object.
     if list:
-        print("\n".join(study_recipes.STUDIES))
+        print("\n".join(named(recipe, data)))
         return None
+    given: dict[str, Any] = {"plan": plan, "chosen": chosen, "set": [*set], "reading": reading}
+    shared: dict[str, Any] = {"where": where, "console": console or terminal(stderr=True), "json": json}
+    if recipe is not None and recipe.startswith(assembly.PREFIX):
+        return whole_table.make(run, recipe, out, data, given, **shared, resume=resume, overwrite=overwrite)
+    return run(recipe, out, data=data, **given, **shared, resume=resume, overwrite=overwrite, test=test)
+
+
+def named(recipe: str | None, data: Images | None) -> list[str]:
+    """What --list prints."""
+    root = None if data is None else FilePath(data)
+    if recipe is None:
+        return [*study_recipes.STUDIES, *assembly.NAMES]
+    if recipe == assembly.PREFIX.rstrip("/"):
+        return assembly.listing(root)
+    return assembly.details(assembly.label_of(recipe), root)
+
+
+def run(
+    recipe: str | None,
+    out: Path | None,
+    *,
+    data: Images | None,
+    plan: dict[str, Any],
+    chosen: dict[str, Any],
+    set: Settings,
+    resume: bool,
+    overwrite: bool,
+    json: bool,
+    reading: dict[str, Any],
+    where: Workers,
+    console: Console,
+    test: Any = None,
+    go_on_with: tuple[str, FilePath] | None = None,
+) -> StudyResults:
+    """One study, of a recipe; `go_on_with`, the table that it is for and the folder of that."""
     if out is None or (recipe is None and not resume):
         raise ValueError("expected a recipe and -o FOLDER, or -o FOLDER --resume; --list names the recipes")
-    console, folder = console or terminal(stderr=True), FilePath(out)
+    folder = FilePath(out)
     device, threads = where.ready()
     if resume:
         if recipe or plan.keys() - GROWING or chosen.keys() - {"model"} or set or overwrite or reading:
@@ -104,10 +152,11 @@ def study(
     else:
         found = configure(recipe or "", place, reading, chosen, plan, set, Reading(console))  # reads the data
         refuse_inside(found.data.source, folder)
-    here = {"data": place if resume else None, "model": found.foreign_model()}
+    here = {"data": place if resume and go_on_with is None else None, "model": found.foreign_model()}
     here |= {name: value for name, value in vars(where).items() if value != "local"}
     words = [word for name, value in here.items() if value is not None for word in (f"--{name}", str(value))]
-    again = shlex.join(["slackaug", "study", "-o", str(folder), "--resume", *words])
+    name, whole = go_on_with or (None, folder)
+    again = shlex.join(["slackaug", "study", *([name] if name else []), "-o", str(whole), "--resume", *words])
     work = Comparison(found.protocol(), folder / "eval", None, device, threads, backend, console, again)
     dataset = protocols.dataset(found.data, Reading(console))
     fixed = fixed_candidates(found)
@@ -154,6 +203,8 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
     n_duplicates = queue.announce(work, dataset)
     n = chosen.n_search * chosen.n_eval + len(fixed_candidates(chosen)) * chosen.n_seeds
     work.say(studying.study_of(chosen.recipe, chosen.n_search, chosen.search.model, n))
+    if missing := left_out(chosen):
+        work.say(studying.left_out(missing))
     for line in search_lines(chosen, dataset) if chosen.n_search else ():
         work.say(studying.each_search(line))
     reason = unlike_the_paper(study_recipes.study(chosen.recipe), dataset, chosen.search)

@@ -99,8 +99,9 @@ WITHOUT_KL = {"kl_weight": 0.0, "mu_divisor": 10.0}
 
 # What each changes of the settings of the search.
 CHANGES: dict[str, Callable[[SearchConfig], dict[str, Any]]] = {
-    # No anchoring, at a quarter of the policy's rate (the published script has a half).
+    # No anchoring, at a quarter of the policy's rate; and at the half that the published script has.
     "without-kl": lambda base: WITHOUT_KL | {"kl_budget": None, "policy_lr": base.policy_lr / 4},
+    "without-kl-0.5": lambda base: WITHOUT_KL | {"kl_budget": None, "policy_lr": base.policy_lr / 2},
     # One round of 10,000 steps, none of them re-training; the anchor is where it starts: uniform.
     "unrolled": lambda _: ONE_LONG_ROUND | {"policy_lr": 0.25, "kl_weight": 0.005},
     # At a quarter of that rate, as released; and at that rate, with mu's as where no round has an anchor.

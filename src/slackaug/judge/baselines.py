@@ -28,6 +28,7 @@ TOP_LEVEL = 30  # of TrivialAugment and RandAugment: 31 levels, from 0
 RANDAUGMENT = 2, 9  # N and M
 RANDAUGMENT_ON = {"cifar10": (3, 5), "cifar100": (2, 14)}  # by validation, for WRN-28-10 (Cubuk et al., 2020)
 FILE = "file:"
+FAST_AA_START = "fast-aa-start"
 VERSION = 2  # of the definitions: raise it when one changes, and earlier results are not taken for its own
 
 
@@ -146,14 +147,38 @@ def learned_by_autoaugment(size: Size, space: Space) -> Parts:
     return (autoaugment.cifar10() if is_small(size) else autoaugment.imagenet(),)
 
 
+def start_of_fast_aa(size: Size, space: Space) -> Parts:
+    return (forms.all_pairs(FAST_AA_START, FAST_AA),)
+
+
 def domainbed(size: Size, space: Space) -> Parts:
     """ColorJitter, then one image of ten in grey (Gulrajani and Lopez-Paz, 2021), without its hue, as SLACK has it."""
     return (jitter(0.3), All(space=Space("grey", (TRANSFORMS["Grayscale"],)), chance=0.1))
 
 
+class Counts(NamedTuple):
+    """How many transformations are composed, as the paper's tables count: a mirror flip is none."""
+
+    total: int
+    hard_coded: int  # of these: those that act on every image, whatever was learned or drawn
+
+
 class Baseline(NamedTuple):
     parts: Callable[[Size, Space], Parts]  # of the size of the images and SLACK's space
     defaults: Callable[[Size], Defaults]
+
+    def counts(self, size: Size, space: Space) -> Counts:
+        defaults = self.defaults(size)
+        return counts(self.parts(size, space) + defaults.parts, defaults.preparation)
+
+
+def counts(parts: Parts, preparation: Preparation) -> Counts:
+    """Of a draw, the positions; those of a part that always has all of its space, and the crop, are hard-coded."""
+    generator = torch.Generator().manual_seed(0)
+    n_positions = [part.sample(1, generator).op.shape[1] for part in parts]
+    always = [n for n, part in zip(n_positions, parts, strict=True) if isinstance(part, All)]
+    crop = int(preparation.is_transformation)
+    return Counts(sum(n_positions) + crop, sum(always) + crop)
 
 
 BASELINES: dict[str, Baseline] = {
@@ -171,6 +196,7 @@ BASELINES: dict[str, Baseline] = {
     "uniformaugment": Baseline(uniformaugment, usual),
     "domainbed": Baseline(domainbed, domainbed_crop),
     "autoaugment": Baseline(learned_by_autoaugment, usual),
+    FAST_AA_START: Baseline(start_of_fast_aa, usual),  # and of DADA
 }
 FORMS = ["uniform-K", "randaugment-N-M", "file:PATH"]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import torch
 
-from ..augment.formats import published
+from ..augment.formats import published as formats
 from ..augment.formats.forms import DeepAA, PBASchedule
 from ..augment.formats.published import AnyPolicy
 from ..augment.policy import IDENTITY, Policy
@@ -19,10 +19,15 @@ from ..augment.space import Space
 from ..config import paper
 from ..data import Dataset
 from . import baselines
-from .baselines import FILE, Parts
+from .baselines import FAST_AA_START, FILE, Parts
 
 MAGNITUDES = ("own", "uniform", "both")
-CHOSEN_MAGNITUDES = (FILE, "autoaugment", "randaugment")  # baselines whose magnitudes somebody has chosen
+CHOSEN_MAGNITUDES = (
+    FILE,
+    "autoaugment",
+    "randaugment",
+    FAST_AA_START,
+)  # baselines whose magnitudes somebody has chosen
 RANDAUGMENT = "randaugment"
 
 PolicyLike = str | os.PathLike[str] | Policy  # a file of any known format, the folder of a run, or a policy
@@ -58,7 +63,7 @@ class Candidate(NamedTuple):
         policy: str | AnyPolicy = self.on(data.name).augmentation
         parts: Parts
         if isinstance(policy, str) and policy.startswith(FILE):
-            policy, may_choose = published.read_file(Path(policy.removeprefix(FILE))), True
+            policy, may_choose = formats.read_file(Path(policy.removeprefix(FILE))), True
         if isinstance(policy, str):
             baseline = baselines.define(policy)
             parts, defaults = baseline.parts(size, space), baseline.defaults(size)
@@ -101,8 +106,8 @@ def find_candidates(policies: Sequence[PolicyLike], baselines: Sequence[str]) ->
         if isinstance(policy, Policy):
             candidates.append(Candidate(f"policy {i}", policy, digest(policy)))
             continue
-        path = published.policy_file(policy)
-        found = published.read_file(path)
+        path = formats.policy_file(policy)
+        found = formats.read_file(path)
         # What else decides what it does: the length of PBA's schedules may be in the file's name
         length = f"{found.n_epochs} epochs" if isinstance(found, PBASchedule) else ""
         candidates.append(Candidate(label(path), found, digest(path.read_bytes() + length.encode())))
@@ -143,6 +148,16 @@ def is_same(one: Method, other: Method) -> bool:
     return False
 
 
+def published(name: str) -> str:
+    """What the paper's tables call the policy of a method that its authors published."""
+    return f"published {name}"
+
+
+def with_uniform(name: str) -> str:
+    """The same with uniform magnitudes."""
+    return f"{name}, uniform magnitudes"
+
+
 def with_magnitudes(candidates: Sequence[Candidate], magnitudes: str) -> list[Candidate]:
     """The paper's ablation: policies with the magnitudes that were chosen for them, with uniform ones, or both."""
     if magnitudes not in MAGNITUDES:
@@ -153,8 +168,7 @@ def with_magnitudes(candidates: Sequence[Candidate], magnitudes: str) -> list[Ca
         if magnitudes != "uniform" or not has_chosen:
             found.append(candidate)
         if magnitudes != "own" and has_chosen:
-            name = f"{candidate.name}, uniform magnitudes"
-            found.append(candidate._replace(name=name, uniform_magnitudes=True))
+            found.append(candidate._replace(name=with_uniform(candidate.name), uniform_magnitudes=True))
     return found
 
 

@@ -18,7 +18,9 @@ def duration(seconds: float) -> str:
 
 
 def counted(n: int, unit: str) -> str:
-    """Such as `1 seed`, `4 searches` or `2 epochs`."""
+    """Such as `1 seed`, `4 searches` or `2 studies`."""
+    if n != 1 and unit.endswith(("dy", "cy")):
+        return f"{n:,} {unit[:-1]}ies"
     plural = "" if n == 1 else "es" if unit.endswith(("rch", "ss")) else "s"
     return f"{n:,} {unit}{plural}"
 

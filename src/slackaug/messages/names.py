@@ -33,6 +33,9 @@ NAMES = {
     "randaugment": Name("RandAugment", "several transformations an image, all at one fixed strength"),
     "uniformaugment": Name("UniformAugment", "two transformations an image, at random strengths"),
     "autoaugment": Name("AutoAugment", "the published policy for CIFAR-10 or ImageNet"),
+    "fast-aa-start": Name(
+        "Fast AutoAugment's start", "any two of 15 transformations, each with probability 1/2, mid-range"
+    ),
     "domainbed": Name(
         "DomainBed's augmentation", "crops, colour jitter and grey images, as in DomainBed, without its hue"
     ),

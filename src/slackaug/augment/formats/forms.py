@@ -187,6 +187,15 @@ class SubPolicies:
         return describe.rows(self.space, self.op.flatten(), weight.flatten(), self.magnitude.flatten())
 
 
+def all_pairs(name: str, levels: Levels) -> SubPolicies:
+    """Where Fast AA and DADA start: every pair of transformations, equally likely, each of the two with probability 1/2
+    and at mid-range, which leaves what goes from one direction to the other as it is (SLACK, App. C.1)."""
+    op = torch.combinations(torch.arange(len(levels.space)))  # (S, 2); 105 of 15 transformations
+    middle = torch.tensor([levels.magnitude(t, levels.top / 2) for t in levels.space], dtype=torch.float64)
+    half = torch.full(op.shape, 0.5, dtype=torch.float64)
+    return SubPolicies(name=name, space=levels.space, op=op, probability=half, magnitude=middle[op])
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DeepAA:
     """K layers, each a distribution over pairs of a transformation and a level.

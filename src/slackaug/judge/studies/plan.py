@@ -52,7 +52,7 @@ class Study:
     ] = None
     baselines: Annotated[tuple[str, ...], "instead of the recipe's: uniform, trivialaugment-wide"] = ()
     policies: Annotated[tuple[str, ...], "NAME=FILE, a published policy to evaluate beside the baselines"] = ()
-    magnitudes: str = "own"  # of these
+    magnitudes: str = "own"  # of these, and of the baselines whose magnitudes somebody has chosen
     paper: tuple[str, ...] = ()  # data set and network, where the paper has figures for them
     row: str | None = None  # of the learned policy there
     learned: str = "auto"  # what was run to learn policies, as their row is called
@@ -131,9 +131,6 @@ def configure(
     if not where.source:
         raise ValueError(f"the study {recipe} needs --data, the images to search on")
     files = [named(text) for text in given.get("policies", ())]
-    if missing := [name for name in config.policies if name not in dict(files)]:
-        wanted = " ".join(f"-p {name}=FILE" for name in missing)
-        raise ValueError(f"this study needs published policies that are not part of slackaug: {wanted}")
     protocols.load_once.cache_clear()  # files may have changed since an earlier call
     dataset = protocols.dataset(where, reading)
     where = replace(where, fingerprint=dataset.fingerprint)
@@ -169,6 +166,12 @@ def check_verdict(chosen: Study) -> None:
         raise ValueError(f"--until needs --searches {LEAST} or more, and a baseline to compare with")
 
 
+def left_out(study: Study) -> list[str]:
+    """Published policies that its recipe asks for, and that are not part of slackaug, so the user must give them."""
+    given = dict(map(named, study.policies))
+    return [name for name in study_recipes.study(study.recipe).policies if name not in given]
+
+
 def named(policy: str) -> tuple[str, str]:
     """The name and the file of NAME=FILE."""
     name, _, path = policy.partition("=")
@@ -181,9 +184,9 @@ def fixed_candidates(study: Study) -> list[Candidate]:
     """All that is trained beside the learned policies; published ones are called as in the paper's tables."""
     files = []
     for name, path in map(named, study.policies):
-        files += [found._replace(name=f"published {name}") for found in candidates.find_candidates([path], ())]
+        files += [found._replace(name=candidates.published(name)) for found in candidates.find_candidates([path], ())]
     baselines = candidates.find_candidates((), study.baselines) if study.baselines else []
-    found = [*baselines, *candidates.with_magnitudes(files, study.magnitudes)]
+    found = candidates.with_magnitudes([*baselines, *files], study.magnitudes)
     candidates.check_names(found)
     return found
 

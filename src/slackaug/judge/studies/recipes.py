@@ -8,7 +8,9 @@ from ...config.run_config import RunConfig
 from ...data import Dataset
 from ...data.layouts import WITH_MARGIN
 from ...schema import unknown
-from .paper_tables import CIFAR, FIGURES, TRANSFER, Column
+from ..baselines import FAST_AA_START
+from ..candidates import published, with_uniform
+from .paper_tables import CIFAR, TRANSFER, UNIFORM_AGAIN, Column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,15 +25,23 @@ class Recipe:
     n_search: int = 4  # 0: nothing is searched, baselines and published policies are trained n_eval times
     n_eval: int = 4
     baselines: tuple[str, ...] = ("uniform", "trivialaugment-wide")  # the verdict compares with the first
-    policies: tuple[str, ...] = ()  # published policies, whose files the user must supply
-    magnitudes: str = "own"  # how the magnitudes of these are drawn: their own, uniform, or both
+    policies: tuple[str, ...] = ()  # published policies, for which the user has files; without, they are left out
+    magnitudes: str = "own"  # how those that somebody has chosen are drawn: so, uniform, or both
     paper: Column | None = None  # the data set and network under which the paper has figures
-    row: str | None = None  # what the paper calls the learned policy there; null: it has no figure for it
+    row: str | None = None  # what the learned policy is called in tables and figures there
     variant: str = "paper"  # how a search of the preset `paper` differs from Algorithm 1 as published
 
     def run_config(self, data: Dataset, model: str | None = None) -> RunConfig:
         """The settings of its searches on this data; `model` replaces the network that a preset has for the search."""
         return presets.preset(self.search, data, model) if isinstance(self.search, str) else self.search
+
+    def results(self) -> dict[str, str | None]:
+        """The rows of the paper that it makes, and what they are called in its results; null: the learned policy."""
+        fixed = [*self.baselines, *map(published, self.policies)]
+        fixed += [with_uniform(name) for name in fixed if self.magnitudes == "both"]
+        again = {UNIFORM_AGAIN: "uniform"} if "uniform" in fixed else {}
+        learned = {self.row: None} if self.row else {}
+        return {name: name for name in fixed} | again | learned
 
 
 # --- the main tables --------------------------------------------------------------------------------------------------
@@ -40,7 +50,7 @@ CIFAR_SOURCES = {"cifar10": "torchvision:CIFAR10", "cifar100": "torchvision:CIFA
 LARGE = 224  # pixels
 TRIVIALAUGMENT_IMAGENET = ("trivialaugment-wide-imagenet", "trivialaugment-ra-imagenet")
 TRIVIALAUGMENT_CIFAR = ("trivialaugment-wide-cifar", "trivialaugment-ra-cifar")
-TABLE_ONE = ("uniform", "trivialaugment-wide", "uniformaugment", "randaugment", "autoaugment")
+RIVALS = ("uniformaugment", "randaugment", "autoaugment")
 
 
 def cifar(dataset: str, model: str) -> Recipe:
@@ -53,8 +63,8 @@ def large(name: str, *more: str, margin: bool) -> Recipe:
 
 
 def cifar_baselines(dataset: str, model: str) -> Recipe:
-    """The methods of the first table that need no search, 8 trainings each, as the paper has of Uniform and TA."""
-    return replace(cifar(dataset, model), row=None, n_search=0, n_eval=8, baselines=TABLE_ONE)
+    """The methods of the first table that need no search, 8 trainings each; the main study has Uniform and TA."""
+    return replace(cifar(dataset, model), row=None, n_search=0, n_eval=8, baselines=RIVALS)
 
 
 # --- the ablations ----------------------------------------------------------------------------------------------------
@@ -64,8 +74,7 @@ def variant(name: str, dataset: str, model: str) -> Recipe:
     """A variant of the search, evaluated as ever. TrivialAugment is left to the main study: it would be the same."""
     base = cifar(dataset, model)
     assert isinstance(base.search, RunConfig)
-    row = name if name in FIGURES[dataset, model] else None  # of unrolled without KL the paper has a picture only
-    return replace(base, search=VARIANTS[name](base.search), baselines=("uniform",), row=row, variant=name)
+    return replace(base, search=VARIANTS[name](base.search), baselines=("uniform",), row=name, variant=name)
 
 
 def transfer(dataset: str, model: str, searched: str) -> Recipe:
@@ -76,9 +85,10 @@ def transfer(dataset: str, model: str, searched: str) -> Recipe:
 
 
 def published_magnitudes(dataset: str, model: str) -> Recipe:
-    """Earlier methods' policies with the magnitudes they learned and with uniform ones: evaluations only."""
+    """Earlier methods' policies with the magnitudes they learned and with uniform ones, and where two of them start:
+    evaluations only."""
     policies, base = ("fast-aa", "dada", "deepaa"), replace(cifar(dataset, model), row=None, n_search=0)
-    return replace(base, baselines=("uniform",), policies=policies, magnitudes="both")
+    return replace(base, baselines=("uniform", FAST_AA_START), policies=policies, magnitudes="both")
 
 
 STUDIES: dict[str, Recipe] = {
@@ -97,6 +107,18 @@ STUDIES: dict[str, Recipe] = {
     **{f"{data}-wrn-28-10-from-wrn-40-2": transfer(data, "wrn-28-10", "wrn-40-2") for data in CIFAR_SOURCES},
     **{f"{data}-{model}-magnitudes": published_magnitudes(data, model) for data, model in CIFAR},
 }
+
+
+def made(column: Column, row: str) -> tuple[str, str | None] | None:
+    """The study that makes a row of the paper, the first of those that do, and what its results call it."""
+    return next(
+        (
+            (name, found[row])
+            for name, one in STUDIES.items()
+            if one.paper == column and row in (found := one.results())
+        ),
+        None,
+    )
 
 
 def study(name: str) -> Recipe:

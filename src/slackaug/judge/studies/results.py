@@ -31,6 +31,7 @@ class StudyRow(NamedTuple):
     over_evaluations: Accuracy  # the paper's
     difference: Interval | None  # to the first baseline
     paper: list[Figure]
+    accuracies: intervals.Matrix = ()  # (S, E) of the learned policies; of others a row of all
 
 
 @displayed
@@ -53,15 +54,23 @@ def summarise(
     """`policies` are the results of the searches, and `learned` what their rounds have come to."""
     fixed = {name: found[name] for name in fixed_names}
     rows = [
-        StudyRow(row.name, row.accuracy, row.accuracy, row.difference, list(study.figures(row.name).values()))
+        StudyRow(
+            row.name,
+            row.accuracy,
+            row.accuracy,
+            row.difference,
+            list(study.figures(row.name).values()),
+            [[*row.accuracies.values()]],
+        )
         for row in results.make_rows(fixed, next(iter(fixed), None))
     ]
     if not policies:
         return StudyResults(rows, comparing.NOTHING_SEARCHED)
-    both = intervals.nested([[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)])
+    accuracies = [[one["accuracy"] for one in found[study.search_name(s)]] for s in range(study.n_search)]
+    both = intervals.nested(accuracies)
     differences = {name: intervals.nested_difference(differences_to(name, study, found)) for name in fixed}
     difference, paper = next(iter(differences.values()), None), list(study.figures(study.learned).values())
-    rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper))
+    rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper, accuracies))
     others = tuple(verdicts.verdict(study.learned, *pair) for pair in list(differences.items())[1:])
     answer = Judgement(comparing.NO_BASELINE, None)
     if difference is not None:
