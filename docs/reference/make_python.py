@@ -13,7 +13,7 @@ from slackaug.auto.conduct import SearchResult
 from slackaug.commands import COMMANDS
 from slackaug.judge.results import Results
 from slackaug.judge.studies.results import StudyResults
-from slackaug.report import page, policy_figures, render, run_figures
+from slackaug.report import page, panels, policy_figures, render, run_figures
 
 WIDTH = 96  # of a signature
 INDENT = {"initial_indent": "    ", "subsequent_indent": "    "}
@@ -25,6 +25,7 @@ DRAWING: dict[str, tuple[Callable[..., Any], ...]] = {
         policy_figures.side_by_side,
         policy_figures.correlations,
     ),
+    "slackaug.report.panels": (panels.each_position, panels.pies, panels.evolutions),
     "slackaug.report.run_figures": (run_figures.evolution, run_figures.entropy, run_figures.kl, run_figures.losses),
     "slackaug.report.render": (render.svg, render.save),
     "slackaug.export": (export.write,),

@@ -145,6 +145,8 @@ def test_the_policy_is_that_of_the_answer(raced, images):
     for name in ("uniform", "uniform-2", "uniform-no-invert-solarize", "trivialaugment-wide", "default"):
         known[name] = candidate(name, learned)
     data = load(str(images))
+    blurred = replace(learned, sigma=0.3)
+    assert race.policy_of(known["uniform"], data, blurred).sigma == 0.1  # it raced with its own
     used = {name: race.policy_of(one, data, learned) for name, one in known.items()}
     assert used["none"].n_composed == 0
     for name, n in (("uniform", 3), ("uniform-2", 2)):

@@ -7,6 +7,8 @@ import sys
 import pytest
 from PIL import Image
 
+import made_up
+import tiny
 from drawings import SVG, parse
 from slackaug.commands import figure
 
@@ -17,6 +19,48 @@ def test_it_draws_svg(command, tmp_path, finished):
         done = command("figure", kind, finished, "-o", out, "--position", 2)
         assert (done.returncode, done.stdout.replace("\n", ""), done.stderr) == (0, str(out), "")
         assert "at position 2 of 3" in parse(out.read_text()).find(f"{SVG}title").text
+
+
+def headings(path):
+    """The names of the panels."""
+    root = parse(path.read_text())
+    return [node.find(f"{SVG}title").text for node in root.iter(f"{SVG}text") if node.get("font-weight") == "600"]
+
+
+def test_several_stand_in_one_picture_with_their_names(command, tmp_path, finished):
+    copy, out = shutil.copytree(finished, tmp_path / "cats"), tmp_path / "x.svg"
+    policy = shutil.copy(finished / "policy.json", tmp_path / "dogs.json")
+    tiny.succeeded(command("figure", "pie", copy, policy, f"mine={policy}", "uniform:cifar", "-o", out))
+    assert headings(out) == ["cats", "dogs", "mine", "uniform:cifar"]
+    shutil.copytree(finished, tmp_path / "a=b")
+    tiny.succeeded(command("figure", "evolution", copy, tmp_path / "a=b", "-o", out))
+    assert headings(out) == ["cats", "a=b"]
+    figure.figure("pie", copy, [policy], out=out)
+    assert headings(out) == ["cats", "dogs"]
+
+
+@pytest.mark.parametrize("kind", ["pie", "evolution"])
+def test_every_position_and_their_average(kind, command, tmp_path, finished):
+    out = tmp_path / "x.svg"
+    tiny.succeeded(command("figure", kind, finished, "--each", "-o", out))
+    assert headings(out) == ["position 1", "position 2", "position 3", "averaged"]
+
+
+@pytest.mark.parametrize("kind", ["pie", "evolution"])
+def test_of_a_study_the_best_search_is_marked(kind, command, tmp_path):
+    """Once all of its searches have been evaluated."""
+    study, out = made_up.study(tmp_path / "study", n_search=3, n_rounds=2), tmp_path / "x.svg"
+    tiny.succeeded(command("figure", kind, study, "-o", out))
+    assert headings(out) == ["search 0", "search 1", "search 2"]
+    names = [f"auto, search {s}" for s in (0, 2, 1)]  # the accuracies rise
+    made_up.evaluation(study, ("uniform", *names))
+    tiny.succeeded(command("figure", kind, study, "-o", out))
+    assert headings(out) == ["search 0", "search 1, best: 91.35 %", "search 2"]
+    tiny.succeeded(command("figure", kind, study, study / "searches" / "0", "-o", out))
+    assert headings(out)[:2] == ["study, search 0", "study, search 1, best: 91.35 %"]
+    shutil.rmtree(study / "searches")
+    done = command("figure", kind, study, "-o", out)
+    assert (done.returncode, "no search of this study has a policy yet" in done.stderr) == (2, True)
 
 
 def test_it_draws_strips_of_the_runs_own_images(command, tmp_path, finished):
@@ -62,7 +106,13 @@ def test_strips_show_an_image_as_a_search_sees_it(tmp_path):
         (["evolution", "uniform:cifar", "-o", "x.svg"], "an evolution needs a run"),
         (["strips", "uniform:cifar", "-o", "x.png"], "strips need images: give --image FILE, once or more"),
         (["strips", "uniform:cifar", "-o", "x.png", "--image", "no.png"], "--image no.png: cannot be read"),
-        (["strips", "uniform:cifar", "-o", "x.png", "--position", "1"], "--position is for pie"),
+        (["strips", "uniform:cifar", "-o", "x.png", "--position", "1"], "--position and --each are for pie"),
+        (["strips", "uniform:cifar", "--each", "-o", "x.png"], "--position and --each are for pie"),
+        (["strips", "uniform:cifar", "uniform:cifar", "-o", "x.png"], "strips are of one policy, not of 2"),
+        (["pie", "uniform:cifar", "uniform:imagenet", "--each", "-o", "x.svg"], "for one policy, not for 2"),
+        (["pie", "uniform:cifar", "--each", "--position", "1", "-o", "x.svg"], "leave out --position"),
+        (["evolution", "uniform:cifar", "uniform:cifar", "-o", "x.svg"], "an evolution needs a run"),
+        (["pie", "mine=x.json", "uniform:cifar", "-o", "x.svg"], "x.json: cannot be read"),
     ],
 )
 def test_it_says_what_is_wrong(command, tmp_path, monkeypatch, words, message):
@@ -93,11 +143,11 @@ def test_png_and_pdf_of_charts_need_matplotlib(command, tmp_path, monkeypatch):
 
 
 @pytest.mark.figures
-@pytest.mark.parametrize("kind", ["pie", "evolution", "strips"])
+@pytest.mark.parametrize("kind", ["pie", "evolution", "strips", "pie --each", "evolution --each"])
 @pytest.mark.parametrize("suffix", ["png", "PNG", "pdf"])
 def test_it_draws_png_and_pdf(command, tmp_path, finished, kind, suffix):
-    path = tmp_path / f"x.{suffix}"
-    done = command("figure", kind, finished, "-o", path)
+    path, (name, *each) = tmp_path / f"x.{suffix}", kind.split()
+    done = command("figure", name, finished, *each, "-o", path)
     assert (done.returncode, done.stderr) == (0, "")
     if suffix == "pdf":
         assert path.read_bytes().startswith(b"%PDF")

@@ -25,6 +25,7 @@ from slackaug.config import layers, paper, parse, presets
 from slackaug.data import Split, build
 from slackaug.engine import ways
 from slackaug.messages import search as messages
+from slackaug.report import history, policy_figures, render
 from slackaug.runs import folders
 from tiny import refused
 
@@ -67,6 +68,34 @@ def test_all_bad_files_are_listed_and_may_be_skipped(command, tmp_path):
     assert done.returncode == 0
     assert "left out 2 of 18 files" in done.stdout
     assert command(*tiny.resume(data, tmp_path / "run")).returncode == 0
+
+
+@pytest.mark.parametrize("n_composed", [3, "null"], ids=["rounds alone", "trials before them"])
+def test_magnitudes_start_where_the_settings_say(n_composed, tiny_npz, tmp_path):
+    """Rounds that move no mu keep it; with the defaults, the file is the one it was."""
+    fixed = {"search__learn_mu": "false", "fewest_composed": 2}
+    where = {"mu_start": 0.9, "sigma": 0.2}
+    for out, given in {"own": where, "default": {}, "named": {"mu_start": 0.75, "sigma": 0.1}}.items():
+        changes = given | fixed | {"n_composed": n_composed}
+        slackaug.search(tiny_npz, tmp_path / out, set=tiny.assignments(**changes))
+    own, default, named = (slackaug.Policy.load(tmp_path / out / "policy.json") for out in ("own", "default", "named"))
+    has_magnitude = own.space.has_magnitude
+    assert [{*one.mu[has_magnitude].tolist()} for one in (own, default)] == [{0.9}, {0.75}]
+    assert (own.sigma, default.sigma) == (0.2, 0.1)
+    assert (own.learned["mu_start"], "mu_start" in default.learned) == (0.9, False)
+    assert not torch.equal(own.pi, default.pi)
+    assert torch.equal(named.pi, default.pi)
+    assert "mu at the start: 0.9" in render.svg(policy_figures.pie(own), "x")
+    assert {*history.read(tmp_path / "own").start.mu.tolist()} == {0.9}
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [("mu_start=0.05", "mu_start: expected a finite number from 0.1 to 1, got 0.05"),
+     ("sigma=0", "sigma: expected a finite number from 0.001 to 1, got 0.0")],
+)  # fmt: skip
+def test_a_start_that_no_search_can_have(setting, says, command, tiny_npz, tmp_path):
+    refused(command(*tiny.arguments(tiny_npz, tmp_path / "run", "--set", setting)), says)
 
 
 def test_a_cache_stays_where_it_was_made(command, monkeypatch, tmp_path):

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -340,6 +341,62 @@ def test_torchrun(tiny_npz, tmp_path):
     assert done.stderr.count("slackaug: unknown transformation 'Invrt'; did you mean 'Invert'") == 1
     assert done.stderr.count("exitcode  : 2") == 2
     assert done.stderr.index("slackaug: ") < done.stderr.index("Traceback")  # torchrun's own, too
+
+
+# --- a study, which starts its ensembles by itself --------------------------------------------------------------------
+
+
+def study(words, out, more, *, stop_at=None):
+    """The exit code and what is said; stopped as by Ctrl-C, which a terminal sends to all that it has started, too."""
+    env = os.environ | {"OMP_NUM_THREADS": "1"} | ON_THE_CPU
+    words = [sys.executable, "-m", "slackaug", *words, *map(str, more)]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(words, env=env, start_new_session=True, **streams)
+    until, metrics = time.monotonic() + SECONDS, out / "searches/0/metrics.jsonl"
+    while stop_at and not (metrics.is_file() and stop_at in metrics.read_text()) and time.monotonic() < until:
+        time.sleep(0.02)
+    if stop_at:
+        os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=SECONDS)
+    return process.returncode, said
+
+
+def learned(run):
+    return {name: text for name, text in tiny.outcome(run).items() if name != "metrics.jsonl"}
+
+
+ONE = ["--set", "n_ranks=2", "--searches", 1, "--evaluations", 1, "--baselines", "none"]
+
+
+def test_a_study_learns_what_torchrun_does(pair, tiny_npz, tmp_path):
+    out = tmp_path / "study"
+    code, said = study(tiny.study_words(tiny_npz, out, recipe="quick"), out, ONE)
+    assert code == 0, said
+    assert learned(out / "searches/0") == learned(pair[0])
+    assert slackaug.Policy.load(out / "searches/0/policy.json").learned["ranks"] == 2
+
+
+@pytest.mark.slow
+def test_a_study_that_is_interrupted_saves_its_ensemble_and_goes_on(tiny_npz, tmp_path):
+    out, many = tmp_path / "study", {"search__n_unrolled": 200}
+    steps = ["--set", "search.n_unrolled=200"]
+    code, said = study(tiny.study_words(tiny_npz, out, recipe="quick"), out, [*ONE, *steps], stop_at='"policy"')
+    log = out / "searches/0.log"
+    assert (code, "stopped; everything is saved" in said) == (130, True), said
+    assert "slackaug: stopped; everything is saved" in log.read_text()  # the ranks have, before the study has ended
+    state = read(Checkpoints(out / "searches/0/checkpoints").paths()[-1])["ranks"]
+    assert len(state) == 2
+    assert not (out / "searches/0/finished.json").exists()
+    code, said = study(tiny.study_resume(out), out, [])
+    assert code == 0, said
+    ended = play(tiny.arguments(tiny_npz, tmp_path / "run", **many), tmp_path)
+    assert [rank.code for rank in ended] == [0, 0]
+    assert learned(out / "searches/0") == learned(tmp_path / "run")
+
+
+def test_a_search_alone_says_how_to_start_an_ensemble(command, tiny_npz, tmp_path):
+    done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--set", "n_ranks=4"))
+    assert (done.returncode, "torchrun --nproc-per-node 4 -m slackaug search" in done.stderr) == (2, True)
 
 
 @pytest.mark.gpu

@@ -161,13 +161,13 @@ class Policy:
             return 0
         return len(self.pi)
 
-    def with_composed(self, k: int) -> Self:
+    def with_composed(self, k: int, mu: float = MU_START) -> Self:
         """The uniform policy with k transformations; with none, images stay as they are but for mirror flips."""
         pi = self.pi.new_zeros(k, len(self.space))
         if k == 0:
             pi = self.pi.new_full((1, len(self.space)), NEVER)
             pi[:, self.space.index(IDENTITY)] = 0
-        return replace(self, pi=pi, mu=torch.full_like(self.mu, MU_START))
+        return replace(self, pi=pi, mu=torch.full_like(self.mu, mu))
 
     def to_dict(self) -> dict[str, Any]:
         return policy_file.to_document(vars(self))

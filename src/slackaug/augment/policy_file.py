@@ -24,6 +24,7 @@ SCHEMA_VERSION = 1
 MAX_COMPOSED = 16
 MU_START = 0.75
 MU_FILE_MIN = 1e-3  # below it the density of a magnitude has no meaning
+SIGMA_MIN, SIGMA_MAX = 1e-3, 1.0
 RGB = tuple[float, float, float]
 REQUIRED_KEYS = (
     "schema_version", "space", "transformations", "pi", "mu", "ranges", "sigma", "flip", "fill", "mean", "std"
@@ -60,7 +61,7 @@ def to_fields(document: Mapping[str, Any], transforms: Mapping[str, Any]) -> dic
         "space": space,
         "pi": read_pi(document["pi"], len(space)),
         "mu": read_mu(document["mu"], space),
-        "sigma": schema.number(document["sigma"], "sigma", 1e-3, 1),
+        "sigma": schema.number(document["sigma"], "sigma", SIGMA_MIN, SIGMA_MAX),
         "flip": schema.boolean(document["flip"], "flip"),
         "fill": tuple(schema.sequence(document["fill"], "fill", partial(schema.integer, low=0, high=255), 3, 3)),
         "mean": read_rgb(document["mean"], "mean", 0, 1),

@@ -78,7 +78,7 @@ def consensus(policies: Sequence[Policy]) -> Policy:
     common_space(policies)
     kept = [policy for policy in policies if is_kept(policy)]
     dropped = [policy for policy in policies if not is_kept(policy)]
-    learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model")}
+    learned = {key: value for key, value in policies[0].learned.items() if key in ("preset", "model", "mu_start")}
     learned["searches"] = len(policies)
     if as_they_are := sum(not policy.n_composed for policy in policies):
         learned["images as they are"] = as_they_are

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..augment.policy import Policy
+from ..augment.policy_file import MU_START
 from ..engine.fit import Diverged
 from ..runs.folders import POLICY, Run
 from ..runs.progress import Bar, Standing
@@ -113,6 +114,7 @@ class Keeper:
             "seconds": round(self.seconds, 1),
         }
         learned |= {"ranks": config.n_ranks} if config.n_ranks > 1 else {}
+        learned |= {"mu_start": config.mu_start} if config.mu_start != MU_START else {}
         for name in (*names, POLICY):
             if self.run is not None:
                 self.run.write(name, replace(phi, learned=learned | phi.learned).dumps())

@@ -91,7 +91,8 @@ class Pretrain:
 
     def begin(self, numbers: Sequence[int]) -> None:
         """Trainings with so many: from the same start as all others, and with the same draws."""
-        phis = [self.given.phi.with_composed(number) for number in numbers]  # 1
+        mu = self.problem.config.mu_start
+        phis = [self.given.phi.with_composed(number, mu) for number in numbers]  # 1
         self.numbers, self.fits = numbers, self.problem.make_fits(phis, self.given.first)
         self.team = Fits(self.fits)
 
@@ -123,7 +124,8 @@ class Pretrain:
 
     @property
     def found(self) -> Found:
-        best, phi = self.composing.best, self.given.phi.with_composed(self.composing.n_positions)
+        best, mu = self.composing.best, self.problem.config.mu_start
+        phi = self.given.phi.with_composed(self.composing.n_positions, mu)
         return self.given._replace(phi=phi, theta_0=self.theta_0, loss=self.composing.losses[best], n_composed=best)
 
     def notice(self) -> Notice:

@@ -260,7 +260,7 @@ def policy_of(chosen: Candidate, dataset: Dataset, learned: Policy) -> Policy | 
         return learned.with_composed(0)
     match chosen.method(dataset, learned.space).parts:
         case (Policy() as phi,):
-            return replace(learned, space=phi.space, pi=phi.pi, mu=phi.mu)
+            return replace(learned, space=phi.space, pi=phi.pi, mu=phi.mu, sigma=phi.sigma)
     return None
 
 

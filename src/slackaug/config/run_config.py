@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from ..augment.policy import Policy
-from ..augment.policy_file import MAX_COMPOSED
+from ..augment.policy import MU_MAX, MU_MIN, Policy
+from ..augment.policy_file import MAX_COMPOSED, MU_START, SIGMA_MAX, SIGMA_MIN
 from ..augment.transforms import SPACES, get_space
 from ..data import Dataset
 from ..data.options import DataConfig
 from ..engine.fit import FitConfig
 from ..methods.budget import SearchConfig
 from ..models import MODELS
-from ..schema import check_bounds, unknown
+from ..schema import check_bounds, number, unknown
 
 N_COMPOSED = 3  # where a search is to find out by itself, it begins as the paper does
 FEWEST = (1, 2, 3)  # transformations that rounds may start from: those that are tried in any case
@@ -91,6 +91,8 @@ class RunConfig(Choices):
     fewest_composed: Annotated[
         int, "fewest transformations that rounds start from where n_composed is null: 1, 2 or 3"
     ] = 1
+    mu_start: Annotated[float, "bound of all magnitudes (mu) that a search starts from, from 0.1 to 1"] = MU_START
+    sigma: Annotated[float, "deviation of the Gaussian that blurs magnitudes, from 0.001 to 1"] = Policy.sigma
     n_ranks: Annotated[int, "models of an ensemble, each in a process of its own: as many as torchrun starts"] = 1
     pretrain: Annotated[FitConfig, "training before the rounds"] = field(
         default_factory=lambda: FitConfig(nesterov=False)
@@ -109,6 +111,8 @@ class RunConfig(Choices):
         if not self.model:
             raise ValueError(f"model: expected a name, such as {', '.join(MODELS)}")
         check_bounds(self, at_least_1=("n_ranks",), not_negative=("seed",))
+        number(self.mu_start, "mu_start", MU_MIN, MU_MAX)
+        number(self.sigma, "sigma", SIGMA_MIN, SIGMA_MAX)
         if self.worth < 0:
             raise ValueError(f"--worth {self.worth:g}: expected points of accuracy, 0 or more, such as 0.25")
         if self.n_composed is not None and not 1 <= self.n_composed <= MAX_COMPOSED:
@@ -126,5 +130,5 @@ def start_policy(config: RunConfig, data: Dataset) -> Policy:
     space = space.exclude(*config.exclude) if config.exclude else space
     flip = data.flip if config.flip is None else config.flip
     n_composed = config.n_composed or N_COMPOSED
-    phi = Policy.uniform(space, n_composed=n_composed, flip=flip, mean=data.mean, std=data.std)
-    return replace(phi, dataset=data.fingerprint)
+    phi = Policy.uniform(space, n_composed=n_composed, mu=config.mu_start, flip=flip, mean=data.mean, std=data.std)
+    return replace(phi, sigma=config.sigma, dataset=data.fingerprint)

@@ -118,11 +118,11 @@ def read(run: Path | str) -> History:
     if not isinstance(composed, int) or not 1 <= composed <= MAX_COMPOSED:
         composed = config.n_composed
     if policies:
-        start = Policy.uniform(policies[0].space, n_composed=len(policies[0].pi))
+        start = Policy.uniform(policies[0].space, n_composed=len(policies[0].pi), mu=config.mu_start)
     else:
         space = get_space(config.space)
         space = space.exclude(*config.exclude) if config.exclude else space
-        start = Policy.uniform(space, n_composed=composed or N_COMPOSED)
+        start = Policy.uniform(space, n_composed=composed or N_COMPOSED, mu=config.mu_start)
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
     calibration = read_note(run / "calibration.json")
     policy, wrong_policy = read_result(run / folders.POLICY, policies)

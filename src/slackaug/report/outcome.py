@@ -11,6 +11,7 @@ from ..files import read_note
 from ..judge.candidates import digest
 from ..judge.intervals import Accuracy, Interval, paired
 from ..judge.results import IMBALANCED, PolicyRow, points
+from ..judge.studies.plan import Study
 from ..judge.studies.results import StudyRow
 from ..judge.verdicts import verdict
 from ..messages import answer, duration
@@ -82,6 +83,19 @@ def read(folder: Path) -> Outcome | None:
     if (path := folder / "eval" / "results.json").is_file():
         return read_as(path, Evaluation, of_results)
     return None
+
+
+def best_search(folder: Path, study: Study) -> tuple[int, float] | None:
+    """Which search of a study, and how good its evaluations are on average; None until all have been evaluated."""
+    path = folder / "eval" / "results.json"
+    if study.n_search < 2 or not path.is_file():
+        return None
+    means = read_as(path, Evaluation, lambda found: {row.name: row.accuracy.mean for row in found.policies})
+    names = [study.search_name(s) for s in range(study.n_search)]
+    if not {*names} <= means.keys():
+        return None
+    best = max(range(study.n_search), key=lambda s: means[names[s]])
+    return best, means[names[best]]
 
 
 def read_as(path: Path, kind: type[T], reader: Callable[[T], R]) -> R:

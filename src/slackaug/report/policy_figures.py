@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..augment.policy import Policy
+from ..augment.policy import MU_MAX, MU_MIN, Policy
 from ..augment.policy_file import MU_START
 from .geometry import Point, on_circle, padded, spread, ticks
 from .lettering import LINE, SMALL, TEXT, break_name, shorten, text_width
@@ -123,18 +123,25 @@ def legend(names: list[str], y: float) -> tuple[list[Shape], float]:
     return shapes, y + LINE
 
 
+def mu_start(policy: Policy) -> float:
+    """Where the search started that learned it, as far as its file says so."""
+    found = policy.learned.get("mu_start")
+    return found if isinstance(found, int | float) and MU_MIN <= found <= MU_MAX else MU_START
+
+
 def pie(policy: Policy, position: int | None = None) -> Scene:
     """The paper's pie, averaged over the positions or of one of them (from 1); the table has the most likely first."""
     placed = layout(policy, position)
     half = max(RADIUS + ELBOW, *(abs(s.y) + LINE * len(s.lines) / 2 for s in placed)) + LINE / 2
     wedges = [Wedge(CENTRE, half, s.radius, s.start, s.end, family(s.name), s.hint) for s in placed]
-    shapes: list[Shape] = [Circle(CENTRE, half, MU_START * RADIUS, "wash"), *sorted(wedges, key=lambda w: w.start)]
-    shapes.append(Circle(CENTRE, half, MU_START * RADIUS, None, "ink", f"mu at the start: {MU_START:g}", 0.8, True))
+    start = mu_start(policy)
+    shapes: list[Shape] = [Circle(CENTRE, half, start * RADIUS, "wash"), *sorted(wedges, key=lambda w: w.start)]
+    shapes.append(Circle(CENTRE, half, start * RADIUS, None, "ink", f"mu at the start: {start:g}", 0.8, True))
     shapes += [shape for s in placed for shape in s.label(half)]
     chips, y = legend(policy.space.names, 2 * half + 14)
     where = position_words(position, len(policy.pi))
     note = (
-        f"Width: probability in %{where}. Radius: mu, the largest magnitude; dashed: where it started, {MU_START:g}. "
+        f"Width: probability in %{where}. Radius: mu, the largest magnitude; dashed: where it started, {start:g}. "
         "Without a magnitude: full radius."
     )
     ranked = sorted(slices(policy, position), key=lambda s: -s.share)

@@ -103,9 +103,13 @@ def curve_shapes(frame: Frame, curves: Sequence[Curve]) -> list[Shape]:
     return shapes
 
 
-def chart(unit: str, curves: list[Curve], x: Range, levels: Sequence[float], height: float) -> list[Shape]:
-    """Curves in a frame that holds all the levels; its margins are as wide as its numbers and names need."""
-    y, names = padded(levels), [text_width(curve.name + curve.value, TEXT) for curve in curves if curve.name]
+def chart(
+    unit: str, curves: list[Curve], x: Range, levels: Sequence[float], height: float, beside: Sequence[Curve] = ()
+) -> list[Shape]:
+    """Curves in a frame that holds all the levels; its margins are as wide as its numbers and names need, and as those
+    of other curves `beside` it."""
+    named = [curve for curve in (*curves, *beside) if curve.name]
+    y, names = padded(levels), [text_width(curve.name + curve.value, TEXT) for curve in named]
     left = max(LEFT, 10 + max(text_width(f"{value:g}", SMALL) for value in ticks(*y)))
     right = min(LEADER + 4 + max(names), MOST_FOR_NAMES * WIDTH) if names else RIGHT  # as far as curves can spare it
     frame = Frame(x, y, left, WIDTH - right, height - BOTTOM)
@@ -147,35 +151,51 @@ def level(end: float, height: float, value: str = "") -> Curve:
     return Curve("uniform", [(0, height), (end, height)], "muted", 1.0, dashed=True, value=value)
 
 
+class Course(NamedTuple):
+    curves: list[Curve]
+    end: float  # rounds done
+    levels: list[float]
+    moved: str  # in words
+
+
+def course(history: History, position: int | None, n_labelled: int) -> Course | None:
+    """The curves of all transformations, and which of them moved most; None before phi has moved."""
+    points = trace(history, position)
+    if len(points) < 2:
+        return None
+    (_, first), (end, last) = points[0], points[-1]
+    names, change = history.names, [b - a for a, b in zip(first, last, strict=True)]
+    apart = rounds_apart(rounds_to(end)[1])
+    labelled = sorted(range(len(names)), key=lambda n: -abs(change[n]))[:n_labelled]
+    curves = [level(end, 100 * first[0], f" {100 * first[0]:.1f}")]
+    for n, name in enumerate(names):
+        hint = f"{name}: {100 * first[n]:.1f} % to {100 * last[n]:.1f} %"
+        line = [(x, 100 * row[n]) for x, row in points]
+        if n in labelled:
+            ends = [(x, y) for x, y in line if is_whole(x) and round(x) % apart == 0]
+            curves.append(Curve(name, line, family(name), 1.9, ends, hint, value=f" {100 * last[n]:.1f}"))
+        else:
+            curves.append(Curve("", line, "faint", 1.1, hint=hint))
+    most = ", ".join(f"{names[n]} {100 * first[n]:.1f} to {100 * last[n]:.1f} %" for n in labelled[:4])
+    moved = f"After {end:.3g} rounds, most changed: {most}."
+    return Course(curves, end, [100 * p for _, row in points for p in row], moved)
+
+
 def evolution(history: History, position: int | None = None) -> Scene:
     """The probabilities over the rounds, averaged over the positions or of one of them (from 1).
 
     The table has them at the start and at the ends of finished rounds; most changed first.
     """
     where = position_words(position, len(history.start.pi))
-    title = f"How the probabilities moved{where}"
-    points, table = trace(history, position), evolution_table(history, position)
-    if len(points) < 2:
+    title, table = f"How the probabilities moved{where}", evolution_table(history, position)
+    found = course(history, position, N_LABELLED)
+    if found is None:
         return empty(title, NOTHING_YET, table)
-    (_, first), (x_last, last) = points[0], points[-1]
-    names, change, rounds = history.names, [b - a for a, b in zip(first, last, strict=True)], rounds_to(x_last)
-    labelled = sorted(range(len(names)), key=lambda n: -abs(change[n]))[:N_LABELLED]
-    curves = [level(x_last, 100 * first[0], f" {100 * first[0]:.1f}")]
-    for n, name in enumerate(names):
-        hint = f"{name}: {100 * first[n]:.1f} % to {100 * last[n]:.1f} %"
-        line = [(x, 100 * row[n]) for x, row in points]
-        if n in labelled:
-            ends = [(x, y) for x, y in line if is_whole(x) and round(x) % rounds_apart(rounds[1]) == 0]
-            curves.append(Curve(name, line, family(name), 1.9, ends, hint, value=f" {100 * last[n]:.1f}"))
-        else:
-            curves.append(Curve("", line, "faint", 1.1, hint=hint))
-    note = "" if len(labelled) == len(names) else f"The {len(labelled)} transformations that moved most are named. "
+    note = "" if len(history.names) <= N_LABELLED else f"The {N_LABELLED} transformations that moved most are named. "
     note += "Dots and dashed lines: where a round began and its anchor was set. "
     note += "Only steps in which the policy moves are counted."
-    moved = ", ".join(f"{names[n]} {100 * first[n]:.1f} to {100 * last[n]:.1f} %" for n in labelled[:4])
-    desc, levels = f"After {x_last:.3g} rounds, most changed: {moved}.", [100 * p for _, row in points for p in row]
-    shapes = chart(f"probability in %{where}", curves, rounds, levels, 310)
-    return noted(title, desc, shapes, note, 310 + 14, table)
+    shapes = chart(f"probability in %{where}", found.curves, rounds_to(found.end), found.levels, 310)
+    return noted(title, found.moved, shapes, note, 310 + 14, table)
 
 
 def evolution_table(history: History, position: int | None) -> Numbers:

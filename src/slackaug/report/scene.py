@@ -89,6 +89,12 @@ class Text(NamedTuple):
 Shape = Wedge | Circle | Rect | Line | Text
 
 
+def moved(shape: Shape, dx: float, dy: float) -> Shape:
+    if isinstance(shape, Line):
+        return shape._replace(points=[(x + dx, y + dy) for x, y in shape.points])
+    return shape._replace(x=shape.x + dx, y=shape.y + dy)
+
+
 class Numbers(NamedTuple):
     """The table behind a figure, for those who do not see it."""
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from ... import schema
 from ...schema import PolicyError, expect, unknown
 from ..policy import CIFAR, IMAGENET, Policy
-from ..policy_file import MAX_COMPOSED, placed, read_mu, read_span
+from ..policy_file import MAX_COMPOSED, SIGMA_MAX, SIGMA_MIN, placed, read_mu, read_span
 from ..space import Space, Transform
 from ..transforms import SPACES, TRANSFORMS
 
@@ -41,7 +41,7 @@ def read_slack(document: Mapping[str, Any]) -> Policy:
         space=space,
         pi=pi,
         mu=read_mu(document["mu"], space, null_without=False),  # chance moved those without a magnitude
-        sigma=schema.number(document["sigma"], "sigma", 1e-3, 1),
+        sigma=schema.number(document["sigma"], "sigma", SIGMA_MIN, SIGMA_MAX),
         fill=tuple(round(255 * channel) for channel in mean),
         mean=mean,
         std=std,

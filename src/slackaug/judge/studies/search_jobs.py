@@ -80,7 +80,10 @@ def search(function: SearchFunction, one: SearchJob, tell: Tell) -> None:
 
 
 def search_ensemble(one: SearchJob) -> None:
-    """The same by torchrun, with a process for each model."""
+    """The same by torchrun, with a process for each model; all of them share the GPU, if there is one for all.
+
+    Ctrl-C in a terminal goes to a whole session: in one of their own, the models are told once, by us, and save.
+    """
     n_ranks = str(one.study.search.n_ranks)
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", n_ranks]
     words += ["-m", "slackaug", "search", one.study.data.source, "-o", str(one.folder)]
@@ -88,7 +91,7 @@ def search_ensemble(one: SearchJob) -> None:
         if value is not None and value is not False:
             words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     with one.log.open("a", encoding="utf-8") as log, signals() as caught:
-        process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         while process.poll() is None and not caught:
             time.sleep(POLL_SECONDS)
         if caught:
