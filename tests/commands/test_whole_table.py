@@ -83,7 +83,9 @@ def quick(monkeypatch):
 class OneLayer(nn.Sequential):
     def __init__(self, *numbers: int, small_stem: bool = False):
         pooled = nn.AdaptiveAvgPool2d(1), nn.Flatten()
-        super().__init__(nn.Conv2d(3, 4, 3, stride=4), nn.BatchNorm2d(4), *pooled, nn.Linear(4, numbers[-1]))
+        super().__init__(
+            nn.Conv2d(3, 4, 3, stride=4, bias=False), nn.BatchNorm2d(4), *pooled, nn.Linear(4, numbers[-1])
+        )
 
 
 def alone(one: SearchJob) -> None:

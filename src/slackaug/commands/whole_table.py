@@ -77,7 +77,7 @@ def make(
 def studies(
     folder: FilePath, parts: Sequence[Needed], given: dict[str, Any], *, has_moved: bool, overwrite: bool
 ) -> Iterator[tuple[dict[str, Any], str]]:
-    """What each of those whose images are there is run with, to begin or to continue, and the line that announces it."""
+    """What each of those whose images are there is run with, to begin or to resume, and the line before it."""
     wanted = [part for part in parts if part.source]
     for i, part in enumerate(wanted, 1):
         own, text = folder / part.name, studying.part_of_table(part.name, i, len(wanted))
