@@ -71,7 +71,7 @@ VARIANTS = {
     "without-kl-0.5": {"kl_weight": 0.0, "policy_lr": 0.5, "mu_divisor": 10.0},
     "unrolled": LONG | {"policy_lr": 0.25, "kl_weight": 0.005},
     "unrolled-without-kl": LONG | {"policy_lr": 0.0625, "kl_weight": 0.0, "mu_divisor": 40.0},
-    "unrolled-without-kl-at-0.25": LONG | {"policy_lr": 0.25, "kl_weight": 0.0, "mu_divisor": 10.0},
+    "unrolled-without-kl-0.25": LONG | {"policy_lr": 0.25, "kl_weight": 0.0, "mu_divisor": 10.0},
     "warm-start": {"cold_start": False, "model_lr": 0.8, "policy_lr": 0.5},
     "pi-only": {"learn_mu": False},
     "mu-only": {"learn_pi": False, "policy_lr": 0.025, "mu_divisor": 1.0},

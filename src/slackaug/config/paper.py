@@ -106,7 +106,7 @@ CHANGES: dict[str, Callable[[SearchConfig], dict[str, Any]]] = {
     "unrolled": lambda _: ONE_LONG_ROUND | {"policy_lr": 0.25, "kl_weight": 0.005},
     # At a quarter of that rate, as released; and at that rate, with mu's as where no round has an anchor.
     "unrolled-without-kl": lambda _: ONE_LONG_ROUND | {"policy_lr": 0.0625, "kl_weight": 0.0},
-    "unrolled-without-kl-at-0.25": lambda _: ONE_LONG_ROUND | WITHOUT_KL | {"policy_lr": 0.25},
+    "unrolled-without-kl-0.25": lambda _: ONE_LONG_ROUND | WITHOUT_KL | {"policy_lr": 0.25},
     # theta carries over from round to round, at twice its rate and half the policy's.
     "warm-start": lambda base: (
         WITHOUT_CALIBRATION | {"cold_start": False, "model_lr": 2 * base.model_lr, "policy_lr": base.policy_lr / 2}
