@@ -14,7 +14,7 @@ from slackaug.augment.policy import Policy
 from slackaug.auto.problem import Problem
 from slackaug.config.run_config import BLANK
 from slackaug.data import Split, load
-from slackaug.engine import ways
+from slackaug.engine import trying, ways
 from slackaug.engine.chance import Chance
 from slackaug.engine.fit import Fit, FitConfig
 from slackaug.engine.gpu.captured import CapturedPasses
@@ -82,7 +82,7 @@ def test_a_model_that_draws_is_not_captured(name, caplog):
     draws, model = DRAWS[name]
     plain = Fit(model, PHI, DATA, FitConfig(), rng.streams(0, "fit"))
     before, default = plain.get_state(), torch.get_rng_state()
-    assert plain.way.draws(DATA.images[:6]) == draws
+    assert trying.draws(plain.way, DATA.images[:6]) == draws
     assert ways.is_eligible(plain.way, DATA, torch.device("cuda")) != draws
     assert ("the model draws at random (dropout?), so steps are not captured" in caplog.text) == draws
     assert not ways.is_eligible(plain.way, DATA, torch.device("cpu"))

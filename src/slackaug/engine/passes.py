@@ -11,7 +11,6 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from .. import rng
 from ..augment.apply import Composites, Parameters, execute
 from ..augment.policy import Policy
 from ..augment.prepare import AS_STORED, Preparation, Size
@@ -54,13 +53,6 @@ def look_up(
     """Images, prepared as was drawn, and their labels; those of a file have been read ahead."""
     images = split.images[index] if images is None else images
     return images if window is None else preparation.apply(images, window), split.labels[index]
-
-
-def first_images(split: Split, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """So many images with their labels, to try something with; the first again where there are fewer."""
-    index = torch.arange(n) % len(split.labels)
-    ahead = split.read_ahead(index)
-    return look_up(split, index.to(device), None if ahead is None else ahead.to(device))
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -111,30 +103,16 @@ def clip_each(g: Tensor, sizes: Sequence[int], max_norm: float | None) -> Tensor
     return g * torch.cat([scale.expand(n) for scale, n in zip(scales, sizes, strict=True)])
 
 
-def beside_the_cpu(device: torch.device) -> list[torch.device]:
-    """The device, where it has a default stream of its own."""
-    return [] if device.type == "cpu" else [device]
-
-
 @contextmanager
 def drawing_from(stream: Generator, device: torch.device) -> Iterator[None]:
-    """Inside, torch's default CPU stream is this one, and the device's is seeded by it: for layers such as dropout,
-    which know no other."""
-    with torch.random.fork_rng(beside_the_cpu(device), device_type=device.type):
-        for other in beside_the_cpu(device):
-            seeded = Generator(other).manual_seed(int(torch.randint(2**62, (), generator=stream)))
-            torch.get_device_module(other).set_rng_state(seeded.get_state(), other)
+    """Inside, torch's default stream is this one, and a GPU's is seeded by it: for dropout, which knows no other."""
+    gpus = [] if device.type == "cpu" else [device]
+    with torch.random.fork_rng(gpus, device_type=device.type):
+        if gpus:
+            torch.get_device_module(device).manual_seed(int(torch.randint(2**62, (), generator=stream)))
         torch.set_rng_state(stream.get_state())
-        try:
-            yield
-        finally:
-            stream.set_state(torch.get_rng_state())
-
-
-def default_streams(device: torch.device) -> list[Tensor]:
-    """The states of torch's default streams: the CPU's, and the device's."""
-    others = (torch.get_device_module(other).get_rng_state(other) for other in beside_the_cpu(device))
-    return [torch.get_rng_state(), *others]
+        yield
+        stream.set_state(torch.get_rng_state())
 
 
 class PlainModel:
@@ -157,16 +135,6 @@ class PlainModel:
         """Return the gradients (A, P) and losses (A,) of A groups of B images; batch-norm sees one group at a time."""
         pairs = [self.gradient(part, labels) for part in images.split(len(labels))]
         return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
-
-    @torch.no_grad()
-    def draws(self, images: Tensor) -> bool:
-        """Whether a pass takes numbers from torch's default streams, as dropout does, in layers or in `forward`."""
-        self.model.train()
-        with unchanged_buffers(self.model), drawing_from(rng.generator(0, "a try"), images.device):
-            before = default_streams(images.device)
-            self.model(self.normalise(images))
-            after = default_streams(images.device)
-        return not all(map(torch.equal, before, after))
 
 
 def alone(gradient: Tensor) -> Tensor:

@@ -26,7 +26,8 @@ from .fit import Fit, Fits
 from .gpu.captured import CapturedFit, CapturedPasses, CompiledModel
 from .gpu.graphs import NotCaptured
 from .gpu.stacked import StackedFits, is_stackable
-from .passes import Passes, PlainModel, first_images
+from .passes import Passes, PlainModel
+from .trying import draws, first_images
 
 ENGINES = ("compiled", "plain")  # of a search; a training is always tried in the compiled way first
 N_TRIED = 6  # images of a pass that is to show whether a model draws
@@ -45,10 +46,9 @@ def is_eligible(way: PlainModel, train: Split, device: torch.device) -> bool:
     """
     if device.type != "cuda":
         return False
-    draws = way.draws(first_images(train, N_TRIED, train.labels.device)[0])
-    if draws:
+    if is_random := draws(way, first_images(train, N_TRIED, train.labels.device)[0]):
         log.warning("slackaug: the model draws at random (dropout?), so steps are not captured; they are slower")
-    return not draws
+    return not is_random
 
 
 def captured(part: str, plain: Fit) -> Fit:

@@ -8,7 +8,8 @@ from torch.nn.functional import cross_entropy
 
 from ... import models
 from ...data import Split
-from ..passes import Normalise, first_images, gradient, unchanged_buffers
+from ..passes import Normalise, gradient, unchanged_buffers
+from ..trying import first_images
 from .grouped import LAYERS, Grouped, swapped
 
 TOLERANCE = 1e-2  # of what groups at once may differ from one by one: far more than rounding, far less than a mixture
