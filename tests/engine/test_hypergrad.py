@@ -182,7 +182,16 @@ def every_noise(phi: Policy, tau: Composites) -> Drawn:
     unused, batch = torch.empty(0), torch.empty(0, dtype=torch.int64)
     normal = tau.magnitude / phi.sigma
     return Drawn(
-        scalar(ETA), uniform, normal, batch, unused, unused, unused, val_batch=batch, eta=scalar(ETA), gone=scalar(1)
+        scalar(ETA),
+        uniform,
+        normal,
+        batch,
+        unused,
+        unused,
+        unused,
+        val_batch=batch,
+        eta=scalar(ETA),
+        done=scalar(1),
     )
 
 

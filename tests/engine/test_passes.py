@@ -142,7 +142,7 @@ def test_batches_are_as_large_as_is_asked_or_as_there_are_images(asked, n_drawn)
     chance = Chance(TRAIN, VAL, *asked, streams(), flip=True)
     drawn = chance.draw_val(chance.draw(A, 3, 0.1), 0.1, 1.0)
     assert (len(drawn.batch), len(drawn.val_batch)) == n_drawn
-    assert (drawn.lr.item(), drawn.eta.item(), drawn.gone.item()) == (0.1, 0.1, 1.0)
+    assert (drawn.lr.item(), drawn.eta.item(), drawn.done.item()) == (0.1, 0.1, 1.0)
 
 
 def streamed(split: Split) -> Split:

@@ -85,7 +85,7 @@ def test_other_precisions_are_taken(kind, trained, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"layers.0.weight": None}, r"is of another network than SmallNet: it lacks layers.0.weight"),
+        ({"layers.0.weight": None}, r"does not fit SmallNet: it lacks layers.0.weight"),
         ({"stem.weight": torch.zeros(3)}, r"the network has no stem.weight"),
         (
             {"layers.0.weight": torch.zeros(16, 3, 5, 5)},

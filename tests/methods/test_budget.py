@@ -176,16 +176,16 @@ def test_the_distance_grows_evenly():
     data = Split(torch.zeros(4, 3, 2, 2, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64))
     chance = Chance(data, data, 2, 2, streams(0, "test"), flip=False)
     start = slack.start(Policy.uniform("cifar"), torch.zeros(1))
-    found = [slack.draw(start._replace(step=step), chance, config).gone for step in (9, 10, 11, 12, 13)]
+    found = [slack.draw(start._replace(step=step), chance, config).done for step in (9, 10, 11, 12, 13)]
     assert found[0] is None
-    assert [config.kl_budget * gone.item() ** 2 for gone in found[1:]] == pytest.approx([0.001, 0.004, 0.009, 0.016])
+    assert [config.kl_budget * share.item() ** 2 for share in found[1:]] == pytest.approx([0.001, 0.004, 0.009, 0.016])
 
 
 def moved(config: SearchConfig = CONFIG, n: int = 5, **state):
     """The state after one move by composites with weights of their own."""
     phi = policy(0, 0.5)
     tau, weight = phi.sample(n, generator(0)), torch.randn(n, generator=generator(1))
-    drawn = Drawn(*[torch.empty(0)] * 6, eta=scalar(0.1), gone=scalar(0.5))
+    drawn = Drawn(*[torch.empty(0)] * 6, eta=scalar(0.1), done=scalar(0.5))
     before = slack.start(phi, torch.zeros(1))._replace(**state)
     return config.rule.move(before, tau, weight, drawn, alone), tau, weight
 

@@ -36,7 +36,7 @@ Weights = dict[str, Tensor]  # of a model, and its buffers, by name
 class Found(NamedTuple):
     """All that a search has found so far. A stage is given one, and hands on another, with what it found itself."""
 
-    phi: Policy  # uniform (line 1 of Algorithm 1), then learned, then what is kept of that
+    phi: Policy  # uniform (line 1 of Algorithm 1), then learned
     theta_0: Weights  # of the network that rounds start from (line 2); empty before pre-training
     first: Weights  # of the network that whole trainings start from; empty where there is only one
     loss: float  # of the best pre-training: `Problem.tempered_loss`

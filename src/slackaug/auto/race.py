@@ -51,7 +51,7 @@ class Race:
         self.work, self.config, self.deadline = work, config, deadline
         self.halves = [dataset.train.labels[half] for half in dataset.half_indices(config.seed)]  # labels
         tested = self.halves[CHOSEN_BY]
-        self.largest = tested.bincount().max().item() / len(tested)  # what one has right who always names that class
+        self.largest = tested.bincount().max().item() / len(tested)  # the accuracy of always naming that class
         self.candidates = different({name: candidate(name, learned) for name in config.race.candidates})
         self.settings = replace(config.race, candidates=tuple(self.candidates))
         self.began = time.monotonic()

@@ -23,7 +23,7 @@ from .problem import Problem
 from .stages import Search
 from .timing import share_of_learning
 
-TELLING = 0.1  # share of a search after which its seconds tell of the rest; before, much is compiling and calibration
+TELLING = 0.1  # share of a search after which its seconds say how long the rest takes; before, much is compilation
 
 
 @contextmanager

@@ -153,8 +153,8 @@ def known_weights(config: RunConfig) -> RunConfig:
 
 
 def refuse_without_effect(chosen: RunConfig, assigned: dict[str, Any]) -> None:
-    """If --set gives a budget and what it replaces, both cannot count. Files are left alone, for that
-    of a run has all fields; and so is model_lr with calibrate, for it is where the trials begin."""
+    """What a budget replaces has no effect beside one, be it the preset's, so --set must not give it. Files are left
+    alone, for that of a run has all fields; and so is model_lr with calibrate, for it is where the trials begin."""
     given = of_search(assigned)
     unused = [name for name in (*REPLACED_BY_A_BUDGET, "mu_divisor") if name in given]
     if chosen.search.kl_budget is not None and unused:

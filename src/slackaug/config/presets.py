@@ -53,9 +53,9 @@ def self_tuned(
     """Nothing in it is chosen for a dataset: steps by the number of images, rates by calibration and by a budget.
 
     A round has the steps of five of the paper's epochs to re-train, and of two to move the policy, as far as the ranges
-    allow. A step has as many augmented images as the paper's, but of fewer different ones under more composites: at
-    32 x 32 a round goes over the images a quarter as often. More composites and a large batch of v leave less noise in
-    the policy (research/notebook.md).
+    allow. A step of 32 x 32 has as many augmented images as the paper's, but of fewer different ones under more
+    composites, and a round goes over the images a quarter as often. More composites and a large batch of v leave less
+    noise in the policy (research/notebook.md).
     """
     per_epoch = max(1, n_images // (n_composites * batch // PAPER_COMPOSITES))
     return SearchConfig(

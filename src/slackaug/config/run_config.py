@@ -14,7 +14,7 @@ from ..models import MODELS
 from ..schema import check_bounds, number, unknown
 
 N_COMPOSED = 3  # where a search is to find out by itself, it begins as the paper does
-FEWEST = (1, 2, 3)  # transformations that rounds may start from: those that are tried in any case
+FEWEST = (1, 2, 3)  # transformations that rounds may start from
 
 
 @dataclass(frozen=True, kw_only=True)

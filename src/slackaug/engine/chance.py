@@ -27,7 +27,7 @@ class Shown(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What one step of a search needs to know; the val images, eta and gone are for steps in which phi moves."""
+    """What one step of a search needs to know; the val images, eta and done are for steps in which phi moves."""
 
     lr: Tensor  # (), of theta
     uniform: Tensor  # (2, A, K), becomes transformations and magnitudes
@@ -40,7 +40,7 @@ class Drawn(NamedTuple):
     val_batch: Tensor | None = None  # (B,), indices of val images
     val_images: Tensor | None = None
     eta: Tensor | None = None  # (), the round's first lr
-    gone: Tensor | None = None  # (), share of the round's steps in which phi moves, this one included
+    done: Tensor | None = None  # (), share of the round's steps in which phi moves, this one included
 
     def given(self) -> dict[str, Tensor]:
         return given(self._asdict())
@@ -101,11 +101,11 @@ class Chance:
         normal = rng.normal((n_composites, n_composed), self.streams["policy"])
         return Drawn(scalar(lr), uniform, normal, *self.train.draw(n_composites, n_composed))
 
-    def draw_val(self, drawn: Drawn, eta: float, gone: float) -> Drawn:
+    def draw_val(self, drawn: Drawn, eta: float, done: float) -> Drawn:
         """Add what phi's move needs."""
         index = self.val_batches.next()
         images = self.val.read_ahead(index)
-        return drawn._replace(val_batch=index, val_images=images, eta=scalar(eta), gone=scalar(gone))
+        return drawn._replace(val_batch=index, val_images=images, eta=scalar(eta), done=scalar(done))
 
     def get_state(self) -> dict[str, Any]:
         return {

@@ -43,7 +43,7 @@ def load(model: nn.Module, path: str | Path) -> str:
     strange = shown([name for name in found if name not in own])
     if missing or strange:
         texts = [f"it lacks {missing}"] * bool(missing) + [f"the network has no {strange}"] * bool(strange)
-        raise WeightsError(f"--weights {path}: is of another network than {type(model).__name__}: {'; '.join(texts)}")
+        raise WeightsError(f"--weights {path}: does not fit {type(model).__name__}: {'; '.join(texts)}")
     fits = {name: found[name].shape == own[name].shape for name in own if name in found}
     shapes = [
         f"{name} {tuple(found[name].shape)}, expected {tuple(own[name].shape)}"

@@ -149,8 +149,8 @@ def conduct(
     *,
     is_announced: bool = False,
 ) -> ByPolicy:
-    """Do those that are not done yet; all results, which `on_result` is also given after each, with how many there
-    will be.
+    """Do the trainings that are missing, and return all results. `on_result` is given what there is after each, and
+    how many there will be.
 
     `is_announced`: how many there are, and what they cost, is known from others and has been told.
     """

@@ -72,8 +72,8 @@ def guessing(accuracy: float, largest: float, longer: Sequence[str]) -> str:
     `longer` the settings of a search with longer trainings."""
     settings = " ".join(f"--set {one}" for one in longer)
     return (
-        f"No answer yet: no network did clearly better than guessing. The best had {accuracy:.1f} % right, and naming "
-        f"the largest class each time has {largest:.1f} %. Search again with longer trainings ({settings}), more "
+        f"No answer yet: no network did clearly better than guessing. The best reached {accuracy:.1f} %, and naming "
+        f"the largest class each time gives {largest:.1f} %. Search again with longer trainings ({settings}), more "
         "images or another --model."
     )
 
@@ -112,7 +112,7 @@ def no_augmentation(*, flip: bool) -> str:
 def too_few(use: str, n: int) -> str:
     return (
         f"Use {spoken(use)} for now: {counted(n, 'training')} of each of the last two are too few to tell. Take "
-        "--set race.n_last=9."
+        "--set race.n_last=8."
     )
 
 
@@ -176,5 +176,5 @@ def too_few_images(n: int, least: int) -> str:
 
 
 NO_RACE_IN_AN_ENSEMBLE = (
-    "An ensemble does not race what it learned. To compare it: slackaug evaluate, with --baselines uniform-2."
+    "An ensemble has no race. To compare what it learned: slackaug evaluate, with --baselines uniform-2."
 )

@@ -5,7 +5,7 @@ for all datasets". Here the speed is what is given, for data that nobody has tun
 and the policy lies on the ray from the anchor along their sum, at a distance that grows evenly; at the end of the round
 its KL divergence from the anchor is the budget, for pi as for mu. For pi the ray is that of the natural gradient.
 
-Against noise, a composite is worth what it is worth beyond the others, and all positions share one pi.
+Against noise, a composite counts by how much better it is than the others, and all positions share one pi.
 Axes: A composites, K positions, N transformations.
 """
 
@@ -64,11 +64,11 @@ class Budget:
     divisors: tuple[float, float]
 
     def move(self, state: State, tau: Composites, weight: Tensor, drawn: Drawn, average: Average) -> State:
-        assert drawn.gone is not None
+        assert drawn.done is not None
         grad_pi, grad_mu = phi_gradient(state, tau, minus_the_others(weight), drawn, self.divisors)
         pi_sum = state.pi_momentum + average(grad_pi.mean(0).expand_as(grad_pi))
         mu_sum = state.mu_momentum + average(grad_mu)  # however long: the nats settle how far mu goes along it
-        phi = along(state.anchor, pi_sum, mu_sum, self.nats * drawn.gone**2)  # which an even walk has spent by now
+        phi = along(state.anchor, pi_sum, mu_sum, self.nats * drawn.done**2)  # 11
         return state._replace(phi=phi, pi_momentum=pi_sum, mu_momentum=mu_sum)
 
 

@@ -1,8 +1,8 @@
 """SLACK: Algorithm 1 of the paper, and nothing else. The numbers in the comments are its lines.
 
 Chance first, then the move: `draw` settles all that is random about a step, and `take_step` is a function of the state
-and of that; only theta and its momentum change in place. Lines 1 and 2, phi's start and pre-training, are in
-`auto/pretrain.py` (`Pretrain`).
+and of that; theta, its momentum and the network's buffers alone change in place. Lines 1 and 2, phi's start and
+pre-training, are in `auto/pretrain.py` (`Pretrain`).
 Axes: A augmentations (composites), B images of a batch, P parameters of the network, K positions, N transformations.
 """
 
@@ -83,7 +83,7 @@ class SlackConfig:
 
     @property
     def divisors(self) -> tuple[float, float]:
-        """Return the rates of pi and of mu; infinite for what is not learned."""
+        """Of the gradients of pi and of mu; infinite for what is not learned."""
         return 1.0 if self.learn_pi else math.inf, self.mu_divisor if self.learn_mu else math.inf
 
     @property
@@ -117,7 +117,7 @@ def draw(state: State, chance: Chance, config: SlackConfig) -> Drawn:
     drawn = chance.draw(config.n_composites, len(state.phi.pi), model_lr(state.step, config))
     if state.step < config.n_retrain:
         return drawn
-    return chance.draw_val(drawn, eta=config.model_lr, gone=(state.step + 1 - config.n_retrain) / config.n_unrolled)
+    return chance.draw_val(drawn, eta=config.model_lr, done=(state.step + 1 - config.n_retrain) / config.n_unrolled)
 
 
 def model_lr(step: int, config: SlackConfig) -> float:
@@ -144,7 +144,7 @@ def take_step(state: State, drawn: Drawn, passes: Passes, config: SlackConfig) -
 def phi_gradient(
     state: State, tau: Composites, weight: Tensor, drawn: Drawn, divisors: tuple[float, float], kl_weight: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """10: for pi and mu, G_phi (Sec. 3.3) and lambda times the gradient of the KL divergence from the anchor."""
+    """For pi and mu, G_phi (10; Sec. 3.3) and lambda times the gradient of the KL divergence from the anchor (11)."""
     assert drawn.eta is not None
     phi = state.phi.differentiable()
     log_prob = phi.log_prob(tau)  # (A,)

@@ -28,7 +28,7 @@ class Standing(NamedTuple):
     """Where a search stands after a step."""
 
     stage: str  # "pre-training", "calibration", "re-training" or "policy"
-    round: int  # from 1; 0 before the rounds and after them
+    round: int  # from 1; 0 before the rounds
     step: int  # done in this stage of this round
     n_steps: int
     train_loss: Tensor

@@ -172,7 +172,7 @@ class CapturedPasses(Passes):
         self.own: State | None = None  # whose tensors keep their places
 
     def send(self, drawn: Drawn) -> Drawn:
-        return drawn  # a captured step has its own way to the device
+        return drawn  # the mailbox of a captured step sends it
 
     def as_captured(self, step: Step) -> Step:
         return partial(self.take, step)

@@ -114,7 +114,7 @@ class GroupedNormReLU(BatchNorm):
 
 
 class GroupedWideBlock(models.WideBlock):
-    """With fewer ways through memory: one bias goes into a batch-norm, the other is added with the shortcut."""
+    """With fewer passes over memory: one bias goes into a batch-norm, the other is added with the shortcut."""
 
     def forward(self, x: Tensor) -> Tensor:
         out, x = cast(GroupedNormReLU, self.norm1).beside(x)
@@ -125,7 +125,7 @@ class GroupedWideBlock(models.WideBlock):
 
 
 class GroupedBasicBlock(models.BasicBlock):
-    """With fewer ways through memory: the shortcut joins in the last batch-norm."""
+    """With fewer passes over memory: the shortcut joins in the last batch-norm."""
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.conv2(self.norm1(self.conv1(x)))
