@@ -7,6 +7,7 @@ import shlex
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -347,6 +348,20 @@ def test_a_race_that_is_stopped_gives_the_answer_so_far_and_goes_on_to_the_same_
     assert Policy.load(run / "policy.json").pi.equal(Policy.load(raced / "policy.json").pi)
 
 
+def test_before_its_race_a_policy_is_not_called_the_answer(images, tmp_path, monkeypatch, command):
+    """As after a kill; what a round learned is what it is."""
+    run = tmp_path / "run"
+    monkeypatch.setattr(race, "hold", Mock(side_effect=EOFError("killed")))
+    with pytest.raises(EOFError):
+        slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
+    assert "the search has no answer yet" in command("show", run).stdout
+    with pytest.warns(UserWarning, match="the search has no answer yet"):
+        slackaug.SlackAugment(run)
+    refused = command("export", run, "--to", "python", "-o", tmp_path / "augment.py")
+    assert (refused.returncode, "the search has no answer yet" in refused.stderr) == (2, True)
+    assert Policy.load(run / "policies" / "round_02.json").learned.keys().isdisjoint({"use", "is_answer"})
+
+
 def test_a_time_limit_ends_the_race_with_the_answer_so_far(images, tmp_path, monkeypatch):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -447,7 +462,7 @@ def test_few_images_are_not_raced(tiny_npz, tmp_path, capsys):
         ),
         ({"race__candidates": "[uniform-2,trivialaugment]"}, "did you mean 'trivialaugment-wide'"),
         ({"race__candidates": "[uniform-2,uniform-99]"}, "uniform-99: expected uniform-K with K from 1 to"),
-        ({"worth": -1}, "--worth -1: expected points of accuracy, 0 or more, such as 0.25"),
+        ({"worth": -1}, "--worth -1: expected points of accuracy, from 0 to 100, such as 0.25"),
     ],
 )
 def test_a_race_that_cannot_be_is_refused_at_once(changes, says, images, tmp_path):

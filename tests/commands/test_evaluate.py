@@ -623,7 +623,7 @@ BAD_INPUT = {
     "a setting": (["--baselines", "none", "--set", "evaluate.epoch=1"], "did you mean 'evaluate.epochs'"),
     "a setting of searches": (["--baselines", "none", "--set", "search.n_rounds=3"], "a setting of a search, which"),
     "a model": (["--baselines", "none", "--model", "smal"], "did you mean 'small'"),
-    "points that matter": (["--baselines", "none", "--worth", "-1"], "--worth -1: expected points of accuracy, 0 or"),
+    "points that matter": (["--baselines", "none", "--worth", "-1"], "--worth -1: expected points of accuracy, from"),
     "until nothing": (["--baselines", "none,uniform", "--until", "0"], "--until 0: expected points of accuracy above"),
     "until, of one": (["--baselines", "none", "--until", "1"], "--until needs two to compare: a policy and a baseline"),
     "a device": (["--baselines", "none", "--device", "abacus"], "--device abacus: cannot be used"),

@@ -111,7 +111,8 @@ def test_strips_show_an_image_as_a_search_sees_it(tmp_path):
         (["strips", "uniform:cifar", "uniform:cifar", "-o", "x.png"], "strips are of one policy, not of 2"),
         (["pie", "uniform:cifar", "uniform:imagenet", "--each", "-o", "x.svg"], "for one policy, not for 2"),
         (["pie", "uniform:cifar", "--each", "--position", "1", "-o", "x.svg"], "leave out --position"),
-        (["evolution", "uniform:cifar", "uniform:cifar", "-o", "x.svg"], "an evolution needs a run"),
+        (["evolution", "uniform:cifar", "uniform:imagenet", "-o", "x.svg"], "an evolution needs a run"),
+        (["pie", "A=uniform:cifar", "A=uniform:imagenet", "-o", "x.svg"], "A is given more than once"),
         (["pie", "mine=x.json", "uniform:cifar", "-o", "x.svg"], "x.json: cannot be read"),
     ],
 )

@@ -163,9 +163,11 @@ def test_points_that_an_interval_may_reach(points):
     check_until(points)
 
 
-@pytest.mark.parametrize("points", [0, -1, math.nan, math.inf])
+@pytest.mark.parametrize("points", [0, -1, 101, math.nan, math.inf])
 def test_points_that_it_may_not(points):
-    with pytest.raises(ValueError, match=rf"--until {points:g}: expected points of accuracy above 0, such as 0\.5"):
+    with pytest.raises(
+        ValueError, match=rf"--until {points:g}: expected points of accuracy above 0, at most 100, such"
+    ):
         check_until(points)
 
 

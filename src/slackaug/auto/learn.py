@@ -17,9 +17,11 @@ from ..engine.fit import Diverged
 from ..runs.folders import POLICY, Run
 from ..runs.progress import Bar, Standing
 from .stages import Search
+from .timing import has_race
 
 CHECKPOINT_SECONDS = 120.0
 METRICS_EVERY = 10  # steps
+NO_ANSWER = {"use": None, "is_answer": False, "is_final": False}  # of a policy before its race
 TRIAL = "calibration"  # the stage that may diverge, and leaves no metrics
 
 
@@ -115,9 +117,12 @@ class Keeper:
         }
         learned |= {"ranks": config.n_ranks} if config.n_ranks > 1 else {}
         learned |= {"mu_start": config.mu_start} if config.mu_start != MU_START else {}
-        for name in (*names, POLICY):
-            if self.run is not None:
-                self.run.write(name, replace(phi, learned=learned | phi.learned).dumps())
+        phi = replace(phi, learned=learned | phi.learned)
+        so_far = NO_ANSWER if has_race(config, self.search.problem.n_images) else {}
+        if self.run is not None:
+            for name in names:
+                self.run.write(name, phi.dumps())
+            self.run.write(POLICY, replace(phi, learned=phi.learned | so_far).dumps())
 
     def check_finite(self, standing: Standing, values: list[Tensor | None]) -> bool:
         """The losses and the policy, and of what is about to be saved the model; on any rank. Trials may diverge."""

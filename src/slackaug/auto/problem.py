@@ -78,6 +78,7 @@ class Problem:
             index = dividing.balanced(val.labels)
             val = Split(repeated(val.images, index), val.labels[index])
         self.train, self.val = to_device(train, device), to_device(val, device)
+        self.n_images = len(data.train.labels)
         self.phi = start_policy(config, data)  # uniform
         generator = rng.generator(config.seed, "model", *ensemble.purpose())
         self.model = models.build(config.model, data.n_classes, data.image_size, generator)

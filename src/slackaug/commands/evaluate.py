@@ -35,7 +35,7 @@ from ..data.options import DataConfig
 from ..data.sources import refuse_inside
 from ..judge import intervals, protocols, results
 from ..judge.backends import get_backend
-from ..judge.candidates import PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
+from ..judge.candidates import Candidate, PolicyLike, find_candidates, find_grid, with_choice, with_magnitudes
 from ..judge.protocols import Protocol
 from ..judge.queue import (
     LEAST_SEEDS,
@@ -54,6 +54,7 @@ from ..judge.results import Results
 from ..messages import comparing
 from ..messages.terminal import terminal
 from ..report import live
+from ..report.policy_table import of_the_race
 from ..runs import folders
 from ..runs.folders import RunError
 from ..runs.progress import Reading
@@ -141,7 +142,8 @@ def evaluate(
         own = {c.name: c.digest for c in candidates if not c.is_baseline and not c.uniform_magnitudes}
         remarks: dict[str, Any] = {"duplicates": n_duplicates, "digests": own}
         known_as = [comparing.known_as(*names) for names in twins.items()]
-        for text in known_as:
+        not_answers = [f"{c.name}: {one}" for c in candidates for one in remarks_of(c)]
+        for text in (*known_as, *not_answers):
             work.say(text)
         n_first = seeds if until is None else max(seeds, LEAST_SEEDS)
         if n_first < intervals.LEAST:
@@ -189,6 +191,11 @@ def evaluate(
     if json:
         print((folder / "results.json").read_text(encoding="utf-8"))
     return final
+
+
+def remarks_of(candidate: Candidate) -> list[str]:
+    """What the race of its run says of a policy; nothing of a baseline."""
+    return [] if isinstance(candidate.augmentation, str) else of_the_race(candidate.augmentation)
 
 
 def refuse_running(policies: Sequence[PolicyLike]) -> None:

@@ -82,8 +82,11 @@ def entries(sources: list[str]) -> list[Entry]:
     given = [split(source) for source in sources]
     labels = [name or label(Path(source)) for name, source in given]
     short = [name or Path(source).name.removesuffix(".json") for (name, _), source in zip(given, labels, strict=True)]
+    names = short if len({*short}) == len(short) else labels
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"{twice} is given more than once; NAME=SOURCE gives each a name of its own")
     found: list[Entry] = []
-    for name, (_, source) in zip(short if len({*short}) == len(short) else labels, given, strict=True):
+    for name, (_, source) in zip(names, given, strict=True):
         is_study = (Path(source) / STUDY).is_file()
         ahead = f"{name}, " if len(sources) > 1 else ""
         found += searches(Path(source), ahead) if is_study else [Entry(name, source)]

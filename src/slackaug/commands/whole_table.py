@@ -54,6 +54,9 @@ def make(
     if not any(part.source for part in parts):
         raise ValueError(f"{name}: {'; '.join(dict.fromkeys(part.lack for part in parts))}")
     shared = {"where": where, "console": console, "json": False, "overwrite": overwrite, "go_on_with": (name, folder)}
+    for part in parts:
+        if part.lack:
+            say(console, f"{part.name} is left out: {part.lack}")
     with folders.held(folder):
         write_atomically(folder / GIVEN, documents.dumps({"data": root} | given, indent=1).encode())
         write(folder, label, parts, is_running=True)
@@ -62,9 +65,6 @@ def make(
             run(**one, **shared)
             write(folder, label, parts, is_running=True)
         final = write(folder, label, parts)
-    for part in parts:
-        if part.lack:
-            say(console, f"{part.name}: {part.lack}")
     for column in final.columns:
         console.print(assembly.table_of(column))
     say(console, messages.report(str(folder / f"{label}.html")))

@@ -33,9 +33,9 @@ class RaceConfig:
     def __post_init__(self) -> None:
         check_bounds(self, at_least_1=("n_first", "n_last"))
         if self.candidates and self.incumbent not in self.candidates:
-            raise ValueError(f"candidates: expected {self.incumbent} among them, or another race.incumbent")
+            raise ValueError(f"race.candidates: expected {self.incumbent} among them, or another race.incumbent")
         if len(self.candidates) == 1 or len({*self.candidates}) < len(self.candidates):
-            raise ValueError(f"candidates: expected two or more different ones, got {', '.join(self.candidates)}")
+            raise ValueError(f"race.candidates: expected two or more different ones, got {', '.join(self.candidates)}")
 
     @property
     def rounds(self) -> list[tuple[int, int]]:
@@ -113,8 +113,8 @@ class RunConfig(Choices):
         check_bounds(self, at_least_1=("n_ranks",), not_negative=("seed",))
         number(self.mu_start, "mu_start", MU_MIN, MU_MAX)
         number(self.sigma, "sigma", SIGMA_MIN, SIGMA_MAX)
-        if self.worth < 0:
-            raise ValueError(f"--worth {self.worth:g}: expected points of accuracy, 0 or more, such as 0.25")
+        if not 0 <= self.worth <= 100:
+            raise ValueError(f"--worth {self.worth:g}: expected points of accuracy, from 0 to 100, such as 0.25")
         if self.n_composed is not None and not 1 <= self.n_composed <= MAX_COMPOSED:
             raise ValueError(f"n_composed must be from 1 to {MAX_COMPOSED}, or null, got {self.n_composed}")
         if self.fewest_composed not in FEWEST:

@@ -179,5 +179,5 @@ def expected_half_width(n: int, n_eval: int = 1) -> float:
 
 
 def check_until(points: float | None) -> None:
-    if points is not None and not 0 < points < math.inf:
-        raise ValueError(f"--until {points:g}: expected points of accuracy above 0, such as 0.5")
+    if points is not None and not 0 < points <= 100:
+        raise ValueError(f"--until {points:g}: expected points of accuracy above 0, at most 100, such as 0.5")

@@ -89,11 +89,15 @@ def part_of(name: str, root: Path | None) -> Needed:
     scheme, _, domain = data.partition("-")
     is_published = scheme in PUBLISHED
     places = [f"{scheme}/{domain}".rstrip("/")] if is_published else [data, f"{data}.npz"]
-    if place := next((root / one for one in places if (root / one).exists()), None) if root else None:
+    if place := next((root / one for one in places if has_files(root / one)), None) if root else None:
         return Needed(name, recipe, f"{scheme}:{place}" if is_published else str(place), "")
     if recipe.data and find_spec("torchvision"):
         return Needed(name, recipe, recipe.data, "")
     return Needed(name, recipe, "", studying.no_images(data, places, str(root) if root else None, bool(recipe.data)))
+
+
+def has_files(path: Path) -> bool:
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
 def counts(row: str, column: Column) -> Counts | None:
