@@ -155,7 +155,7 @@ def test_a_search_that_is_going_on_or_was_left(tmp_path, n_done):
     left = page.write(folder).read_text()
     done = "round 3 of 10 is done" if n_done else "no round is done yet"
     assert f"{done}. To continue:</p>" in left
-    assert "<pre><code>slackaug search digits -o &#39;a run&#39; --resume</code></pre>" in left
+    assert "<pre><code>slackaug search digits -o &#39;PATH/TO/a run&#39; --resume</code></pre>" in left
     assert not re.search(r"<p>[^<]*slackaug [a-z]+ ", left.partition("<footer>")[0])  # commands stand alone
     assert ("nothing shows whether it helps" in left, REFRESH in left) == (n_done > 0, False)
 
@@ -192,6 +192,26 @@ def test_no_path_of_the_disk_is_in_the_file(tmp_path, monkeypatch):
             assert sys.prefix not in text
             assert "data.csv" in text
         assert shown in page.render(run)
+
+
+@pytest.mark.parametrize(
+    ("source", "typed"),
+    [
+        ("digits", "digits"),
+        ("data/pets", "data/pets"),
+        ("{cwd}/data/pets", "data/pets"),
+        ("/own/my pets", "&#39;PATH/TO/my pets&#39;"),
+        ("wilds:/own/pets", "wilds:PATH/TO/pets"),
+    ],
+)
+def test_a_command_has_a_mark_where_the_page_hides_a_place(tmp_path, monkeypatch, source, typed):
+    """To paste what lacks its folders leads nowhere; elsewhere a name is enough."""
+    monkeypatch.chdir(tmp_path)
+    folder = made_up.run(tmp_path / "runs" / "pets", source.format(cwd=tmp_path), n_done=1)
+    left = page.render(folder)
+    assert f"<code>slackaug search {typed} -o runs/pets --resume</code>" in left
+    assert f"<code>slackaug evaluate {typed} -p runs/pets " in left
+    assert left.count("PATH/TO") == 2 * ("PATH/TO" in typed)
 
 
 def test_only_directories_are_cut_off():

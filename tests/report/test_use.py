@@ -16,8 +16,8 @@ def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path):
     sentence = json.loads((folder / "answer.json").read_text())["sentence"]
     first, _, rest = text.partition('id="use"')
     assert sentence.removesuffix(".") in first
-    assert "slackaug.SlackAugment(&#34;pets/policy.json&#34;)" in rest
-    assert "slackaug export pets/policy.json --to torchvision" in rest
+    assert "slackaug.SlackAugment(&#34;PATH/TO/pets/policy.json&#34;)" in rest
+    assert "slackaug export PATH/TO/pets/policy.json --to torchvision" in rest
     assert "Under the answer, training images" in rest
     marks = re.findall(r'<li class="mark (\w+)"><span class="name"><bdi>(.*?)</bdi> <small>(.*?)</small>', text)
     assert marks == [
@@ -59,9 +59,9 @@ def test_a_wordy_answer_has_only_its_first_sentence_in_large_type(tmp_path):
 @pytest.mark.parametrize(
     ("name", "side", "types"),
     [
-        ("trivialaugment-wide", 40, "slackaug export run --to torchvision -o augment.py"),
-        ("trivialaugment-wide", 96, "slackaug export run --to torchvision -o augment.py"),
-        ("default", 40, "slackaug export run --to torchvision -o augment.py"),
+        ("trivialaugment-wide", 40, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
+        ("trivialaugment-wide", 96, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
+        ("default", 40, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
         ("uniformaugment", 40, "--baselines uniformaugment --save-models models -o runs/trained"),
         ("trivialaugment-ra", 40, "--baselines trivialaugment-ra --save-models models -o runs/trained"),
     ],
