@@ -68,7 +68,7 @@ def test_the_table_is_the_policy_the_likeliest_first(text, folder):
 
 def test_positions_are_shown_one_by_one_where_they_differ(tmp_path):
     folder = made_up.run(tmp_path, n_rounds=1)
-    same, each = "with the same probabilities", ("Position 3", "grey: each position")
+    same, each = "draws use the probabilities below", ("Position 3", "grey: each position")
     text = page.render(folder)
     assert (same in text, [words in text for words in each]) == (False, [True, True])
     for path in (folder / "policy.json", *(folder / "policies").iterdir()):
