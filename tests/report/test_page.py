@@ -155,7 +155,7 @@ def test_a_search_that_is_going_on_or_was_left(tmp_path, n_done):
     left = page.write(folder).read_text()
     done = "round 3 of 10 is done" if n_done else "no round is done yet"
     assert f"{done}. To continue:</p>" in left
-    assert "<pre><code>slackaug search digits -o &#39;PATH/TO/a run&#39; --resume</code></pre>" in left
+    assert "<code>slackaug search digits -o &#39;PATH/TO/a run&#39; --resume</code></pre>" in left
     assert not re.search(r"<p>[^<]*slackaug [a-z]+ ", left.partition("<footer>")[0])  # commands stand alone
     assert ("nothing shows whether it helps" in left, REFRESH in left) == (n_done > 0, False)
 
