@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from PIL import Image
 
 import made_up
 import tiny
@@ -304,3 +305,12 @@ def test_a_broken_search_does_not_hide_the_others_of_its_study(tmp_path, name):
     text = page.render(tmp_path / "searches" / "2")
     assert "Only policy.json is left of this search" in text
     assert "<caption>policy.json</caption>" in text
+
+
+@pytest.mark.parametrize("is_grey", [True, False])
+def test_a_page_of_grey_images_names_what_does_nothing_to_them(tmp_path, is_grey):
+    source = made_up.images(tmp_path / "data")
+    for path in source.parent.glob("*.png") if is_grey else ():
+        Image.open(path).convert("L").save(path)
+    text = page.render(made_up.run(tmp_path / "run", source, n_rounds=1))
+    assert ("These images are grey: Grayscale, Color and Hue do nothing to a grey image." in text) is is_grey
