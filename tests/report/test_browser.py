@@ -262,3 +262,22 @@ def test_a_phone_shows_the_numbers_that_matter(visit):
         assert box["x"] + box["width"] <= PHONE["width"]
     headers = page.locator("figure:has(#accuracies-title) thead th").all_inner_texts()
     assert headers[1:3] == ["accuracy, 95 % interval", "to uniform, points"]
+
+
+def test_a_phone_cuts_no_command_and_no_header_and_aligns_percentages(visit):
+    page = visit(viewport=PHONE)
+    for command in page.locator("#use ~ .usage pre").all():  # moved sideways, not cut at a hyphen
+        assert (command.evaluate("e => getComputedStyle(e).overflowX"), command.get_attribute("tabindex")) == (
+            "auto",
+            "0",
+        )
+        n_lines = command.inner_text().count("\n") + 1
+        line = command.evaluate("e => parseFloat(getComputedStyle(e).lineHeight)")
+        assert command.locator("code").bounding_box()["height"] <= (n_lines + 0.5) * line
+    seen = page.locator(".frame:not([hidden])")
+    assert seen.locator("thead th").first.bounding_box()["height"] < 40  # one line
+    ends = seen.locator("td:nth-child(2) .bar").evaluate_all(
+        "bars => bars.map(bar => { const text = document.createRange(); text.selectNode(bar.lastChild);"
+        " return text.getBoundingClientRect().right; })"
+    )
+    assert max(ends) - min(ends) < 1

@@ -162,3 +162,16 @@ def test_beside_the_answer_of_a_race_an_evaluation_says_what_it_is(tmp_path, has
     text = " ".join(page.render(folder).split())
     for says in ("This is another comparison than the answer at the top.", "If the two disagree, it may be chance"):
         assert (says in text) is has_race
+
+
+@pytest.mark.parametrize(("epochs", "are_alike"), [(None, True), (200, True), (2, False), (1, False)])
+def test_an_evaluation_with_other_epochs_than_the_race_is_not_compared_with_it(tmp_path, epochs, are_alike):
+    folder = made_up.raced(made_up.evaluation(made_up.run(tmp_path, n_rounds=1), ("none", "uniform")), "learned")
+    path = folder / "eval" / "results.json"
+    if epochs is not None:
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"protocol": {"fit": {"epochs": epochs}}}))
+    text = " ".join(page.render(folder).split())
+    assert ("If the two disagree, it may be chance" in text) is are_alike
+    assert ("Do not compare the two." in text) is not are_alike
+    if not are_alike:
+        assert f"A training had {epochs} epoch{'s' * (epochs > 1)} here, and 200 in the race." in text

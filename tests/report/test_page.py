@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from PIL import Image
 
 import made_up
 import tiny
@@ -68,7 +69,7 @@ def test_the_table_is_the_policy_the_likeliest_first(text, folder):
 
 def test_positions_are_shown_one_by_one_where_they_differ(tmp_path):
     folder = made_up.run(tmp_path, n_rounds=1)
-    same, each = "with the same probabilities", ("Position 3", "grey: each position")
+    same, each = "draws use the probabilities below", ("Position 3", "grey: each position")
     text = page.render(folder)
     assert (same in text, [words in text for words in each]) == (False, [True, True])
     for path in (folder / "policy.json", *(folder / "policies").iterdir()):
@@ -155,7 +156,7 @@ def test_a_search_that_is_going_on_or_was_left(tmp_path, n_done):
     left = page.write(folder).read_text()
     done = "round 3 of 10 is done" if n_done else "no round is done yet"
     assert f"{done}. To continue:</p>" in left
-    assert "<pre><code>slackaug search digits -o &#39;a run&#39; --resume</code></pre>" in left
+    assert "<code>slackaug search digits -o &#39;PATH/TO/a run&#39; --resume</code></pre>" in left
     assert not re.search(r"<p>[^<]*slackaug [a-z]+ ", left.partition("<footer>")[0])  # commands stand alone
     assert ("nothing shows whether it helps" in left, REFRESH in left) == (n_done > 0, False)
 
@@ -192,6 +193,26 @@ def test_no_path_of_the_disk_is_in_the_file(tmp_path, monkeypatch):
             assert sys.prefix not in text
             assert "data.csv" in text
         assert shown in page.render(run)
+
+
+@pytest.mark.parametrize(
+    ("source", "typed"),
+    [
+        ("digits", "digits"),
+        ("data/pets", "data/pets"),
+        ("{cwd}/data/pets", "data/pets"),
+        ("/own/my pets", "&#39;PATH/TO/my pets&#39;"),
+        ("wilds:/own/pets", "wilds:PATH/TO/pets"),
+    ],
+)
+def test_a_command_has_a_mark_where_the_page_hides_a_place(tmp_path, monkeypatch, source, typed):
+    """To paste what lacks its folders leads nowhere; elsewhere a name is enough."""
+    monkeypatch.chdir(tmp_path)
+    folder = made_up.run(tmp_path / "runs" / "pets", source.format(cwd=tmp_path), n_done=1)
+    left = page.render(folder)
+    assert f"<code>slackaug search {typed} -o runs/pets --resume</code>" in left
+    assert f"<code>slackaug evaluate {typed} -p runs/pets " in left
+    assert left.count("PATH/TO") == 2 * ("PATH/TO" in typed)
 
 
 def test_only_directories_are_cut_off():
@@ -284,3 +305,12 @@ def test_a_broken_search_does_not_hide_the_others_of_its_study(tmp_path, name):
     text = page.render(tmp_path / "searches" / "2")
     assert "Only policy.json is left of this search" in text
     assert "<caption>policy.json</caption>" in text
+
+
+@pytest.mark.parametrize("is_grey", [True, False])
+def test_a_page_of_grey_images_names_what_does_nothing_to_them(tmp_path, is_grey):
+    source = made_up.images(tmp_path / "data")
+    for path in source.parent.glob("*.png") if is_grey else ():
+        Image.open(path).convert("L").save(path)
+    text = page.render(made_up.run(tmp_path / "run", source, n_rounds=1))
+    assert ("These images are grey: Grayscale, Color and Hue do nothing to a grey image." in text) is is_grey

@@ -7,9 +7,11 @@ from PIL import Image
 
 from drawings import drawn
 from slackaug.augment.policy import Policy
-from slackaug.augment.transforms import get_space
+from slackaug.augment.transforms import TRANSFORMS, get_space
+from slackaug.data.samples import Samples
 from slackaug.report import pictures
 from slackaug.report.policy_figures import pie
+from slackaug.report.strength import FAMILIES
 
 
 @pytest.fixture
@@ -29,6 +31,15 @@ def test_strips_are_the_kernels_of_the_space(photos):
     assert by_name["Posterize"] == [posterize.pil(photo, b).tobytes() for photo in photos for b in bits]
     assert by_name["Invert"] == [invert.pil(photo, 0).tobytes() for photo in photos]
     assert len(by_name["Rotate"]) == 4
+
+
+def test_transformations_of_colour_do_nothing_to_grey_images(photos):
+    grey = [photo.convert("L").convert("RGB") for photo in photos]
+    for name in FAMILIES["colour"].split():
+        assert all(TRANSFORMS[name].pil(photo, 0.4).tobytes() == photo.tobytes() for photo in grey)
+    for images, idle in ((grey, ["Grayscale", "Color", "Hue"]), ([grey[0], photos[1]], [])):
+        pixels = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in images])
+        assert pictures.idle(drawn("domainnet"), Samples(pixels, ("a", "b"))) == idle
 
 
 def test_a_page_that_is_written_again_has_the_same_pictures(photos):

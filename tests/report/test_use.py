@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 import made_up
+from slackaug.augment.policy import Policy
 from slackaug.report import page
 
 
@@ -16,8 +18,8 @@ def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path):
     sentence = json.loads((folder / "answer.json").read_text())["sentence"]
     first, _, rest = text.partition('id="use"')
     assert sentence.removesuffix(".") in first
-    assert "slackaug.SlackAugment(&#34;pets/policy.json&#34;)" in rest
-    assert "slackaug export pets/policy.json --to torchvision" in rest
+    assert "slackaug.SlackAugment(&#34;PATH/TO/pets/policy.json&#34;)" in rest
+    assert "slackaug export PATH/TO/pets/policy.json --to torchvision" in rest
     assert "Under the answer, training images" in rest
     marks = re.findall(r'<li class="mark (\w+)"><span class="name"><bdi>(.*?)</bdi> <small>(.*?)</small>', text)
     assert marks == [
@@ -59,9 +61,9 @@ def test_a_wordy_answer_has_only_its_first_sentence_in_large_type(tmp_path):
 @pytest.mark.parametrize(
     ("name", "side", "types"),
     [
-        ("trivialaugment-wide", 40, "slackaug export run --to torchvision -o augment.py"),
-        ("trivialaugment-wide", 96, "slackaug export run --to torchvision -o augment.py"),
-        ("default", 40, "slackaug export run --to torchvision -o augment.py"),
+        ("trivialaugment-wide", 40, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
+        ("trivialaugment-wide", 96, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
+        ("default", 40, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
         ("uniformaugment", 40, "--baselines uniformaugment --save-models models -o runs/trained"),
         ("trivialaugment-ra", 40, "--baselines trivialaugment-ra --save-models models -o runs/trained"),
     ],
@@ -96,3 +98,31 @@ def test_a_race_that_was_stopped_has_not_decided_against_the_learned_policy(tmp_
     (folder / "answer.json").write_text(json.dumps(document | {"is_final": False}))
     text = page.render(folder)
     assert ("did not choose it" in text, "; the race was stopped before its end." in text) == (False, True)
+
+
+def test_a_race_that_was_stopped_before_its_final_has_chosen_nothing_and_has_no_bars(tmp_path):
+    folder = made_up.raced(made_up.run(tmp_path, n_rounds=1), "uniform-2")
+    assert "This chose the last two. Dots are accuracies on held-out images; bars are 95 % intervals" in page.render(
+        folder
+    )
+    document = json.loads((folder / "answer.json").read_text())
+    candidates = [one | {"n": 1, "interval": None} for one in document["candidates"]]
+    stopped = {"is_final": False, "last_two": [], "candidates": candidates, "n_trainings": 6}
+    (folder / "answer.json").write_text(json.dumps(document | stopped))
+    assert (
+        "<p>It was stopped before it chose the last two. Dots are accuracies on held-out images. It ended after "
+        "6 trainings.</p>" in page.render(folder)
+    )
+
+
+def test_a_policy_that_nothing_was_learned_for_has_no_table_of_equal_bars(tmp_path):
+    """The policy that learning starts from, which a race may have chosen."""
+    folder = made_up.run(tmp_path, n_rounds=2, n_done=0)
+    start, about = Policy.uniform("cifar", n_composed=2), {"rounds": 0, "use": "uniform-2"}
+    replace(start, learned=about).save(folder / "policy.json")
+    text = page.render(folder)
+    said = "Nothing was learned yet. Each image goes through 2 transformations, drawn one after the other from 17, all "
+    assert f"<p>{said}equally likely.</p>" in text
+    assert not re.search('class="frame"|id="round"|id="pie"', text)
+    assert "On your images" in text
+    assert "A policy was learned" not in text

@@ -44,11 +44,22 @@ class Outcome(NamedTuple):
     others: Sequence[str] = ()  # verdicts on the same policy, against all but the reference
     kept: tuple[str, str] | None = None  # of a study: the row of the learned policy, and how many searches kept it
     digests: Mapping[str, str] = {}  # of an evaluation's policies, by name
+    epochs: int | None = None  # of each training of an evaluation, where that is known
 
 
 class Trial(NamedTuple):
     seed: int
     accuracy: float
+
+
+class FitShown(NamedTuple):
+    epochs: int
+
+
+class ProtocolShown(NamedTuple):
+    """What trainings have in common, as far as a page shows it."""
+
+    fit: FitShown
 
 
 class Evaluation(NamedTuple):
@@ -62,6 +73,7 @@ class Evaluation(NamedTuple):
     duplicates: int = 0
     imbalance: float | None = None
     digests: dict[str, str] | None = None  # of policies, by name
+    protocol: ProtocolShown | None = None
 
 
 class Summary(NamedTuple):
@@ -114,7 +126,7 @@ def of_results(found: Evaluation) -> Outcome:
         del columns["mean over classes"]
     others = other_verdicts(found)
     return outcome(found, found.subject, found.reference, found.policies, columns)._replace(
-        others=others, digests=found.digests or {}
+        others=others, digests=found.digests or {}, epochs=None if found.protocol is None else found.protocol.fit.epochs
     )
 
 

@@ -8,9 +8,8 @@ import base64
 import hashlib
 import os
 import re
-import shlex
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from markupsafe import Markup
 from .. import __version__
 from ..data.samples import Samples
 from ..files import read_note, write_atomically
+from ..messages import counted, listed
 from ..runs import folders
 from ..runs.folders import RunError
 from ..schema import PolicyError, describe
@@ -32,6 +32,7 @@ REFRESH_SECONDS = 10
 SUFFIXES = (".html", ".htm")
 SETTINGS = ("config.yaml", "study.yaml")
 DIRECTORIES = re.compile(r"""(?<![\w/.~<)\]}%-])/(?=[\w.])(?:[^\s/'"<>]+/)*""")  # of an absolute path, in a text
+PLACE = "PATH/TO"  # stands for them in what is to be typed
 
 
 def write(
@@ -75,7 +76,6 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
         found, problem = None, f"The file with the results of the evaluation is broken. The reason: {error}"
     settings = {name: path for name in SETTINGS if (path := folder / name).is_file()}
     context = {
-        "folder": str(shown),
         "title": folder.resolve().name or str(folder),
         "version": __version__,
         "written": time.strftime("%Y-%m-%d %H:%M"),
@@ -101,9 +101,9 @@ def render(folder: Path, *, data: str | None = None, samples: Samples | None = N
 
 
 def shown_folder(folder: Path) -> Path:
-    """From where the command was given, or by its name alone: a page is sent to others."""
+    """From where the command was given, if it lies below: a page is sent to others."""
     resolved = folder.resolve()
-    return resolved.relative_to(Path.cwd()) if resolved.is_relative_to(Path.cwd()) else Path(resolved.name)
+    return resolved.relative_to(Path.cwd()) if resolved.is_relative_to(Path.cwd()) else Path(PLACE, resolved.name)
 
 
 def read_environment(folder: Path) -> list[tuple[str, str]]:
@@ -113,11 +113,11 @@ def read_environment(folder: Path) -> list[tuple[str, str]]:
     return [(str(key), plain(value)) for key, value in found.items() if value is not None]
 
 
-def without_disk(value: object) -> object:
-    """Nobody else needs to know where on a disk a file lies: only its name is left."""
+def without_disk(value: object, instead: str = "") -> object:
+    """Nobody else needs to know where on a disk a file lies: only its name is left, after `instead`."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    return DIRECTORIES.sub("", value.replace(f"{Path.cwd()}/", ""))
+    return DIRECTORIES.sub(instead, value.replace(f"{Path.cwd()}/", ""))
 
 
 # --- the template -----------------------------------------------------------------------------------------------------
@@ -141,7 +141,8 @@ def templates() -> tuple[Environment, dict[str, str]]:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         finalize=without_disk,
     )  # fmt: skip
-    found.filters |= {"plain": plain, "command": shlex.join, "percent": run_page.percent, "axis": axis}
+    found.filters |= {"plain": plain, "counted": counted, "listed": listed, "percent": run_page.percent, "axis": axis}
+    found.filters["typed"] = partial(without_disk, instead=f"{PLACE}/")
     found.filters["lead"] = lambda sentence: sentence.partition(". ")[0].removesuffix(".")
     style, script = (loader.get_source(found, name)[0] for name in ("style.css", "script.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -30,6 +30,20 @@ class Raced(NamedTuple):
         """Whether to use the learned policy, perhaps taken further."""
         return self.use is not None and self.use.startswith(LEARNED)
 
+    @property
+    def about(self) -> str:
+        """What the dots and bars show, and how far the race went."""
+        has_bars = any(one.accuracy.low is not None for one in self.marks)
+        bars = "; bars are 95 % intervals, from four trainings on" if has_bars else ""
+        if not self.use:
+            came = "Nobody did clearly better than guessing."
+        elif self.is_final or self.final:
+            came = "This chose the last two."
+        else:
+            came = "It was stopped before it chose the last two."
+        how = "With the final, it took" if self.is_final and self.final else "It ended after"
+        return f"{came} Dots are accuracies on held-out images{bars}. {how} {self.n_trainings}."
+
 
 def read(run: Path) -> Raced | None:
     """None where there is no answer yet. Raises a PolicyError on a file that is not whole or not ours."""

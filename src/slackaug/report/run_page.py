@@ -151,13 +151,19 @@ def has_own_positions(policy: Policy) -> bool:
     return any(not torch.equal(row, policy.pi[0]) for row in policy.pi[1:])
 
 
+def is_uniform(policy: Policy) -> bool:
+    return torch.equal(policy.pi.amin(-1), policy.pi.amax(-1))
+
+
 def policy_text(policy: Policy) -> str:
     k, n = policy.n_composed, len(policy.space)
     if not k:
         return f"Images stay as they are{', but for mirror flips' if policy.flip else ''}."
     how = "one transformation, drawn" if k == 1 else f"{k} transformations, drawn one after the other"
-    alike = " with the same probabilities" if k > 1 and not has_own_positions(policy) else ""
-    return f"Each image goes through {how} from {n}{alike}."
+    if is_uniform(policy):
+        return f"Each image goes through {how} from {n}, all equally likely."
+    same = f" {'Both' if k == 2 else f'All {k}'} draws use the probabilities below."
+    return f"Each image goes through {how} from {n}.{same if k > 1 and not has_own_positions(policy) else ''}"
 
 
 def is_answer(past: History) -> bool:
