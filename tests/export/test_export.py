@@ -234,6 +234,16 @@ def test_command_overwrites_only_when_told(command, command_ok, tmp_path):
     assert "SlackAugment" in (tmp_path / "mine.py").read_text()
 
 
+@targets
+def test_it_says_so_where_the_library_is_not_installed(target, command_ok, installed, tmp_path):
+    installed(False)
+    out = command_ok("export", "uniform:cifar", "--to", target, "-o", tmp_path / "augment.py")
+    missing = "" if target == "python" else f"{target} is not installed here; the file needs it\n"
+    assert out.endswith(f"augment.py: from augment import SlackAugment\n{missing}")
+    installed(True)
+    assert "not installed" not in command_ok("export", "uniform:cifar", "--to", target, "-o", tmp_path / "other.py")
+
+
 FAST_AA = (
     '{"kind": "subpolicies (op,prob,level in [0,1] of op range)", "source": "a test", '
     '"subpolicies": [[["Rotate", 0.5, 1.0]]]}'
@@ -245,6 +255,8 @@ FAST_AA = (
     [
         ("uniform:cifar", "tochvision", "a.py", "unknown target 'tochvision'; did you mean 'torchvision'?"),
         ("uniform:cifar", "tensorflow", "a.py", "unknown target 'tensorflow'"),
+        ("uniform:cifar", "torch", "a.py", "unknown target 'torch'; did you mean python (torch alone)?"),
+        ("uniform:cifar", "PyTorch", "a.py", "unknown target 'PyTorch'; did you mean python (torch alone)?"),
         ("uniform:cifr", "python", "a.py", "expected one of uniform:cifar"),
         ("nowhere.json", "python", "a.py", "nowhere.json: cannot be read (No such file or directory)"),
         ("fast.json", "python", "a.py", "a SubPolicies of another method, which has no pi and mu"),
@@ -286,7 +298,8 @@ def answered(tmp_path):
 
 
 @pytest.mark.parametrize("file", ["", "policy.json"])
-def test_it_writes_the_answer_of_a_run_and_not_what_was_learned(answered, file, command_ok, tmp_path):
+def test_it_writes_the_answer_of_a_run_and_not_what_was_learned(answered, file, command_ok, tmp_path, installed):
+    installed(True)
     run = answered("default")
     out = command_ok("export", run / file, "--to", "python", "-o", tmp_path / "augment.py")
     assert "this is the answer: the usual crops" in out

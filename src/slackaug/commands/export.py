@@ -9,6 +9,7 @@ from ..augment.policy import Policy
 from ..config.options import Path, PolicySource, command
 from ..data import DataError, samples
 from ..export import ExportError, check_target, find, import_line, new_file, write
+from ..export.fidelity import is_here
 from ..files import write_atomically
 from ..judge import ready_made
 from ..messages.answer import is_the_answer, not_the_answer, race_was_stopped
@@ -47,7 +48,9 @@ def export(
     else:
         written, name = write(source, to, os.fspath(out), overwrite=overwrite), "SlackAugment"
         remarks = of_the_race(found)
-    say(terminal(), "\n".join([written, *remarks, f"wrote {out}: {import_line(os.fspath(out), name)}"]))
+    remarks.append(f"wrote {out}: {import_line(os.fspath(out), name)}")
+    remarks += [] if is_here(to) else [f"{to} is not installed here; the file needs it"]
+    say(terminal(), "\n".join([written, *remarks]))
 
 
 def of_the_answer(use: str | None, to: str, policy: FilePath, learned: Policy) -> ready_made.File:

@@ -4,16 +4,18 @@
 sizes, in colour and grey, at six magnitudes.
 """
 
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from ..augment.transforms import TRANSFORMS
 
+ALONE = "python"  # the target that needs torch alone
 TESTED = {  # the versions the bounds were measured with
     "torchvision": "0.28.0",
     "timm": "1.0.30",
     "albumentations": "2.0.8",
     "kornia": "0.9.0",
-    "python": "",
+    ALONE: "",
 }
 
 
@@ -47,7 +49,7 @@ LUMA, TRUNCATED = "its grey is rounded otherwise", "its grey is truncated, Pillo
 MEAN = "its mean is not rounded"
 
 FIDELITY: dict[str, dict[str, Fidelity]] = {
-    "python": by("", "", KERNEL),
+    ALONE: by("", "", KERNEL),
     "timm": by(
         "timm",
         "ShearX ShearY TranslateX TranslateY Rotate AutoContrast Invert Equalize Solarize Posterize Contrast Color "
@@ -79,6 +81,11 @@ FIDELITY: dict[str, dict[str, Fidelity]] = {
         "Sharpness": Fidelity("kornia", 1, 0.2, "its smoothed image is not rounded"),
     },
 }
+
+
+def is_here(target: str) -> bool:
+    """Whether its files run here: the library that they need is installed."""
+    return target == ALONE or find_spec(target) is not None
 
 
 def table(target: str, names: list[str]) -> str:
