@@ -89,7 +89,7 @@ def write(policy: str, to: str, out: str | os.PathLike[str], *, overwrite: bool 
     if found.learned.get("is_answer") is False:
         raise ExportError(f"{policy}: {not_the_answer(found.learned['use'])}; {LEARNED}")
     write_atomically(path, render(found, to, policy).encode())
-    return fidelity.table(to, found.space.names)
+    return fidelity.table(to, found)
 
 
 def new_file(out: str | os.PathLike[str], *, overwrite: bool) -> Path:

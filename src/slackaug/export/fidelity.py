@@ -7,6 +7,7 @@ sizes, in colour and grey, at six magnitudes.
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from ..augment.policy import Policy
 from ..augment.transforms import TRANSFORMS
 
 ALONE = "python"  # the target that needs torch alone
@@ -88,10 +89,12 @@ def is_here(target: str) -> bool:
     return target == ALONE or find_spec(target) is not None
 
 
-def table(target: str, names: list[str]) -> str:
-    """One line per transformation, for the terminal and for the file."""
+def table(target: str, policy: Policy) -> str:
+    """One line per transformation that can be drawn, for the terminal and for the file."""
+    if not policy.n_composed:
+        return f"no transformations; {'mirror flips only' if policy.flip else 'no mirror flips'}"
     rows = [("transformation", "pixels", "by", "")]
-    rows += [(name, entry.text, entry.by, entry.reason) for name in names for entry in [FIDELITY[target][name]]]
+    rows += [(name, entry.text, entry.by, entry.reason) for name in policy.drawn for entry in [FIDELITY[target][name]]]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     cells = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(cells)
