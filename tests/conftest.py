@@ -81,6 +81,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Say whether the libraries of exported files are here, whatever is."""
+
+    def installed(are_here: bool) -> None:
+        monkeypatch.setattr("slackaug.export.fidelity.find_spec", lambda name: name if are_here else None)
+
+    return installed
+
+
+@pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 

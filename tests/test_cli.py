@@ -2,16 +2,20 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import wraps
 
 import pytest
+import torch
 from PIL import Image
 
 import slackaug
 from slackaug import Policy, cli, exits
+from slackaug.augment.policy import NEVER
 from slackaug.augment.transforms import SPACES
 from slackaug.commands import COMMANDS, evaluate
 
@@ -115,6 +119,19 @@ def test_a_run_stands_for_its_policy(command, policy_file, tmp_path):
     assert sheet.is_file()
 
 
+def test_show_lists_what_can_be_drawn(command, tmp_path):
+    """At any position; and it says how many are left out."""
+    policy = Policy.uniform("cifar", n_composed=2)
+    pi = torch.full_like(policy.pi, NEVER)
+    pi[0, :3], pi[1, 2:5] = 0, 0
+    replace(policy, pi=pi).save(tmp_path / "some.json")
+    shown = command("show", tmp_path / "some.json").stdout
+    listed = {name for name in policy.space.names if re.search(rf"^{name} ", shown, re.MULTILINE)}
+    assert listed == set(policy.space.names[:5])
+    assert f"{len(policy.space) - 5} other transformations cannot be drawn" in shown
+    assert "cannot be drawn" not in command("show", "uniform:cifar").stdout
+
+
 def test_show_compares_two(command, policy_file):
     assert "KL(A || B)" not in command("show", policy_file, "uniform:cifar").stdout
     done = command("show", policy_file, "uniform:cifar", "--verbose")
@@ -140,6 +157,7 @@ ONE = Policy.uniform(SPACES["cifar"].exclude(*SPACES["cifar"].names[1:])).to_dic
 
 LOST = Policy.uniform("cifar").to_dict() | {"learned": {"use": "uniform-2", "is_kept": False}}
 LEFT = LOST | {"learned": LOST["learned"] | {"is_final": False}}
+NOTHING = Policy.uniform("cifar").with_composed(0).to_dict()
 OTHER = LOST | {"learned": {"use": "trivialaugment-wide", "is_kept": False, "is_answer": False}}
 
 
@@ -150,11 +168,12 @@ OTHER = LOST | {"learned": {"use": "trivialaugment-wide", "is_kept": False, "is_
         (ONE, ["entropy 100.0% of uniform"]),
         (SUBPOLICIES, ["0.500  ±30°"]),
         (HOSTILE, ["[/x] hi"]),
+        (NOTHING, ["100.0%", "images stay as they are, with mirror flips\n16 other transformations cannot be drawn\n"]),
         (LOST, ["the learned policy did not win the race; 2 random transformations per image did"]),
         (LEFT, ["the race was stopped before its end; so far: 2 random transformations per image\n"]),
         (OTHER, ["this is what the search learned, and not its answer, which is TrivialAugment (Wide)\n"]),
     ],
-    ids=["start", "one transformation", "published", "hostile", "lost", "stopped", "other"],
+    ids=["start", "one transformation", "published", "hostile", "nothing", "lost", "stopped", "other"],
 )
 def test_show(policy, shown, command, tmp_path):
     path = tmp_path / "[bold]x.json"

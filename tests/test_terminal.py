@@ -158,6 +158,16 @@ def test_lines_are_of_whole_words(text, lines):
     assert fitted(text, 8) == lines
 
 
+def test_the_last_column_of_a_row_is_wrapped_within_itself():
+    row = "Color  within 1 level  its grey is truncated, Pillow's rounded"
+    assert fitted(row, 44) == [
+        "Color  within 1 level  its grey is",
+        "                       truncated, Pillow's",
+        "                       rounded",
+    ]
+    assert fitted(row, 42)[1] == "truncated, Pillow's rounded"  # where it would be too narrow, it is a sentence
+
+
 def test_a_command_in_several_lines_is_what_it_was():
     line = "  slackaug search 'my pets/' -o 'runs/a b' --set search.n_rounds=5 --resume --exclude Invert"
     lines = fitted(line, 30)

@@ -278,17 +278,24 @@ def test_an_answer_that_is_no_policy_and_nothing_learned(images, hurried, tmp_pa
     assert "this is the answer: TrivialAugment (Wide)" in exported.stdout
 
 
+EXPORT = "without slackaug in your training:\n  slackaug export {run} --to "
+
+
 @pytest.mark.parametrize(
-    ("use", "says"),
+    ("use", "has_torchvision", "says"),
     [
-        ("learned-x2", "without slackaug in your training:\n  slackaug export {run} --to torchvision -o augment.py\n"),
-        ("uniform-2", "without slackaug in your training:\n  slackaug export {run} --to torchvision -o augment.py\n"),
-        ("none", "Next: train on your images as they are, with mirror flips\n"),
-        ("default", "without slackaug in your training:\n  slackaug export {run} --to torchvision -o augment.py\n"),
-        ("uniformaugment", "the command that trains with it:\n  slackaug report {run} --open\n"),
+        ("learned-x2", True, f"{EXPORT}torchvision -o augment.py\n"),
+        ("uniform-2", False, f"{EXPORT}python -o augment.py\n"),
+        ("none", True, "Next: train on your images as they are, with mirror flips\n"),
+        ("default", True, f"{EXPORT}torchvision -o augment.py\n"),
+        ("default", False, f"{EXPORT}python -o augment.py\n"),
+        ("uniformaugment", True, "the command that trains with it:\n  slackaug report {run} --open\n"),
     ],
 )
-def test_the_next_step_follows_from_the_answer(use, says, images, tmp_path, monkeypatch, capsys):
+def test_the_next_step_follows_from_the_answer(
+    use, has_torchvision, says, images, tmp_path, monkeypatch, capsys, installed
+):
+    installed(has_torchvision)
     names = ",".join(dict.fromkeys(["none", "uniform-2", "learned", use]))
     given = tiny.assignments(**RACE | {"race__candidates": f"[{names}]"})
     monkeypatch.setattr(race, "answer", lambda *given: answer.answer(*given)._replace(use=use))

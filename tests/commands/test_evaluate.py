@@ -34,7 +34,7 @@ from slackaug.data import DataError, load
 from slackaug.data.options import DataConfig
 from slackaug.judge import baselines, candidates, protocols, training
 from slackaug.judge.candidates import Candidate
-from slackaug.judge.intervals import USUAL_NOISE, Accuracy, expected_half_width
+from slackaug.judge.intervals import Accuracy, expected_half_width, usual_noise
 from slackaug.judge.protocols import Training
 from slackaug.messages import comparing
 from slackaug.runs import folders
@@ -221,7 +221,9 @@ def test_without_test_images_some_are_held_out_and_it_says_which(command, tmp_pa
 def test_it_says_what_the_seeds_will_show_and_what_they_could_have(command, tiny_npz, tmp_path):
     for more, n in ((["--seeds", 4], 4), (["--seeds", 4, "--until", 100], 8)):
         said = succeeded(command(*words(tiny_npz, tmp_path, "--baselines", "none,uniform", *more))).stdout.splitlines()
-        assert comparing.expected(n, expected_half_width(n), USUAL_NOISE) in said
+        n_test = len(np.load(tiny_npz)["test_labels"])
+        noise = usual_noise(n_test)
+        assert comparing.expected(n, expected_half_width(noise, n), noise, n_test) in said
     alone = succeeded(command(*words(tiny_npz, tmp_path, "--baselines", "none")))
     assert "points from seed to seed" not in alone.stdout
 

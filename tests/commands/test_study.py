@@ -44,7 +44,7 @@ from slackaug.engine.fit import FitConfig
 from slackaug.exits import Stopped
 from slackaug.judge import queue, training
 from slackaug.judge.backends.local import InTurn
-from slackaug.judge.intervals import USUAL_NOISE, Accuracy, Interval, accuracy, expected_half_width
+from slackaug.judge.intervals import Accuracy, Interval, accuracy, expected_half_width, usual_noise
 from slackaug.judge.studies import assembly, paper_tables, search_jobs
 from slackaug.judge.studies import results as study_results
 from slackaug.judge.studies.plan import Study
@@ -458,7 +458,9 @@ def test_a_study_may_get_more_searches_and_keeps_what_it_has(command, done, agai
 def test_until_goes_on_with_evaluations_and_is_kept_with_the_study(command, tiny_npz, tmp_path):
     out, more = tmp_path / "study", ["--searches", 4, "--evaluations", 1, "--baselines", "uniform"]
     found = succeeded(command(*words(tiny_npz, out, *more, "--until", 99)))
-    assert comparing.expected_of_study(4, 1, expected_half_width(4), USUAL_NOISE) in found.stdout.splitlines()
+    n_test = len(np.load(tiny_npz)["test_labels"])
+    noise = usual_noise(n_test)
+    assert comparing.expected_of_study(4, 1, expected_half_width(noise, 4), noise, n_test) in found.stdout.splitlines()
     assert comparing.narrow_by_chance(4, 8) in found.stdout
     stored = document(out)
     assert (stored["study"]["until"], stored["rows"][-1]["over_evaluations"]["n"]) == (99, 8)  # two of each

@@ -16,8 +16,9 @@ import exported
 import made_up
 import slackaug
 from slackaug import Policy, export
+from slackaug.augment.policy import NEVER
 from slackaug.augment.transforms import TRANSFORMS, custom, get_space
-from slackaug.export import ExportError, sources
+from slackaug.export import ExportError, fidelity, sources
 from slackaug.export.fidelity import FIDELITY, TESTED
 
 targets = pytest.mark.parametrize("target", FIDELITY)
@@ -86,6 +87,28 @@ def test_the_docstring_has_the_bounds_and_the_comment_the_origin(target):
     long = replace(policy, mean=(0.60224330129187, 0.55803525837418, 1 / 3), std=(2 / 3, 0.26708321, 0.1 + 0.2))
     text = export.render(long, target, "x")
     assert "mean (0.60224, 0.55804, 0.33333), std (0.66667, 0.26708, 0.3)\n" in text
+
+
+@targets
+def test_the_table_has_what_can_be_drawn(target):
+    policy = exported.uneven("cifar", n_composed=2)
+    pi = policy.pi.clone()
+    pi[:, 3], pi[0, 4] = NEVER, NEVER
+    listed = [line.split()[0] for line in fidelity.table(target, replace(policy, pi=pi)).splitlines()[1:]]
+    assert listed == [name for name in policy.space.names if name != policy.space.names[3]]
+
+
+@pytest.mark.parametrize(("flip", "says"), [(True, "mirror flips only"), (False, "no mirror flips")])
+def test_no_augmentation_has_no_table(flip, says, answered, command_ok, tmp_path):
+    run = answered("none")
+    learned = Policy.load(run / "policy.json")
+    replace(learned.with_composed(0), flip=flip).save(run / "policy.json")
+    out = command_ok("export", run, "--to", "python", "-o", tmp_path / "none.py").splitlines()
+    assert out[:2] == [f"no transformations; {says}", "this is the answer: no augmentation"]
+    assert out[2].startswith("wrote ")
+    docstring = ast.get_docstring(ast.parse((tmp_path / "none.py").read_text()))
+    assert "images stay as they are" in docstring
+    assert f"no transformations; {says}" in docstring
 
 
 def test_only_what_a_policy_needs_is_in_the_file():
@@ -234,6 +257,16 @@ def test_command_overwrites_only_when_told(command, command_ok, tmp_path):
     assert "SlackAugment" in (tmp_path / "mine.py").read_text()
 
 
+@targets
+def test_it_says_so_where_the_library_is_not_installed(target, command_ok, installed, tmp_path):
+    installed(False)
+    out = command_ok("export", "uniform:cifar", "--to", target, "-o", tmp_path / "augment.py")
+    missing = "" if target == "python" else f"{target} is not installed here; the file needs it\n"
+    assert out.endswith(f"augment.py: from augment import SlackAugment\n{missing}")
+    installed(True)
+    assert "not installed" not in command_ok("export", "uniform:cifar", "--to", target, "-o", tmp_path / "other.py")
+
+
 FAST_AA = (
     '{"kind": "subpolicies (op,prob,level in [0,1] of op range)", "source": "a test", '
     '"subpolicies": [[["Rotate", 0.5, 1.0]]]}'
@@ -245,6 +278,8 @@ FAST_AA = (
     [
         ("uniform:cifar", "tochvision", "a.py", "unknown target 'tochvision'; did you mean 'torchvision'?"),
         ("uniform:cifar", "tensorflow", "a.py", "unknown target 'tensorflow'"),
+        ("uniform:cifar", "torch", "a.py", "unknown target 'torch'; did you mean python (torch alone)?"),
+        ("uniform:cifar", "PyTorch", "a.py", "unknown target 'PyTorch'; did you mean python (torch alone)?"),
         ("uniform:cifr", "python", "a.py", "expected one of uniform:cifar"),
         ("nowhere.json", "python", "a.py", "nowhere.json: cannot be read (No such file or directory)"),
         ("fast.json", "python", "a.py", "a SubPolicies of another method, which has no pi and mu"),
@@ -279,14 +314,15 @@ def answered(tmp_path):
     def answered(use, side=40):
         source = made_up.images(tmp_path / f"data{side}", ("cat", "dog"), side)
         return made_up.raced(
-            made_up.run(tmp_path / use, source, n_rounds=2), use, is_policy=use in ("learned", "uniform-2")
+            made_up.run(tmp_path / use, source, n_rounds=2), use, is_policy=use in ("none", "learned", "uniform-2")
         )
 
     return answered
 
 
 @pytest.mark.parametrize("file", ["", "policy.json"])
-def test_it_writes_the_answer_of_a_run_and_not_what_was_learned(answered, file, command_ok, tmp_path):
+def test_it_writes_the_answer_of_a_run_and_not_what_was_learned(answered, file, command_ok, tmp_path, installed):
+    installed(True)
     run = answered("default")
     out = command_ok("export", run / file, "--to", "python", "-o", tmp_path / "augment.py")
     assert "this is the answer: the usual crops" in out

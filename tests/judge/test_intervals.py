@@ -28,6 +28,7 @@ from slackaug.judge.intervals import (
     paired,
     search_means,
     t_factor,
+    usual_noise,
 )
 from slackaug.judge.studies.paper_tables import FIGURES
 
@@ -154,8 +155,8 @@ def test_no_evaluations_narrow_what_searches_differ_by():
 def test_what_time_buys_is_half_the_interval_of_noise_that_is_as_usual():
     values = np.random.default_rng(0).normal(0, USUAL_NOISE, (2, 4000, 4, 3)).mean(-1)  # 4 searches, 3 evaluations
     squares = [(interval(row.tolist()).half_width or 0) ** 2 for row in values[0] - values[1]]
-    assert math.sqrt(statistics.fmean(squares)) == pytest.approx(expected_half_width(4, 3), rel=0.02)
-    assert expected_half_width(8) < expected_half_width(4)
+    assert math.sqrt(statistics.fmean(squares)) == pytest.approx(expected_half_width(USUAL_NOISE, 4, 3), rel=0.02)
+    assert expected_half_width(0.01, 8) < expected_half_width(0.01, 4)
 
 
 @pytest.mark.parametrize("points", [None, 1e-3, 0.5, 1, 40])
@@ -186,7 +187,18 @@ def test_intervals_that_hold_together_are_wider():
 
 
 def test_usual_noise_is_half_a_point():
-    assert expected_half_width(8) == pytest.approx(stats.t.ppf(0.975, 7) * 0.5 * 0.005)
+    assert expected_half_width(USUAL_NOISE, 8) == pytest.approx(stats.t.ppf(0.975, 7) * 0.5 * 0.005)
+    assert usual_noise(10**9) == pytest.approx(USUAL_NOISE, rel=1e-3)
+
+
+def test_few_test_images_add_their_own_noise():
+    """A fifth of the images is a coin toss for each network, and the others are right: 90 %, half of it in common."""
+    rng, n_test, own = np.random.default_rng(0), 70, USUAL_NOISE
+    right = rng.random((2, 40_000, n_test)) < np.where(np.arange(n_test) < n_test // 5, 0.5, 1.0)
+    assert right.mean() == pytest.approx(0.9, abs=1e-3)
+    accuracies = right.mean(-1) + rng.normal(0, own, right.shape[:2])
+    difference = accuracies[0] - accuracies[1]
+    assert difference.std() == pytest.approx(math.sqrt(2) * usual_noise(n_test), rel=0.02)  # six standard errors
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------

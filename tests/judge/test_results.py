@@ -133,11 +133,20 @@ def test_the_table_fits_80_columns_and_names_are_no_markup():
     )
 
 
+def test_a_name_is_split_only_where_no_look_has_room_for_it():
+    trials = {"none": [0.5, 0.6, 0.4, 0.5], "trivialaugment-wide": [0.985, 0.995, 0.99, 1.0]}
+    for width, is_boxed in ((80, False), (100, True)):
+        text = shown(made(**trials), width)
+        assert [fact for fact in ("trivialaugment-wide", "1 min 02 s", "+49.25 ± 12.70") if fact not in text] == []
+        assert (max(map(len, text.splitlines())) <= width, "│" in text) == (True, is_boxed)
+    assert "│" in shown(made(none=[0.5, 0.6], mine=[0.7, 0.8]), 80)
+
+
 def test_a_long_name_to_compare_with_leaves_room_for_the_others():
     trials = {"trivialaugment-wide": [0.5, 0.6, 0.4, 0.5], "mine": [0.715, 0.725, 0.715, 0.725]}
     for results_of in (made, partial(made, imbalance=3.0)):
         narrow, wide = (shown(results_of(reference="trivialaugment-wide", **trials), width) for width in (80, 140))
-        assert "│ mine " in narrow
+        assert [line.split()[0] for line in narrow.splitlines()[-2:]] == ["trivialaugment-wide", "mine"]
         assert "+22.00 ± 12.36" in narrow
         assert "to trivialaug…," in narrow
         assert "to trivialaugment-wide," in wide

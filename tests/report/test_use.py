@@ -11,7 +11,8 @@ from slackaug.augment.policy import Policy
 from slackaug.report import page
 
 
-def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path):
+def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path, installed):
+    installed(True)
     folder = made_up.raced(made_up.run(tmp_path / "pets", n_rounds=2), "learned")
     text = page.render(folder)
     assert re.findall("<h2[^>]*>([^<]+)</h2>", text)[:3] == ["Use it", "The race", "The policy"]
@@ -59,16 +60,19 @@ def test_a_wordy_answer_has_only_its_first_sentence_in_large_type(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "side", "types"),
+    ("name", "side", "has_torchvision", "types"),
     [
-        ("trivialaugment-wide", 40, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
-        ("trivialaugment-wide", 96, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
-        ("default", 40, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
-        ("uniformaugment", 40, "--baselines uniformaugment --save-models models -o runs/trained"),
-        ("trivialaugment-ra", 40, "--baselines trivialaugment-ra --save-models models -o runs/trained"),
+        ("trivialaugment-wide", 40, True, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
+        ("trivialaugment-wide", 96, False, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
+        ("default", 40, True, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
+        ("default", 40, False, "slackaug export PATH/TO/run --to python -o augment.py"),
+        ("default", 96, False, "slackaug export PATH/TO/run --to torchvision -o augment.py"),
+        ("uniformaugment", 40, True, "--baselines uniformaugment --save-models models -o runs/trained"),
+        ("trivialaugment-ra", 40, True, "--baselines trivialaugment-ra --save-models models -o runs/trained"),
     ],
 )
-def test_an_answer_that_is_no_policy_is_used_without_the_file(tmp_path, name, side, types):
+def test_an_answer_that_is_no_policy_is_used_without_the_file(tmp_path, installed, name, side, has_torchvision, types):
+    installed(has_torchvision)
     source = made_up.images(tmp_path / "data", side=side)
     folder = made_up.raced(made_up.run(tmp_path / "run", source, n_rounds=1), name, is_policy=False)
     text = page.render(folder)

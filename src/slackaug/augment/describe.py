@@ -75,6 +75,9 @@ def range_text(transform: Transform, mu: float) -> str:
     return f"{f'{factor * start:{form}} to' if start else 'up to'} {strength_text(transform, reached)}"
 
 
-def number_text(n_composed: int) -> str:
-    """How many transformations an image goes through."""
-    return f"{n_composed} transformation{'s' * (n_composed != 1)}"
+def policy_text(n_composed: int, n: int, *, flip: bool) -> str:
+    """What a policy that composes so many out of n does to an image."""
+    flips = f"{'with' if flip else 'without'} mirror flips"
+    if not n_composed:
+        return f"images stay as they are, {flips}"
+    return f"{n_composed} transformation{'s' * (n_composed != 1)} an image out of {n}, {flips}"

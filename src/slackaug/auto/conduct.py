@@ -20,8 +20,9 @@ from ..config.layers import is_foreign
 from ..config.run_config import RunConfig
 from ..data import DataConfig, DataError, Dataset, read
 from ..exits import Stopped, signals
+from ..export.fidelity import FIDELITY
 from ..judge.answer import Answer
-from ..judge.ready_made import TORCHVISION, targets
+from ..judge.ready_made import targets
 from ..machine import default_device
 from ..messages import report as report_is
 from ..messages import search as messages
@@ -260,8 +261,8 @@ def next_step(session: Session, opened: Opened, answer: Answer | None, policy: P
         return messages.LONGER, use.search_longer(session.data, folder, config)
     if answer.use == "none":
         return messages.NEXT, no_augmentation(flip=policy.flip)
-    if policy.learned["is_answer"] or TORCHVISION in targets(answer.use, opened.dataset.image_size):
-        return messages.USE_IT, use.command("export", folder, "--to", TORCHVISION, "-o", "augment.py")
+    if known := FIDELITY if policy.learned["is_answer"] else targets(answer.use, opened.dataset.image_size):
+        return messages.USE_IT, use.export(folder, known)
     return messages.USE_OTHER, use.command("report", folder, "--open")
 
 

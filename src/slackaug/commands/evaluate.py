@@ -145,11 +145,13 @@ def evaluate(
         not_answers = [f"{c.name}: {one}" for c in candidates for one in remarks_of(c)]
         for text in (*known_as, *not_answers):
             work.say(text)
+        n_test = len(dataset.test.labels)
         n_first = seeds if until is None else max(seeds, LEAST_SEEDS)
         if n_first < intervals.LEAST:
             work.say(comparing.few(seeds, "seed", "--seeds 8, or --until 0.5 for a narrow interval"))
         elif len(candidates) > 1:
-            work.say(comparing.expected(n_first, intervals.expected_half_width(n_first), intervals.USUAL_NOISE))
+            noise = intervals.usual_noise(n_test)
+            work.say(comparing.expected(n_first, intervals.expected_half_width(noise, n_first), noise, n_test))
         for candidate in candidates:
             if isinstance(candidate.augmentation, Policy):
                 warn_of_length(work, dataset, candidate.name, candidate.augmentation.learned.get("preset"))
@@ -163,7 +165,7 @@ def evaluate(
         def summary(found: ByPolicy) -> Results:
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
             answer, use = results.judge(rows, subject, reference, settings.worth)
-            answer += results.reservations(rows, len(dataset.test.labels), n_duplicates)
+            answer += results.reservations(rows, n_test, n_duplicates)
             answer = " ".join([answer, *known_as])
             return Results(protocol, dataset.class_names, subject, reference, rows, answer, use, remarks)
 

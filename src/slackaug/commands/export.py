@@ -2,20 +2,20 @@
 
 import os
 from pathlib import Path as FilePath
-from typing import Annotated
+from typing import Annotated, Any
 
 from ..augment.formats.published import policy_file
 from ..augment.policy import Policy
 from ..config.options import Path, PolicySource, command
 from ..data import DataError, samples
 from ..export import ExportError, check_target, find, import_line, new_file, write
+from ..export.fidelity import is_here
 from ..files import write_atomically
 from ..judge import ready_made
 from ..messages.answer import is_the_answer, not_the_answer, race_was_stopped
 from ..messages.names import spoken
 from ..messages.terminal import how, say, terminal
 from ..report import history
-from ..report.policy_table import of_the_race
 from ..report.use import search_longer, train_command
 from ..runs.folders import round_files
 
@@ -43,11 +43,19 @@ def export(
         file = of_the_answer(use, to, policy_file(source), found)
         write_atomically(path, file.text.encode())
         written, name = file.table, file.name
-        remarks = [is_the_answer(use) if found.learned.get("is_final", True) else race_was_stopped(use)]
     else:
         written, name = write(source, to, os.fspath(out), overwrite=overwrite), "SlackAugment"
-        remarks = of_the_race(found)
-    say(terminal(), "\n".join([written, *remarks, f"wrote {out}: {import_line(os.fspath(out), name)}"]))
+    remarks = raced(found.learned)
+    remarks.append(f"wrote {out}: {import_line(os.fspath(out), name)}")
+    remarks += [] if is_here(to) else [f"{to} is not installed here; the file needs it"]
+    say(terminal(), "\n".join([written, *remarks]))
+
+
+def raced(learned: dict[str, Any]) -> list[str]:
+    """Whether the answer of a run is final; nothing of what was never raced."""
+    if (use := learned.get("use")) is None:
+        return []
+    return [is_the_answer(use) if learned.get("is_final", True) else race_was_stopped(use)]
 
 
 def of_the_answer(use: str | None, to: str, policy: FilePath, learned: Policy) -> ready_made.File:

@@ -219,10 +219,12 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
     if 0 < chosen.n_search < intervals.LEAST:
         work.say(comparing.few(chosen.n_search, "search", f"--searches {intervals.LEAST} or more"))
     elif chosen.n_search and fixed_candidates(chosen):
-        width = intervals.expected_half_width(chosen.n_search, chosen.n_eval)
+        n_test = len(dataset.test.labels)
+        noise = intervals.usual_noise(n_test)
+        width = intervals.expected_half_width(noise, chosen.n_search, chosen.n_eval)
         if chosen.until is not None and chosen.n_search < queue.LEAST_SEEDS:
             work.say(comparing.narrow_by_chance(chosen.n_search, queue.LEAST_SEEDS))
-        work.say(comparing.expected_of_study(chosen.n_search, chosen.n_eval, width, intervals.USUAL_NOISE))
+        work.say(comparing.expected_of_study(chosen.n_search, chosen.n_eval, width, noise, n_test))
     return n_duplicates
 
 

@@ -13,11 +13,12 @@ from ..augment.transforms import TRANSFORMS
 from ..files import check_new, write_atomically
 from ..messages.answer import not_the_answer
 from . import fidelity, text
-from .fidelity import FIDELITY
+from .fidelity import ALONE, FIDELITY
 
 LEARNED = "to export it all the same, give the file of its last round, in policies/"
 FACTORS = ("Contrast", "Color", "Brightness", "Sharpness")
 TAKES_NEGATIVE_FACTORS = ("python", "timm")
+TORCH = ("torch", "pytorch")  # what people call the target that needs it alone
 LIBRARIES = {"albumentations", "kornia", "numpy", "PIL", "timm", "torch", "torchvision"}  # that exported files import
 
 
@@ -45,6 +46,8 @@ def check(policy: Policy, to: str) -> None:
 
 
 def check_target(to: str) -> None:
+    if to.lower() in TORCH:
+        raise ExportError(f"unknown target {to!r}; did you mean {ALONE} (torch alone)?")
     if to not in FIDELITY:
         raise ExportError(schema.unknown("target", to, list(FIDELITY)))
 
@@ -86,7 +89,7 @@ def write(policy: str, to: str, out: str | os.PathLike[str], *, overwrite: bool 
     if found.learned.get("is_answer") is False:
         raise ExportError(f"{policy}: {not_the_answer(found.learned['use'])}; {LEARNED}")
     write_atomically(path, render(found, to, policy).encode())
-    return fidelity.table(to, found.space.names)
+    return fidelity.table(to, found)
 
 
 def new_file(out: str | os.PathLike[str], *, overwrite: bool) -> Path:

@@ -4,16 +4,19 @@
 sizes, in colour and grey, at six magnitudes.
 """
 
+from importlib.util import find_spec
 from typing import NamedTuple
 
+from ..augment.policy import Policy
 from ..augment.transforms import TRANSFORMS
 
+ALONE = "python"  # the target that needs torch alone
 TESTED = {  # the versions the bounds were measured with
     "torchvision": "0.28.0",
     "timm": "1.0.30",
     "albumentations": "2.0.8",
     "kornia": "0.9.0",
-    "python": "",
+    ALONE: "",
 }
 
 
@@ -47,7 +50,7 @@ LUMA, TRUNCATED = "its grey is rounded otherwise", "its grey is truncated, Pillo
 MEAN = "its mean is not rounded"
 
 FIDELITY: dict[str, dict[str, Fidelity]] = {
-    "python": by("", "", KERNEL),
+    ALONE: by("", "", KERNEL),
     "timm": by(
         "timm",
         "ShearX ShearY TranslateX TranslateY Rotate AutoContrast Invert Equalize Solarize Posterize Contrast Color "
@@ -81,10 +84,17 @@ FIDELITY: dict[str, dict[str, Fidelity]] = {
 }
 
 
-def table(target: str, names: list[str]) -> str:
-    """One line per transformation, for the terminal and for the file."""
+def is_here(target: str) -> bool:
+    """Whether its files run here: the library that they need is installed."""
+    return target == ALONE or find_spec(target) is not None
+
+
+def table(target: str, policy: Policy) -> str:
+    """One line per transformation that can be drawn, for the terminal and for the file."""
+    if not policy.n_composed:
+        return f"no transformations; {'mirror flips only' if policy.flip else 'no mirror flips'}"
     rows = [("transformation", "pixels", "by", "")]
-    rows += [(name, entry.text, entry.by, entry.reason) for name in names for entry in [FIDELITY[target][name]]]
+    rows += [(name, entry.text, entry.by, entry.reason) for name in policy.drawn for entry in [FIDELITY[target][name]]]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     cells = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(cells)

@@ -75,16 +75,13 @@ def join(blocks: list[str]) -> str:
 def docstring(policy: Policy, to: str, usage: str, title: str) -> str:
     library = f" with {to} {TESTED[to]}" if TESTED[to] else ""
     tensors = " on tensors; on PIL images all are exact" if to == "torchvision" else ""
-    n_composed, n = policy.pi.shape
-    flips = "with" if policy.flip else "without"
-    title = title or (
-        f"An augmentation policy (SLACK): {describe.number_text(n_composed)} an image out of {n}, {flips} mirror flips."
-    )
+    what = describe.policy_text(policy.n_composed, len(policy.space), flip=policy.flip)
+    title = title or f"An augmentation policy (SLACK): {what}."
     return (
         f'"""{title}\n\n'
         f"{usage}\n\n"
         f"Against slackaug {__version__}, measured{library}{tensors}:\n\n"
-        f'{textwrap.indent(fidelity.table(to, policy.space.names), "    ")}\n"""'
+        f'{textwrap.indent(fidelity.table(to, policy), "    ")}\n"""'
     )
 
 

@@ -170,12 +170,23 @@ def n_evaluations_for(differences: Matrix, half_width: float, most: int) -> int 
 
 # --- how sure an answer will be ---------------------------------------------------------------------------------------
 
-USUAL_NOISE = 0.005  # deviation of accuracies from seed to seed; 0.2 to 1 point on the sets of research/notebook.md
+USUAL_NOISE = 0.005  # of accuracies on many images, from seed to seed; 0.2 to 1 point in research/notebook.md
+DISAGREEMENT = 0.1  # share of images that just one of two networks has right: each is wrong on 10 %, both on 5 %
 
 
-def expected_half_width(n: int, n_eval: int = 1) -> float:
+def usual_noise(n_test: int) -> float:
+    """The deviation of accuracies from seed to seed on so many test images.
+
+    On the same n images just one of two equally good networks is right for the share d of them, by chance, so the
+    difference of their accuracies has the variance d / n, and each accuracy half of it: sqrt(USUAL_NOISE^2 + d / 2n).
+    On 72 images that is 2.7 points, on 10,000 it is 0.5.
+    """
+    return math.sqrt(USUAL_NOISE**2 + DISAGREEMENT / (2 * n_test))
+
+
+def expected_half_width(noise: float, n: int, n_eval: int = 1) -> float:
     """Of a difference over n seeds, or over n searches with n_eval evaluations each, which do not differ themselves."""
-    return t_factor(n) * math.sqrt(2 / (n * n_eval)) * USUAL_NOISE
+    return t_factor(n) * math.sqrt(2 / (n * n_eval)) * noise
 
 
 def check_until(points: float | None) -> None:

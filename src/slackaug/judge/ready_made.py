@@ -65,7 +65,7 @@ def file(name: str, to: str, size: Size, learned: Policy, source: str) -> File:
     (defaults,) = define(name).defaults(size).parts
     assert isinstance(defaults, All)
     policy = replace(as_policy(defaults, learned), learned={"use": name})
-    text, pixels = export.render(policy, to, source, title), table(to, policy.space.names)
+    text, pixels = export.render(policy, to, source, title), table(to, policy)
     if not BESIDE[name]:
         return File(text, pixels, "SlackAugment")
     return File(

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,7 @@ from ..augment.display import displayed
 from ..config import parse
 from ..files import write_atomically
 from ..messages import comparing
+from ..messages.terminal import ENDLESS
 from ..runs import provenance
 from . import verdicts
 from .intervals import LEAST, Accuracy, Interval, accuracy, paired
@@ -27,6 +29,7 @@ COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "imag
 IMBALANCED = 3.0  # tested images of a class for each of another: from then on the mean over classes is shown, too
 NAME_WIDTH = 11  # of a policy, at least, and of the reference in a narrow table, at most
 NARROW, WIDE = 80, 100  # columns
+LEAN: dict[str, Any] = {"box": None, "padding": (0, 2, 0, 0), "pad_edge": False}  # a look that leaves room for names
 
 
 class PolicyRow(NamedTuple):
@@ -172,9 +175,15 @@ def table(results: Results, width: int = NARROW) -> Table:
     for row in results.rows:
         rest = f"{100 * row.balanced_accuracy.mean:.2f} %" if is_uneven else messages.duration(row.seconds)
         rows.append([row.name, str(row.accuracy), str(row.accuracy.n), points(row.difference), rest])
-    if width >= NARROW:
-        return make_table(headers, rows)
-    return make_table(headers[:-1], [row[:-1] for row in rows], box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    if width < NARROW:
+        return make_table(headers[:-1], [row[:-1] for row in rows], **LEAN)
+    boxed, lean = make_table(headers, rows), make_table(headers, rows, **LEAN)
+    return lean if natural_width(lean) <= width < natural_width(boxed) else boxed
+
+
+def natural_width(shown: Table) -> int:
+    """Without a name that is split."""
+    return Console(width=ENDLESS).measure(shown).maximum
 
 
 def make_table(headers: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -> Table:

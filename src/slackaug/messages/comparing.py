@@ -144,19 +144,22 @@ def narrow_by_chance(n: int, enough: int) -> str:
     )
 
 
-def expected(n: int, half_width: float, noise: float) -> str:
-    return f"{usual(noise)}, {counted(n, 'seed')} {show(half_width)}"
+def expected(n: int, half_width: float, noise: float, n_test: int) -> str:
+    return f"{usual(noise, n_test)}, {counted(n, 'seed')} {show(half_width)}"
 
 
-def expected_of_study(n_searches: int, n_evaluations: int, half_width: float, noise: float) -> str:
+def expected_of_study(n_searches: int, n_evaluations: int, half_width: float, noise: float, n_test: int) -> str:
     return (
-        f"{usual(noise)}, {counted(n_searches, 'search')} with {counted(n_evaluations, 'evaluation')} each "
+        f"{usual(noise, n_test)}, {counted(n_searches, 'search')} with {counted(n_evaluations, 'evaluation')} each "
         f"{show(half_width)}"
     )
 
 
-def usual(noise: float) -> str:
-    return f"A rough estimate: if accuracies vary by {100 * noise:g} points from seed to seed"
+def usual(noise: float, n_test: int) -> str:
+    return (
+        f"A rough estimate: if accuracies vary by {100 * noise:.1f} points from seed to seed, as is usual on "
+        f"{counted(n_test, 'test image')}"
+    )
 
 
 def show(half_width: float) -> str:

@@ -15,6 +15,8 @@ ENDLESS = 1000  # columns of what is neither a terminal nor told its width: one 
 INDENT = "  "
 TO_CONTINUE = "To continue"  # what was stopped, on a terminal as on a page
 COMMAND = re.compile(r" +(slackaug|torchrun|pip|python) ")
+COLUMNS = re.compile(r".*\S {2,}(?=\S)")  # of a row: up to where its last column begins
+NARROWEST = 20  # a column that is wrapped
 CONTINUES = " \\"
 WORDS = re.compile(r"(?:--?[\w-]+ (?=[^-]))?(?:'[^']*'|[^\s'])+")  # of a command: an option stays with its value
 
@@ -38,7 +40,8 @@ def say(console: Console, text: str) -> None:
 
 
 def fitted(text: str, width: int) -> list[str]:
-    """The lines of a text, in lines of whole words. A word that is wider, such as a path, has a line of its own."""
+    """The lines of a text, in lines of whole words; the last column of a row stays a column. A word that is wider, such
+    as a path, has a line of its own."""
     lines = []
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
@@ -48,6 +51,9 @@ def fitted(text: str, width: int) -> list[str]:
             own = packed(WORDS.findall(line), width - len(indent) - len(CONTINUES))
             lines += [f"{indent}{part}{CONTINUES}" for part in own]
             lines[-1] = lines[-1].removesuffix(CONTINUES)
+        elif (row := COLUMNS.match(line)) and width - (start := cell_len(row[0])) >= NARROWEST:
+            first, *others = packed(line[row.end() :].split(), width - start)
+            lines += [row[0] + first, *(" " * start + part for part in others)]
         else:
             lines += [indent + part for part in packed(line.split(), width - len(indent))]
     return lines

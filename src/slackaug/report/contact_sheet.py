@@ -218,9 +218,7 @@ def render(policy: Policy, title: str, images: Sequence[Path], seed: int = 0) ->
     """The sheet; the same policy, images and seed give the same pixels."""
     if not 1 <= len(images) <= MAX_IMAGES:
         raise ValueError(f"expected 1 to {MAX_IMAGES} images, got {len(images)}")
-    flips = "with" if policy.flip else "without"
-    n_composed, n = policy.pi.shape
-    subtitle = f"{describe.number_text(n_composed)} an image out of {n}, {flips} mirror flips; seed {seed}"
+    subtitle = f"{describe.policy_text(policy.n_composed, len(policy.space), flip=policy.flip)}; seed {seed}"
     blocks = [
         rows(policy, image, path.name, size, rng.generator(seed, "preview", i))
         for i, (path, (image, size)) in enumerate(zip(images, read_images(images), strict=True))

@@ -62,12 +62,13 @@ def show(console: Console, name: str, policy: AnyPolicy, *, is_verbose: bool) ->
 
 
 def policy_table(name: str, policy: Policy, is_verbose: bool) -> Table:
-    """Most likely first: the probability, averaged and perhaps by position, and how strong it can become."""
+    """What can be drawn, most likely first: its probability, averaged and perhaps by position, and its strengths."""
     probabilities = policy.probabilities.detach()  # (K, N)
-    mean = probabilities.mean(0)
+    mean, drawn, transforms = probabilities.mean(0), policy.drawn, policy.space.transforms
+    order = mean.argsort(descending=True, stable=True).tolist()
+    ranked = [(n, transforms[n]) for n in order if transforms[n].name in drawn]
     table = empty_table(name, "transformation", ">probability", "by position" if is_verbose else "", "strength")
-    for n in mean.argsort(descending=True, stable=True).tolist():
-        transform = policy.space.transforms[n]
+    for n, transform in ranked:
         each = " ".join(f"{p:.1%}" for p in probabilities[:, n].tolist())
         strength = describe.range_text(transform, policy.mu[n].item())
         shown = each if is_verbose else bar(mean[n].item(), mean.max().item())
@@ -76,12 +77,10 @@ def policy_table(name: str, policy: Policy, is_verbose: bool) -> Table:
 
 
 def policy_remarks(policy: Policy, is_verbose: bool) -> str:
-    flips = "with" if policy.flip else "without"
-    if number := policy.n_composed:
-        remarks = f"{describe.number_text(number)} an image out of {len(policy.space)}, {flips} mirror flips"
-        remarks += f"; entropy {entropy_share(policy):.1%} of uniform" if is_verbose else ""
-    else:
-        remarks = f"images stay as they are, {flips} mirror flips"
+    number, n_left_out = policy.n_composed, len(policy.space) - len(policy.drawn)
+    remarks = describe.policy_text(number, len(policy.space), flip=policy.flip)
+    remarks += f"; entropy {entropy_share(policy):.1%} of uniform" if is_verbose and number else ""
+    remarks += f"\n{counted(n_left_out, 'other transformation')} cannot be drawn" if n_left_out else ""
     history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}
     shown = [f"{key[:40]}: {schema.describe(value)}" for key, value in history.items() if is_verbose]
     return "\n".join([remarks, *shown, *of_the_race(policy)])

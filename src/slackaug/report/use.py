@@ -2,11 +2,13 @@
 
 import json
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
 from ..config.layers import is_foreign
 from ..config.run_config import RunConfig
+from ..export.fidelity import ALONE, FIDELITY, is_here
 from ..judge.answer import longer
 from ..judge.ready_made import TORCHVISION, targets
 from ..messages.answer import capital, no_augmentation
@@ -68,8 +70,10 @@ def with_policy(folder: Path) -> Use:
     """What to use is the folder's policy.json."""
     file = str(folder / POLICY)
     quoted = json.dumps(file, ensure_ascii=False)
-    export = command("export", file, "--to", TORCHVISION, "-o", "augment.py")
-    steps = [("In your training", POLICY_CODE.format(file=quoted)), ("Or as one file that needs no slackaug", export)]
+    steps = [
+        ("In your training", POLICY_CODE.format(file=quoted)),
+        ("Or as one file that needs no slackaug", export(file)),
+    ]
     pipeline = ("In a pipeline of torchvision", TORCHVISION_CODE.format(file=quoted))
     return Use("", steps, [pipeline, ("As a table in the terminal", command("show", file))])
 
@@ -78,11 +82,16 @@ def without_policy(name: str, folder: Path, source: str, size: Size, *, has_lear
     """The answer is something else, such as TrivialAugment."""
     below = ": the policy below was learned, and is not the answer" if has_learned else ""
     note = f"{capital(spoken(name))} needs no policy file{below}."
-    if size is not None and TORCHVISION in targets(name, size):
-        export = command("export", str(folder), "--to", TORCHVISION, "-o", "augment.py")
+    if size is not None and (known := targets(name, size)):
         beside = " The file has the usual crops, too, which it had in the race." if name != "default" else ""
-        return Use(note + beside, [("As one file that needs no slackaug", export)], [])
+        return Use(note + beside, [("As one file that needs no slackaug", export(str(folder), known))], [])
     return Use(note, [("Train with it, and keep the networks", train_command(source, name))], [])
+
+
+def export(source: str, known: Collection[str] = FIDELITY) -> str:
+    """For torchvision, or torch alone where that is not installed; `known` are the libraries that have the answer."""
+    to = ALONE if ALONE in known and not is_here(TORCHVISION) else TORCHVISION
+    return command("export", source, "--to", to, "-o", "augment.py")
 
 
 def train_command(source: str, name: str) -> str:
