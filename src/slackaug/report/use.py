@@ -89,7 +89,7 @@ def without_policy(name: str, folder: Path, source: str, size: Size, *, has_lear
 
 
 def export(source: str, known: Collection[str] = FIDELITY) -> str:
-    """For torchvision, or torch alone where that is not installed; `known` are the libraries that have the answer."""
+    """For torchvision, or torch alone if it is not installed; `known` are the libraries that have the answer."""
     to = ALONE if ALONE in known and not is_here(TORCHVISION) else TORCHVISION
     return command("export", source, "--to", to, "-o", "augment.py")
 
