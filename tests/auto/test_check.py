@@ -439,7 +439,9 @@ def test_copies_within_a_group_do_not_matter(patients):
 
 def test_the_cost_is_that_of_the_split_by_groups(patients, monkeypatch):
     seen = []
-    monkeypatch.setattr(timing, "search_seconds", lambda config, data, device: seen.append(data) or (1.0, 1.0))
+    monkeypatch.setattr(
+        timing, "search_seconds", lambda config, data, device: seen.append(data) or timing.Seconds(1.0, 1.0, 1.0)
+    )
     slackaug.check(patients, group_by=BY_PATIENT)
     whole = load(str(patients), group_by=BY_PATIENT)
     for seed in range(3):

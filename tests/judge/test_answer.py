@@ -174,7 +174,9 @@ def test_where_all_guess_there_is_no_answer_yet():
             "guessing",
             True,
         )
-        assert found.sentence.startswith("No answer yet: no network did clearly better than guessing. The best reached 5")
+        assert found.sentence.startswith(
+            "No answer yet: no network did clearly better than guessing. The best reached 5"
+        )
         assert "naming the largest class each time gives 50.0 %" in found.sentence
         assert "(--set pretrain.epochs=800 --set evaluate.epochs=800)" in found.sentence
     assert answer(race(raced, CONFIG, largest=0.2), raced, last, config, 0.0, 0.2).use is not None

@@ -88,4 +88,5 @@ def measure(stand_in: Dataset, model: str | None, device: str) -> Iterator[Cost]
     for name in dict.fromkeys((presets.default_preset(), *presets.PRESETS)):
         if name != "demo":
             config = presets.preset(name, stand_in, model)
-            yield Cost(config.preset, config.model, *timing.search_seconds(config, stand_in, device))
+            learning, race, _ = timing.search_seconds(config, stand_in, device)
+            yield Cost(config.preset, config.model, learning, race)

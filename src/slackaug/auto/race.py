@@ -37,6 +37,7 @@ FOLDER = "race"  # of a run
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
 LONG_FINAL = 8  # trainings of each of the last two, for which time must be left to race forms of the learned policy
 FIRST_OF_LAST = 1000  # seed: no training before had it
+LEARNING = 0.5  # share of a time limit, where a race follows
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
 
 
@@ -279,6 +280,10 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
     return Comparison(protocol, folder, None, session.device, threads, backend, session.console, again, follow)
 
 
-def share_of_time(config: RunConfig, n_train: int) -> float:
-    """Return the share of a time limit that is for learning."""
-    return 0.5 if has_race(config, n_train) else 1.0
+def share_of_time(config: RunConfig, n_train: int, left: float = math.inf, first_round: float = 0.0) -> float:
+    """Return the share of the time left that is for learning: none, where it would end before the first round does, and
+    simple choices can be raced instead."""
+    if not has_race(config, n_train):
+        return 1.0
+    is_in_vain = LEARNING * left < first_round
+    return 0.0 if is_in_vain and without_learned(config.race).candidates else LEARNING
