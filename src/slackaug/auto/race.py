@@ -19,8 +19,6 @@ from ..judge import candidates, records
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
 from ..judge.backends.jobs import BackendError
-from ..judge.baselines import FILE as FROM_FILE
-from ..judge.baselines import define
 from ..judge.candidates import Candidate
 from ..judge.intervals import LEAST
 from ..judge.protocols import HeldOut, Protocol, Training, data_digest
@@ -166,9 +164,7 @@ class Race:
 def candidate(name: str, learned: Policy) -> Candidate:
     """A baseline, or `learned`, perhaps further, with other bounds of the magnitudes or with fewer transformations."""
     if (form := form_of(name)) is None:
-        if not name.startswith(FROM_FILE):
-            define(name, FORMS_OF_LEARNED)
-        return candidates.from_name(name)
+        return candidates.from_name(name, FORMS_OF_LEARNED)
     policy = learned
     if (form.strength, form.mu) != (1, 1):
         policy = at_strength(learned, form.strength, form.mu)
