@@ -130,7 +130,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def quick_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of metrics at every step; costs are not measured, and no report is written."""
     monkeypatch.setattr(learn, "METRICS_EVERY", 1)
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(0.0, 0.0, 0.0))
     monkeypatch.setattr(training, "seconds_of", lambda some: 0.0)
     monkeypatch.setattr(live, "attempt", lambda *_, **__: False)
 

@@ -50,7 +50,7 @@ def watch(words: list[str], n_steps: int, book: str) -> None:
     has open, the fastest checkpoint since the last look, as other work on the machine slows some."""
     torch.set_num_threads(1)
     learn.CHECKPOINT_SECONDS = 0.1  # many more than in a week
-    timing.search_seconds = lambda *_: (0.0, 0.0)
+    timing.search_seconds = lambda *_: timing.Seconds(0.0, 0.0, 0.0)
     models.build = lambda *_: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, tiny.N_CLASSES))
     show, save, samples, times, done = Display.show, Run.save_checkpoint, [], [], 0
 

@@ -192,7 +192,8 @@ def prepare(log: str | Path) -> None:
     for stream in (1, 2):
         os.dup2(file, stream)
     torch.set_num_threads(1)
-    learn.CHECKPOINT_SECONDS, learn.METRICS_EVERY, timing.search_seconds = -1.0, 1, lambda *_: (0.0, 0.0)
+    learn.CHECKPOINT_SECONDS, learn.METRICS_EVERY = -1.0, 1
+    timing.search_seconds = lambda *_: timing.Seconds(0.0, 0.0, 0.0)
 
 
 def live_and_die(words: list[str], log: str, moment: Moment, number: int) -> None:

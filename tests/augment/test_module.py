@@ -106,6 +106,9 @@ def test_it_is_off_in_eval_mode_unless_it_is_always_on(augment, images):
 def test_takes_a_file_or_the_folder_of_a_run(tmp_path, images):
     with pytest.raises(PolicyError, match=r"a folder without policy\.json; a run has one at the end"):
         SlackAugment(tmp_path)
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(PolicyError, match=r"has not finished its first round, .* slackaug search DATA -o .* --resume"):
+        SlackAugment(tmp_path)
     policy = Policy.uniform("imagenet", flip=False)
     policy.save(tmp_path / "policy.json")
     for run in (tmp_path / "policy.json", tmp_path, str(tmp_path)):

@@ -322,6 +322,31 @@ def test_the_cost_on_a_cpu_goes_with_images(flops, tmp_path, monkeypatch):
     assert costs["quick"] == pytest.approx((search + pretraining, race / 2), rel=0.1)  # two trainings side by side
 
 
+def test_what_takes_days_on_a_cpu_needs_a_gpu(pets, monkeypatch, command):
+    """But for the preset that is proposed, whose time is what it takes."""
+    hours = {"quick": 30, "standard": 233, "fast": 23, "paper": 668}
+    monkeypatch.setattr(
+        timing, "search_seconds", lambda config, *_: timing.Seconds(3600.0 * hours[config.preset], 0.0, 1.0)
+    )
+
+    def costs(*words):
+        lines = command("check", pets, "--device", "cpu", *words).stdout.splitlines()
+        said = [re.fullmatch(r"a search with preset (\w+) \([\w-]+\) (.*)", line) for line in lines]
+        return {found[1]: found[2] for found in said if found}
+
+    assert costs() == {
+        "quick": "takes about 30 h 00 min here",
+        "standard": "needs a GPU",
+        "fast": "takes about 23 h 00 min here",
+        "paper": "needs a GPU",
+    }
+    assert costs("--verbose")["standard"] == "needs a GPU: it takes about 233 h 00 min here"
+    (found, *_) = [cost for cost in slackaug.check(pets, device="cpu").costs if cost.preset == "paper"]
+    assert (found.needs_gpu, found.learning) == (True, 668 * 3600)
+    on_a_gpu = costing.measure(load("digits"), None, "cuda")
+    assert [cost.needs_gpu for cost in on_a_gpu] == [False] * len(hours)
+
+
 def test_a_race_that_is_not_held_costs_nothing(pets, monkeypatch):
     monkeypatch.setattr(timing, "step_seconds", lambda *_: timing.StepSeconds(24, 1, 1.0, 1.0, 1.0, 1.0))
     found = slackaug.check(pets, device="cpu")  # 24 images to learn from
@@ -439,7 +464,9 @@ def test_copies_within_a_group_do_not_matter(patients):
 
 def test_the_cost_is_that_of_the_split_by_groups(patients, monkeypatch):
     seen = []
-    monkeypatch.setattr(timing, "search_seconds", lambda config, data, device: seen.append(data) or (1.0, 1.0))
+    monkeypatch.setattr(
+        timing, "search_seconds", lambda config, data, device: seen.append(data) or timing.Seconds(1.0, 1.0, 1.0)
+    )
     slackaug.check(patients, group_by=BY_PATIENT)
     whole = load(str(patients), group_by=BY_PATIENT)
     for seed in range(3):

@@ -123,12 +123,17 @@ def test_the_cost_grows_with_the_work(monkeypatch, tiny_npz):
 def test_the_cost_of_trials_is_counted(tiny_npz):
     each, data = StepSeconds(48, 10, 1.0, 0.0, 0.0, 0.5, 0.25), load(str(tiny_npz))
     for changes, n_trainings in (({}, 1), ({"n_composed": "null"}, N_NUMBERS)):
-        assert timing.whole_seconds(each, config_of(data, **changes)) == (10 * n_trainings, 0)
+        assert timing.whole_seconds(each, config_of(data, **changes)) == (10 * n_trainings, 0, 10 * n_trainings)
     # A training of the race has 36 of the 48 images, twice; pre-training had 24, twice; and it starts in 0.25 s
     raced = config_of(data, race__candidates="[none,uniform-2]", race__n_last=3, evaluate__epochs=2)
-    assert timing.whole_seconds(each, raced) == (10, (0.5 * 10 * 36 / 24 + 0.25) * (2 * 2 + 2 * 3))
-    assert timing.whole_seconds(each, replace(raced, n_ranks=2)) == (10, 0)  # an ensemble has no race
-    assert timing.whole_seconds(each._replace(n_train=39), raced) == (10, 0)  # nor has a handful of images
+    assert timing.whole_seconds(each, raced) == (10, (0.5 * 10 * 36 / 24 + 0.25) * (2 * 2 + 2 * 3), 10)
+    assert timing.whole_seconds(each, replace(raced, n_ranks=2)) == (10, 0, 10)  # an ensemble has no race
+    assert timing.whole_seconds(each._replace(n_train=39), raced) == (10, 0, 10)  # nor has a handful of images
+    # After pre-training and calibration, which has 3 trials of 3 steps, rounds have 3 steps of each kind
+    rounds = each._replace(retraining=2.0, policy=5.0)
+    found = timing.whole_seconds(rounds, config_of(data, search__n_rounds=4, search__calibrate="true"))
+    before, one_round = 10 + 3 * 3 * 2, 3 * 2 + 3 * 5
+    assert (found.learning, found.first_round) == (before + 4 * one_round, before + one_round)
 
 
 def test_trainings_of_a_race_are_timed_as_they_run_with_a_thread_each(tiny_npz, monkeypatch):

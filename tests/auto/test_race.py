@@ -16,8 +16,9 @@ from rich.console import Console
 
 import slackaug
 import tiny
+from searching import config_of
 from slackaug.augment.policy import Policy
-from slackaug.auto import race
+from slackaug.auto import race, timing
 from slackaug.auto.conduct import Session
 from slackaug.auto.race import at_strength, candidate
 from slackaug.auto.resume import read_config
@@ -255,6 +256,28 @@ def test_a_search_without_time_to_learn_races_what_needs_no_learning(images, rac
     assert before.items() <= trials(run).items()  # not one was trained again
     assert (run / "finished.json").exists()
     assert Policy.load(run / "policy.json").learned["rounds"] == 2
+
+
+def test_a_limit_too_short_for_a_round_is_all_for_the_race(images, raced, tmp_path, monkeypatch, capsys):
+    """By the estimate; the race is whole, and with more time the search learns on."""
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(7200.0, 60.0, 3600.0))
+    run = tmp_path / "run"
+    result = slackaug.search(images, run, set=tiny.assignments(**RACE), time_limit="1h")
+    assert "To learn one, give at least 2 h 01 min." in " ".join(capsys.readouterr().err.split())
+    assert (result.answer.is_final, [one.name for one in result.answer.candidates]) == (True, ["none", "uniform-2"])
+    assert len(tiny.metrics(run)) == 1
+    slackaug.search(images, run, resume=True, time_limit="1h")
+    assert read(run) | {"seconds": 0} == read(raced) | {"seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "left", "share"),
+    [({}, 61, 0.5), ({}, 59, 0.0), ({"race__candidates": "[uniform-2,learned]"}, 59, 0.5), ({"n_ranks": 2}, 59, 1.0)],
+    ids=["enough", "too short", "nothing simple to race", "no race"],
+)
+def test_the_share_of_the_time_for_learning(changes, left, share, images):
+    config = config_of(load(str(images)), **RACE | changes)
+    assert race.share_of_time(config, 48, left, first_round=30.0) == share
 
 
 def test_an_answer_that_is_no_policy_and_nothing_learned(images, hurried, tmp_path, monkeypatch, capsys, command):

@@ -23,7 +23,7 @@ def shortened(monkeypatch):
         return replace(base, search=search, pretrain=replace(fit, nesterov=False), evaluate=fit, race=race)
 
     monkeypatch.setitem(presets.PRESETS, "demo", short)
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(0.0, 0.0, 0.0))
 
 
 def test_it_ends_with_an_answer_and_where_the_files_are(shortened, tmp_path, capsys):

@@ -555,6 +555,16 @@ def test_flips_that_change_the_label_are_off_and_differences_are_said(
     assert bool(says) == ("trained with" in text)
 
 
+def test_a_wrong_baseline_is_said_before_what_is_wrong_with_a_run(command, tiny_npz, tmp_path):
+    """And before the images are read."""
+    (tmp_path / "config.yaml").touch()
+    words = ["evaluate", tiny_npz, "-p", tmp_path, "--baselines"]
+    refused(command(*words, "none,unifrom-2"), "unknown baseline 'unifrom-2'; did you mean 'uniform-K'?")
+    refused(command(*words, "none"), f"continue it with slackaug search DATA -o {tmp_path} --resume")
+    missing = command("evaluate", tmp_path / "nowhere", "-o", tmp_path / "run", "--baselines", "none,unifrom-2")
+    refused(missing, "unknown baseline 'unifrom-2'")
+
+
 def test_names_with_odd_characters(command, tiny_npz, tmp_path):
     paths = [tmp_path / name for name in ("[red]p.json", "a, b.json", "päper ☃.json", "p" * 200 + ".json")]
     for path in paths:
@@ -607,7 +617,7 @@ def test_a_run_without_flips_is_compared_without_and_a_users_own_network_must_be
 
 BAD_INPUT = {
     "nothing": ([], "nothing to evaluate: give a policy (-p FILE) or baselines"),
-    "a baseline": (["--baselines", "none,unifrm"], "did you mean 'uniform'"),
+    "a baseline": (["--baselines", "none,unifrm"], "did you mean 'uniform-K'?"),
     "a file": (["--baselines", "file:nowhere.json"], "nowhere.json: cannot be read"),
     "a policy": (["-p", "nowhere.json"], "nowhere.json: cannot be read (No such file"),
     "no policy": (["-p", __file__], "test_evaluate.py"),

@@ -36,7 +36,7 @@ def stored(folder):
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("held") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
+        patch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(0.0, 0.0, 0.0))
         search(dataset(TRAIN), folder, test=dataset(TEST))
     return folder
 

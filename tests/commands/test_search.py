@@ -1,6 +1,7 @@
 """`slackaug search` and `slackaug.search`: what they refuse, say and return."""
 
 import io
+import math
 import re
 import shlex
 import signal
@@ -171,7 +172,7 @@ def test_settings_that_are_allowed(changes, command, tiny_npz, tmp_path):
 
 
 def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp_path):
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: (3660.0, 3600.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(3660.0, 3600.0, 900.0))
     done = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--dry-run", "--exclude", "Invert,Solarize"))
     assert done.returncode == 0
     announced, cost, settings = done.stdout.partition(f"{messages.takes(3660, 3600)}\n")
@@ -182,17 +183,21 @@ def test_a_dry_run_prints_and_writes_nothing(command, monkeypatch, tiny_npz, tmp
     assert not (tmp_path / "run").exists()
 
 
-LIMITS = {  # of a search that takes 1 h 01 min to learn and an hour for the race
+# of a search that takes 1 h 01 min to learn, 14 min 30 s of it to the end of its first round, and an hour for the race
+LIMITS = {
     "3h": "That is within your limit of 3 h 00 min.",
     "2h": "Your limit of 2 h 00 min leaves 1 h 00 min to learn and 1 h 00 min for the race, so learning will end",
     "1h": "leaves 30 min 00 s to learn and 30 min 00 s for the race, so learning and the race will end early.",
     "122m": "That is within your limit of 2 h 02 min.",
+    "31m": "Your limit of 31 min 00 s leaves 15 min 30 s to learn and 15 min 30 s for the race, so learning and",
+    "28m": "(measured over a few steps). In this time no policy can be learned, so only simple choices are compared. "
+    "To learn one, give at least 30 min.",
 }
 
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_what_a_time_limit_leaves_is_said_beside_what_the_search_takes(limit, command, monkeypatch, tiny_npz, tmp_path):
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: (3660.0, 3600.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(3660.0, 3600.0, 870.0))
     monkeypatch.setattr(timing, "LEAST_IMAGES", 2)
     words = ["search", tiny_npz, "-o", tmp_path / "run", "--preset", "quick", "--dry-run", "--time-limit", limit]
     (line,) = [line for line in command(*words).stdout.splitlines() if line.startswith("This search takes")]
@@ -267,14 +272,14 @@ def fitted(monkeypatch):
             if max(search.n_composites * search.batch, search.n_val) > n_images:
                 what = f"{search.n_composites} x {search.batch} images"
                 raise ways.OutOfMemory(what, "search.batch", search.batch)
-            return 1.0, 0.0
+            return timing.Seconds(1.0, 0.0, 0.5)
 
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2e9, 8e9))
         monkeypatch.setattr(timing, "search_seconds", search_seconds)
         data, said = slackaug.data.load("digits"), []
-        work = SimpleNamespace(device="cuda", engine="compiled", say=said.append, time_limit=None)
+        work = SimpleNamespace(device="cuda", engine="compiled", say=said.append, time_limit=None, deadline=math.inf)
         config = layers.configure(data, {"preset": preset}, None, assignments)
-        chosen = api.fitting(work, data, config, is_given=False, assignments=assignments)
+        chosen, _ = api.fitting(work, data, config, is_given=False, assignments=assignments)
         return chosen.search.batch, chosen.search.n_composites, said[:-1]
 
     return fitted

@@ -66,7 +66,7 @@ def assignments() -> list[str]:
 @pytest.fixture(autouse=True)
 def unmeasured(monkeypatch):
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(0.0, 0.0, 0.0))
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def quick(monkeypatch):
     for name in ("WideResNet", "ResNet18"):
         monkeypatch.setattr(models, name, OneLayer)
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(0.0, 0.0, 0.0))
     monkeypatch.setattr(search_jobs, "search_ensemble", alone)
 
 

@@ -57,7 +57,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
         return preset
 
     patch.setattr(presets, "PRESETS", {name: tiny(made) for name, made in presets.PRESETS.items()})
-    patch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
+    patch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(0.0, 0.0, 0.0))
     patch.setattr(timing, "step_seconds", lambda *_: timing.StepSeconds(8, 1, 0.0, 0.0, 0.0, 0.0))
     patch.setattr(training, "seconds_of", lambda one: 0.0)
     patch.setattr("webbrowser.open", lambda address: True)

@@ -126,6 +126,45 @@ def test_what_was_learned_and_is_not_among_the_last_two_is_not_forgotten():
     assert {one.name: one.dropped_after for one in found.candidates} == {"none": None, "uniform-2": None, "learned": 2}
 
 
+def tied(default, verdict=0.95, n=4):
+    """`none` leads; the usual crops and TrivialAugment drop out after n trainings."""
+    names = ("none", "default", "trivialaugment-wide", "uniform-2")
+    config = RaceConfig(candidates=names, n_first=n, n_last=8)
+    raced = {"none": trained(0.9, n), "default": default, "trivialaugment-wide": trained(0.8, n)}
+    raced |= {"uniform-2": trained(0.85, n)}
+    runners = race(raced, config)
+    assert (runners.challengers, runners.dropped) == (["none"], {"default": n, "trivialaugment-wide": n})
+    last = {"none": trained(verdict, 8, seed=1), "uniform-2": trained(0.9, 8, seed=2)}
+    return answer(runners, raced, last, run_config(config), 12.34, 0.1)
+
+
+AS_WELL = " The usual crops with Cutout or colour jitter did as well in the race."
+
+
+def fewer(tables, n):
+    """Have n more images wrong in each."""
+    return [np.where(np.cumsum(one) <= n, False, one) for one in tables]
+
+
+def test_a_simple_choice_that_dropped_out_level_with_the_leader_is_named():
+    found = tied(trained(0.9, 4))
+    assert found.sentence.startswith("Use no augmentation: ")
+    assert found.sentence.endswith(AS_WELL)
+    assert "in the race" not in tied(fewer(trained(0.9, 4), 10)).sentence  # always half a point: beyond an error
+    wavering = [one for share in (0.91, 0.88, 0.905, 0.895) for one in trained(share, 1)]  # a quarter of a point less
+    assert tied(wavering).sentence.endswith(AS_WELL)
+    assert tied(trained(0.9, 1), n=1).sentence.endswith(AS_WELL)
+    assert "in the race" not in tied(fewer(trained(0.9, 1), 2), n=1).sentence  # one training has no error
+    assert "in the race" not in tied(trained(0.9, 4), verdict=0.8).sentence  # the leader is not used
+
+
+def test_those_that_drop_out_are_behind_the_leader():
+    assert messages.dropped({"default": 0.0, "none": 2.26}, 4) == (
+        "Out of the race after 4 trainings each, with their points behind the leader: the usual crops with Cutout or "
+        "colour jitter (0.0) and no augmentation (2.3)."
+    )
+
+
 def test_too_few_trainings_give_no_interval():
     few = RaceConfig(candidates=CONFIG.candidates, n_last=3)
     found = answered(0.95, n_last=3, config=few)

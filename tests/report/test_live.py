@@ -75,7 +75,7 @@ def test_a_search_that_was_stopped_has_a_page_that_stands_still(tiny_npz, tmp_pa
 def start_study(tiny_npz, tmp_path, monkeypatch):
     """A study of 2 searches x 2 evaluations."""
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(0.0, 0.0, 0.0))
     given = {"data": tiny_npz, "baselines": ["uniform"], "console": Console(quiet=True)}
     given["set"] = [*tiny.assignments(), "evaluate.epochs=1", "evaluate.batch=4"]
     return lambda **options: slackaug.study("digits", tmp_path, **(given | options))

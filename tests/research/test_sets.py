@@ -28,7 +28,7 @@ def test_holm_corrects_for_the_number_of_sets():
 def test_a_study_is_described(tiny_npz, tmp_path, monkeypatch, capsys):
     """One of two searches, of which nothing is kept; one is to leave images as they are."""
     monkeypatch.setattr(training, "seconds_of", lambda one: 0.0)
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(0.0, 0.0, 0.0))
     study, options = tmp_path / "one", {"searches": 2, "evaluations": 1, "baselines": ["uniform-2", "none"]}
     options["set"] = tiny.assignments(search__kl_budget=0.01, evaluate__epochs=1)
     slackaug.study("quick", study, data=tiny_npz, console=Console(quiet=True), **options)

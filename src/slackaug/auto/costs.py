@@ -18,6 +18,7 @@ from ..messages import check as messages
 from . import timing
 
 LARGEST = 224  # pixels; the size of networks for photographs
+DAY = 86_400  # seconds
 N_STAND_IN = 256  # images that stand in for the data when the cost is measured
 
 
@@ -26,6 +27,7 @@ class Cost(NamedTuple):
     model: str
     learning: float  # seconds
     race: float
+    needs_gpu: bool  # it takes days without one, and is not what is proposed
 
 
 def proposed_size(found: Survey) -> int:
@@ -85,7 +87,10 @@ def split_by_groups(stand_in: Dataset, found: Survey, dataset: Dataset) -> tuple
 
 def measure(stand_in: Dataset, model: str | None, device: str) -> Iterator[Cost]:
     """A search with each preset, that which is proposed first."""
-    for name in dict.fromkeys((presets.default_preset(), *presets.PRESETS)):
+    proposed = presets.default_preset()
+    for name in dict.fromkeys((proposed, *presets.PRESETS)):
         if name != "demo":
             config = presets.preset(name, stand_in, model)
-            yield Cost(config.preset, config.model, *timing.search_seconds(config, stand_in, device))
+            learning, race, _ = timing.search_seconds(config, stand_in, device)
+            is_long = learning + race > DAY and not device.startswith("cuda")
+            yield Cost(config.preset, config.model, learning, race, is_long and name != proposed)

@@ -19,8 +19,6 @@ from ..judge import candidates, records
 from ..judge.answer import FILE, Answer, answer
 from ..judge.backends import get_backend
 from ..judge.backends.jobs import BackendError
-from ..judge.baselines import FILE as FROM_FILE
-from ..judge.baselines import define
 from ..judge.candidates import Candidate
 from ..judge.intervals import LEAST
 from ..judge.protocols import HeldOut, Protocol, Training, data_digest
@@ -37,6 +35,7 @@ FOLDER = "race"  # of a run
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
 LONG_FINAL = 8  # trainings of each of the last two, for which time must be left to race forms of the learned policy
 FIRST_OF_LAST = 1000  # seed: no training before had it
+LEARNING = 0.5  # share of a time limit, where a race follows
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
 
 
@@ -165,9 +164,7 @@ class Race:
 def candidate(name: str, learned: Policy) -> Candidate:
     """A baseline, or `learned`, perhaps further, with other bounds of the magnitudes or with fewer transformations."""
     if (form := form_of(name)) is None:
-        if not name.startswith(FROM_FILE):
-            define(name, FORMS_OF_LEARNED)
-        return candidates.from_name(name)
+        return candidates.from_name(name, FORMS_OF_LEARNED)
     policy = learned
     if (form.strength, form.mu) != (1, 1):
         policy = at_strength(learned, form.strength, form.mu)
@@ -279,6 +276,10 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
     return Comparison(protocol, folder, None, session.device, threads, backend, session.console, again, follow)
 
 
-def share_of_time(config: RunConfig, n_train: int) -> float:
-    """Return the share of a time limit that is for learning."""
-    return 0.5 if has_race(config, n_train) else 1.0
+def share_of_time(config: RunConfig, n_train: int, left: float = math.inf, first_round: float = 0.0) -> float:
+    """Return the share of the time left that is for learning: none, where it would end before the first round does, and
+    simple choices can be raced instead."""
+    if not has_race(config, n_train):
+        return 1.0
+    is_in_vain = LEARNING * left < first_round
+    return 0.0 if is_in_vain and without_learned(config.race).candidates else LEARNING

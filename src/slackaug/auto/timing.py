@@ -41,6 +41,7 @@ class Seconds(NamedTuple):
 
     learning: float
     race: float  # 0: there is none
+    first_round: float  # of learning, to the end of its first round: before that there is no policy
 
 
 def search_seconds(config: RunConfig, data: Dataset, device: str, engine: str = "compiled") -> Seconds:
@@ -72,12 +73,15 @@ def with_few_images(config: RunConfig, data: Dataset) -> tuple[RunConfig, float]
 def whole_seconds(each: StepSeconds, config: RunConfig) -> Seconds:
     """Add up all stages, and the race, whose trainings see as many images as some number of pre-trainings."""
     amounts = of_each(each.pretraining, each.retraining, each.policy)
-    learning = sum(cost(steps, amounts) for _, steps in plan(config, each.n_pretraining))
+    one_round = replace(config, search=replace(config.search, n_rounds=1))
+    learning, first_round = (
+        sum(cost(steps, amounts) for _, steps in plan(one, each.n_pretraining)) for one in (config, one_round)
+    )
     if not has_race(config, each.n_train):
-        return Seconds(learning, 0.0)
+        return Seconds(learning, 0.0, first_round)
     n_pretrainings = race_images(config, each.n_train) / (config.pretrain.epochs * (each.n_train // 2))
     starts = config.race.n_trainings * each.start
-    return Seconds(learning, n_pretrainings * each.n_pretraining * each.racing + starts)
+    return Seconds(learning, n_pretrainings * each.n_pretraining * each.racing + starts, first_round)
 
 
 def has_race(config: RunConfig, n_train: int) -> bool:

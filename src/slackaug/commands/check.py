@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from ..auto.check import Findings, closing, lines, look
-from ..config.options import IMAGES, TRAINING, Given, Json, Machine, Source, command
+from ..config.options import IMAGES, TRAINING, Given, Json, Machine, Source, Verbose, command
 from ..config.run_config import Choices
 from ..data import DataConfig, held
 from ..data.options import is_path
@@ -25,6 +25,7 @@ def check(
     chosen: Annotated[dict[str, Any], Given(Choices, TRAINING, only=("model",))],
     reading: Annotated[dict[str, Any], Given(DataConfig, IMAGES, without=("source", "fingerprint", "cache"))],
     where: Machine,
+    verbose: Verbose = False,
     test: Any = None,
     console: Console | None = None,
 ) -> Findings:
@@ -51,7 +52,7 @@ def check(
             cost=cost,
             progress=progress,
             on_found=lambda found: say(shown, "\n".join(lines(found))),
-            on_cost=lambda one: say(shown, takes(*one)),
+            on_cost=lambda one: say(shown, takes(*one, is_verbose=verbose)),
         )
     say(shown, "\n".join(closing(findings)))
     if console is not None and json:

@@ -108,11 +108,12 @@ def search(
         told = Reading(console)
         source = ranks.lead(lambda: held.file_of(data, test, place_of_images, how_to_read(), told, is_new=not resume))
         session = Session(source, folder, *place, limit, log, console, ranks, watch, engine, verbose, began)
+        share: float | None = None  # of the time, for learning
         if resume:
             opening: Any = resumed(session, chosen, reading, set)
         else:
             with ranks.together():
-                dataset, settings = settled(session, chosen, reading, config, set, estimate=estimate)
+                dataset, settings, share = settled(session, chosen, reading, config, set, estimate=estimate)
             if dry_run:
                 console.print(parse.dump(settings), highlight=False, markup=False, soft_wrap=True)
                 return None
@@ -121,7 +122,8 @@ def search(
             if isinstance(opened, SearchResult):
                 return opened
             with watching(session, opened) as watch_it:
-                share = race.share_of_time(opened.config, len(opened.dataset.train.labels))
+                if share is None:
+                    share = race.share_of_time(opened.config, len(opened.dataset.train.labels))
                 to_learn = share * (session.deadline - time.monotonic())
                 ending = learn.learn(opened.search, opened.run, watch_it, opened.seconds, to_learn)
                 answer = None
@@ -138,17 +140,17 @@ def settled(
     assignments: Sequence[str],
     *,
     estimate: bool,
-) -> tuple[Dataset, RunConfig]:
-    """The images and all settings of a new run, announced."""
+) -> tuple[Dataset, RunConfig, float | None]:
+    """The images and all settings of a new run, announced; and the share of its time for learning, if estimated."""
     source = data_config(session.data, reading, config)
     dataset = read_data(session, source)
     settings = configure(dataset, chosen, config, assignments, session.ensemble.n_ranks)
     settings = replace(settings, data=replace(source, fingerprint=dataset.fingerprint))
     race.check(settings, dataset)
     announce(session, dataset, settings)
-    if estimate:
-        settings = fitting(session, dataset, settings, is_given=config is not None, assignments=assignments)
-    return dataset, settings
+    if not estimate:
+        return dataset, settings, None
+    return dataset, *fitting(session, dataset, settings, is_given=config is not None, assignments=assignments)
 
 
 def announce(session: Session, dataset: Dataset, config: RunConfig) -> None:
@@ -209,8 +211,9 @@ def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
 
 def fitting(
     session: Session, dataset: Dataset, config: RunConfig, *, is_given: bool, assignments: Sequence[str]
-) -> RunConfig:
-    """Say how long it will take, with batches that fit on the GPU, where they are not given or the paper's."""
+) -> tuple[RunConfig, float]:
+    """Say how long it will take, with batches that fit on the GPU, where they are not given or the paper's; return the
+    share of the time that is for learning, too."""
     while True:
         try:
             seconds = timing.search_seconds(config, dataset, session.device, session.engine)
@@ -223,12 +226,15 @@ def fitting(
             for setting, value in found.items():
                 config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
         else:
-            says = messages.takes(*seconds)
-            if session.time_limit is not None:
-                share = race.share_of_time(config, len(dataset.train.labels))
-                says += f" {messages.limited(session.time_limit, *seconds, share)}"
+            learning, racing, first_round = seconds
+            left = session.deadline - time.monotonic()
+            share = race.share_of_time(config, len(dataset.train.labels), left, first_round)
+            says = messages.takes(learning, racing)
+            if (limit := session.time_limit) is not None:
+                least = limit - left + first_round / race.LEARNING
+                says += f" {messages.limited(limit, learning, racing, share, least)}"
             session.say(says)
-            return config
+            return config, share
 
 
 def smaller(config: RunConfig, error: OutOfMemory) -> dict[str, int]:

@@ -213,9 +213,9 @@ def announce(work: Comparison, dataset: Dataset, chosen: Study, *, is_new: bool)
     if chosen.n_search:
         queue.warn_of_length(work, dataset, "a policy of these searches", chosen.search.preset)
     if is_new and not work.backend.is_elsewhere and chosen.n_search and chosen.search.n_ranks == 1:
-        search = sum(timing.search_seconds(chosen.search, dataset, work.device))
+        learning, race, _ = timing.search_seconds(chosen.search, dataset, work.device)
         each = training.seconds_of([work.training(from_name("uniform"), 0)] * queue.n_side_by_side(work))
-        work.say(comparing.study_cost(chosen.n_search, search, n, each))
+        work.say(comparing.study_cost(chosen.n_search, learning + race, n, each))
     if 0 < chosen.n_search < intervals.LEAST:
         work.say(comparing.few(chosen.n_search, "search", f"--searches {intervals.LEAST} or more"))
     elif chosen.n_search and fixed_candidates(chosen):

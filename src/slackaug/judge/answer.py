@@ -9,7 +9,7 @@ from .. import schema
 from ..augment.display import displayed
 from ..config.run_config import RunConfig
 from ..messages import answer as messages
-from ..messages.names import LEARNED
+from ..messages.names import LEARNED, form_of
 from .intervals import LEAST
 from .intervals import accuracy as accuracy_of
 from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, is_guessing, verdict
@@ -100,6 +100,8 @@ def answer(
     found = verdict(challenger, incumbent, min(challenger, incumbent, key=names.index), gain, worth / 100)
     subject, gain = as_said(found)
     says = sentence(found, gain, worth)
+    if found.use == challenger and (as_good := level(raced, runners)):
+        says += f" {messages.did_as_well(as_good)}"
     if not any(name.startswith(LEARNED) for name in (challenger, incumbent)):
         says += behind(raced, runners)
     points = 100 * gain.mean + 0.0, ends(gain), 100 * gain.reach(0.05)  # + 0.0: no -0.0
@@ -138,6 +140,19 @@ def sentence(found: Verdict, gain: Difference, worth: float) -> str:
             return messages.equal(*said, round(worth, 2))
         case Case.UNKNOWN:
             return messages.unknown(*said)
+
+
+def level(raced: Mapping[str, Answers], runners: Runners) -> list[str]:
+    """The simple choices that dropped out level with the leader, over the trainings that both have: less than TIE
+    behind it, or no more than a standard error, which takes two trainings."""
+    leader = raced[runners.challengers[0]]
+    found = []
+    for name in runners.dropped:
+        own, n = raced[name], len(raced[name])
+        gap = accuracy(leader[:n]) - accuracy(own)
+        if form_of(name) is None and (100 * gap < messages.TIE or (n > 1 and gap <= difference(leader[:n], own).error)):
+            found.append(name)
+    return found
 
 
 def behind(raced: Mapping[str, Answers], runners: Runners) -> str:

@@ -121,11 +121,13 @@ def check_names(candidates: Sequence[Candidate]) -> None:
         raise ValueError(f"given more than once: {', '.join(twice)}")
 
 
-def from_name(name: str) -> Candidate:
+def from_name(name: str, others: Sequence[str] = ()) -> Candidate:
     """A baseline; what defines it is its name, or the file that it names. With -p that file would be another policy:
-    its flips are its own there."""
+    its flips are its own there. `others`, what a wrong name may have meant besides."""
     path = Path(name.removeprefix(FILE))
-    if name.startswith(FILE) and path.is_file():
+    if not name.startswith(FILE):
+        baselines.define(name, others)
+    elif path.is_file():
         return Candidate(name, name, digest(f"{FILE}{path.name}".encode() + path.read_bytes()))
     return Candidate(name, name, digest(f"{name}, {baselines.VERSION}"))
 

@@ -121,6 +121,11 @@ def learned_dropped(points: float, n: int) -> str:
     return f"The learned policy was {how} after {counted(n, 'training')}, and dropped out."
 
 
+def did_as_well(names: Sequence[str]) -> str:
+    """Those that dropped out of the race level with its leader, which is what to use."""
+    return f"{capital(listed([spoken(name) for name in names]))} did as well in the race."
+
+
 def so_far(use: str, n: int) -> str:
     return (
         f"So far: use {spoken(use)}, the default; nothing is shown to beat it yet. The race was stopped after "
@@ -145,8 +150,8 @@ def race(names: Sequence[str], incumbent: str, n_images: int) -> str:
 
 def dropped(behind: Mapping[str, float], n: int) -> str:
     """Points behind the first, by name."""
-    who = listed([f"{spoken(name)} ({-points:+z.1f} points)" for name, points in behind.items()])
-    return f"Out of the race after {counted(n, 'training')} each: {who}."
+    who = listed([f"{spoken(name)} ({points:z.1f})" for name, points in behind.items()])
+    return f"Out of the race after {counted(n, 'training')} each, with their points behind the leader: {who}."
 
 
 def last_two(first: str, second: str, n: int, n_images: int) -> str:

@@ -104,8 +104,11 @@ def command(words: str, *, is_next: bool) -> str:
     return f"{'next' if is_next else 'then'}:\n  {words}"
 
 
-def takes(preset: str, model: str, learning: float, race: float) -> str:
-    return f"a search with preset {preset} ({model}) takes about {parts(learning, race)}"
+def takes(preset: str, model: str, learning: float, race: float, needs_gpu: bool, *, is_verbose: bool) -> str:
+    search, time = f"a search with preset {preset} ({model})", f"takes about {parts(learning, race)}"
+    if not needs_gpu:
+        return f"{search} {time}"
+    return f"{search} needs a GPU{f': it {time}' if is_verbose else ''}"
 
 
 def no_test_set(share: str) -> str:

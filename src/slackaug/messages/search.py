@@ -1,5 +1,6 @@
 """What a search tells its user: what its stages found, how it ended, and what to do next."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from . import counted, duration, listed
@@ -86,8 +87,14 @@ def parts(learning: float, race: float) -> str:
     return f"{whole}: {duration(learning)} to learn, {duration(race)} for the race" if race else whole
 
 
-def limited(limit: float, learning: float, race: float, share: float) -> str:
-    """What a time limit leaves of that; `share` of it is for learning at most."""
+def limited(limit: float, learning: float, race: float, share: float, least: float) -> str:
+    """What a time limit leaves of that; `share` of it is for learning at most, and with `least` a policy is learned."""
+    if not share:
+        minutes = duration(60 * math.ceil(least / 60)).removesuffix(" 00 s")
+        return (
+            "In this time no policy can be learned, so only simple choices are compared. To learn one, give at least "
+            f"{minutes}."
+        )
     to_learn = min(learning, share * limit)
     left = limit - to_learn
     if to_learn == learning and race <= left:

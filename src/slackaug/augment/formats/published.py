@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
@@ -59,6 +60,11 @@ def policy_file(policy: str | os.PathLike[str]) -> Path:
     if not path.is_dir():
         return path
     if not (path / "policy.json").is_file():
+        if (path / "config.yaml").is_file():
+            raise PolicyError(
+                f"{path}: this search has not finished its first round, so it has no policy yet. If it was stopped, "
+                f"continue it with slackaug search DATA -o {shlex.quote(str(path))} --resume"
+            )
         raise PolicyError(f"{path}: a folder without policy.json; a run has one at the end of its first round")
     return path / "policy.json"
 

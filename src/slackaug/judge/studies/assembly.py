@@ -106,10 +106,10 @@ def counts(row: str, column: Column) -> Counts | None:
     if made is None and row not in OF_THE_FORM:
         return None
     name = OF_THE_FORM[row] if made is None else made[1] or "uniform"  # as many as where a search starts
+    if name.startswith("published"):
+        return None
     chosen = from_name(name.partition(",")[0]).on(column[0]).augmentation
     assert isinstance(chosen, str)
-    if chosen.startswith("published"):
-        return None
     size = SMALL if column[0].startswith("cifar") else recipes.LARGE
     return baselines.define(chosen).counts((size, size), get_space("domainnet"))
 
