@@ -116,7 +116,7 @@ def test_a_study_that_was_stopped_has_a_page_that_says_how_to_go_on(start_study,
     is_running, text = written[-1]
     assert "1 of 2 searches are done" in notice(text)
     assert (is_running, notice(text).endswith("To continue:")) == (False, True)
-    assert f"<code>slackaug study -o {tmp_path.name} --resume</code>" in text
+    assert f"<code>slackaug study -o PATH/TO/{tmp_path.name} --resume</code>" in text
 
 
 def test_a_study_whose_page_cannot_be_written_shows_that_once(start_study, tmp_path, full_disk):
