@@ -389,6 +389,7 @@ def test_before_its_race_a_policy_is_not_called_the_answer(images, tmp_path, mon
         slackaug.SlackAugment(run)
     refused = command("export", run, "--to", "python", "-o", tmp_path / "augment.py")
     assert (refused.returncode, "the search has no answer yet" in refused.stderr) == (2, True)
+    assert f"-o {run} --resume" in refused.stderr
     assert Policy.load(run / "policies" / "round_02.json").learned.keys().isdisjoint({"use", "is_answer"})
 
 

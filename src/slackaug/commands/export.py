@@ -14,8 +14,9 @@ from ..files import write_atomically
 from ..judge import ready_made
 from ..messages.answer import is_the_answer, not_the_answer, race_was_stopped
 from ..messages.names import spoken
-from ..messages.terminal import how, say, terminal
+from ..messages.terminal import TO_CONTINUE, how, say, terminal
 from ..report import history
+from ..report.use import command as command_line
 from ..report.use import search_longer, train_command
 from ..runs.folders import round_files
 
@@ -64,7 +65,10 @@ def of_the_answer(use: str | None, to: str, policy: FilePath, learned: Policy) -
     config = history.read_config(run)
     instead = [how("To export the learned policy", f"give {path}") for path in round_files(run)[-1:]]
     if use is None:
-        again = how("To search with longer trainings", search_longer(config.data.source, str(run), config))
+        source = config.data.source
+        again = how("To search with longer trainings", search_longer(source, str(run), config))
+        if not learned.learned.get("is_final", True):
+            again = how(TO_CONTINUE, command_line("search", source, "-o", str(run), "--resume"))
         raise ExportError("\n".join([f"{run}: {not_the_answer(None)}", again, *instead]))
     instead = [how("To train with it", train_command(config.data.source, use)), *instead]
     try:

@@ -52,8 +52,8 @@ def rate_of_retraining(model_lr: float, *, is_tried: bool) -> str:
 
 def by_budget(kl_budget: float) -> str:
     return (
-        f"Each round moves the policy by a set distance (search.kl_budget={kl_budget:g}). All transformations of an "
-        "image are drawn with the same probabilities."
+        f"Each round moves the policy by a set distance (search.kl_budget={kl_budget:g}). All draws for an image "
+        "use one table of probabilities."
     )
 
 
