@@ -617,7 +617,7 @@ def test_a_run_without_flips_is_compared_without_and_a_users_own_network_must_be
 
 BAD_INPUT = {
     "nothing": ([], "nothing to evaluate: give a policy (-p FILE) or baselines"),
-    "a baseline": (["--baselines", "none,unifrm"], "did you mean 'uniform-K'?"),
+    "a baseline": (["--baselines", "none,unifrm"], "did you mean 'uniform'?"),
     "a file": (["--baselines", "file:nowhere.json"], "nowhere.json: cannot be read"),
     "a policy": (["-p", "nowhere.json"], "nowhere.json: cannot be read (No such file"),
     "no policy": (["-p", __file__], "test_evaluate.py"),

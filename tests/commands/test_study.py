@@ -153,7 +153,7 @@ def test_one_policy_stands_for_all_searches(command, done):
     assert shown.returncode == 0, shown.stderr
     page = (done / "report.html").read_text()
     assert "How often, all searches together" in page
-    assert f"slackaug show {done.name}" in page  # not where it lies
+    assert f"slackaug show PATH/TO/{done.name}" in page  # not where it lies
 
 
 def test_options_of_a_search_hold_for_all_of_its_searches_and_trainings(command, tiny_npz, tmp_path):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .policy import Policy
 from .space import Space, Transform
 
 UNITS = {  # of a range: by what its numbers are multiplied, how they are written, and what stands behind them
@@ -19,6 +20,12 @@ UNITS = {  # of a range: by what its numbers are multiplied, how they are writte
     "of height": (100, ".0f", " % of height"),
     "of size": (100, ".0f", " % of size"),
 }
+
+
+def drawn(policy: Policy) -> list[str]:
+    """The transformations that can be drawn: of a smaller probability than a draw resolves, none ever is."""
+    is_drawn = (policy.probabilities > torch.finfo(torch.float64).eps).any(0)  # (N,)
+    return [name for name, is_one in zip(policy.space.names, is_drawn.tolist(), strict=True) if is_one]
 
 
 class Row(NamedTuple):

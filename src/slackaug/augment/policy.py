@@ -161,12 +161,6 @@ class Policy:
             return 0
         return len(self.pi)
 
-    @property
-    def drawn(self) -> list[str]:
-        """The transformations that can be drawn: of a smaller probability than a draw resolves, none ever is."""
-        is_drawn = (self.probabilities > torch.finfo(torch.float64).eps).any(0)  # (N,)
-        return [name for name, is_one in zip(self.space.names, is_drawn.tolist(), strict=True) if is_one]
-
     def with_composed(self, k: int, mu: float = MU_START) -> Self:
         """The uniform policy with k transformations; with none, images stay as they are but for mirror flips."""
         pi = self.pi.new_zeros(k, len(self.space))

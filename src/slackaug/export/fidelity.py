@@ -7,6 +7,7 @@ sizes, in colour and grey, at six magnitudes.
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from ..augment.describe import drawn
 from ..augment.policy import Policy
 from ..augment.transforms import TRANSFORMS
 
@@ -94,7 +95,7 @@ def table(target: str, policy: Policy) -> str:
     if not policy.n_composed:
         return f"no transformations; {'mirror flips only' if policy.flip else 'no mirror flips'}"
     rows = [("transformation", "pixels", "by", "")]
-    rows += [(name, entry.text, entry.by, entry.reason) for name in policy.drawn for entry in [FIDELITY[target][name]]]
+    rows += [(name, entry.text, entry.by, entry.reason) for name in drawn(policy) for entry in [FIDELITY[target][name]]]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     cells = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(cells)

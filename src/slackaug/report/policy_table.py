@@ -64,7 +64,7 @@ def show(console: Console, name: str, policy: AnyPolicy, *, is_verbose: bool) ->
 def policy_table(name: str, policy: Policy, is_verbose: bool) -> Table:
     """What can be drawn, most likely first: its probability, averaged and perhaps by position, and its strengths."""
     probabilities = policy.probabilities.detach()  # (K, N)
-    mean, drawn, transforms = probabilities.mean(0), policy.drawn, policy.space.transforms
+    mean, drawn, transforms = probabilities.mean(0), describe.drawn(policy), policy.space.transforms
     order = mean.argsort(descending=True, stable=True).tolist()
     ranked = [(n, transforms[n]) for n in order if transforms[n].name in drawn]
     table = empty_table(name, "transformation", ">probability", "by position" if is_verbose else "", "strength")
@@ -77,7 +77,7 @@ def policy_table(name: str, policy: Policy, is_verbose: bool) -> Table:
 
 
 def policy_remarks(policy: Policy, is_verbose: bool) -> str:
-    number, n_left_out = policy.n_composed, len(policy.space) - len(policy.drawn)
+    number, n_left_out = policy.n_composed, len(policy.space) - len(describe.drawn(policy))
     remarks = describe.policy_text(number, len(policy.space), flip=policy.flip)
     remarks += f"; entropy {entropy_share(policy):.1%} of uniform" if is_verbose and number else ""
     remarks += f"\n{counted(n_left_out, 'other transformation')} cannot be drawn" if n_left_out else ""
