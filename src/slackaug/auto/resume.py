@@ -57,7 +57,7 @@ def resumed(
             has_state = session.ensemble.lead(lambda: run is not None and bool(run.checkpoints.paths()))
             start = replace(stored, weights=None) if has_state else layers.known_weights(stored)
             problem = Problem(start, dataset, session.device, session.ensemble, session.engine)
-        search, seconds = restore(session, run, problem, len(dataset.train.labels))
+        search, seconds = restore(session, run, problem)
         yield Opened(search, run, dataset, seconds)
 
 
@@ -69,7 +69,7 @@ def check_resumable(session: Session, stored: RunConfig, model: str | None) -> N
         raise RunError(f"{session.folder}: this run has {had}, not {has}. {session.to_continue(stored)}")
 
 
-def restore(session: Session, run: Run | None, problem: Problem, n_train: int) -> tuple[Search, float]:
+def restore(session: Session, run: Run | None, problem: Problem) -> tuple[Search, float]:
     """Return each rank's search at the newest checkpoint, and the seconds of work that are in it."""
     saved: dict[str, Any] | None = None
     with session.ensemble.together(), writing(session, problem.config):
@@ -97,7 +97,7 @@ def restore(session: Session, run: Run | None, problem: Problem, n_train: int) -
         raise not_ours(session.folder) from None
     seconds = 0.0 if saved is None else float(saved["seconds"])
     if share < 1:
-        done = share * share_of_learning(search, n_train, session.n_jobs)  # as the bar has it, with the race
+        done = share * share_of_learning(search, problem.n_images, session.n_jobs)  # as the bar has it, with the race
         session.say(messages.resuming(done, seconds * (1 - done) / done if share > TELLING else None))
         if run is not None and (changed := what_changed(session.folder)) is not None:
             session.say(changed)

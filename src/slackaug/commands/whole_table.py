@@ -56,7 +56,7 @@ def make(
     shared = {"where": where, "console": console, "json": False, "overwrite": overwrite, "go_on_with": (name, folder)}
     for part in parts:
         if part.lack:
-            say(console, f"{part.name} is left out: {part.lack}")
+            say(console, studying.part_left_out(part.name, part.lack))
     with folders.held(folder):
         write_atomically(folder / GIVEN, documents.dumps({"data": root} | given, indent=1).encode())
         write(folder, label, parts, is_running=True)

@@ -95,6 +95,10 @@ def answer_of_table(n_ours: int, n_judged: int, n_agree: int) -> str:
     )
 
 
+def part_left_out(name: str, lack: str) -> str:
+    return f"{name} is left out: {lack}"
+
+
 def part_of_table(name: str, i: int, n: int) -> str:
     return f"Study {i} of {n}: {name}"
 
