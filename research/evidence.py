@@ -187,6 +187,7 @@ def origin(given: argparse.Namespace) -> dict[str, Any]:
         "hardware": environment["gpu"] or environment["machine"],
         "torch": environment["torch"],
         "commit": given.commit or environment["commit"],
+        "beside": given.beside,
         "command": shlex.join(words),
         "date": datetime.date.today().isoformat(),
     }
@@ -255,6 +256,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of searches")
     parser.add_argument("--device")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--beside", type=int, default=0, help="other calls on the same device, which make it slower")
     parser.add_argument("--commit", help="of this code, where there is no git")
     parser.add_argument("--out", type=Path, help="write the table to this file, too")
     given = parser.parse_args()

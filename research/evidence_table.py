@@ -77,7 +77,7 @@ def points(found: Interval | None) -> str:
 
 def answers(books: Sequence[Book]) -> str:
     """One line for each search: what the race chose, what it cost, and how both rules did."""
-    head = ["set", "search", "the race", "its gain", "trainings", "seconds", "best fixed"]
+    head = ["set", "network", "search", "the race", "its gain", "trainings", "seconds", "best fixed"]
     head += ["the race less that, points", "holds", "old rule", "the old rule less that, points", "holds"]
     rows = []
     for book in books:
@@ -85,11 +85,18 @@ def answers(books: Sequence[Book]) -> str:
             new, old = standing(book, cell["answer"]["use"], search), old_standing(book, cell, search)
             found = cell["answer"]
             rows.append([
-                book.set, search, f"{new.use or 'nothing'}: {found['verdict']}", gain(found), found["n_trainings"],
-                round(cell["seconds"]), best_fixed(book) or "", points(new.difference), new.demand.value,
+                book.set, book.settings["model"], search, f"{new.use or 'nothing'}: {found['verdict']}", gain(found),
+                found["n_trainings"], seconds(book, cell), best_fixed(book) or "",
+                points(new.difference), new.demand.value,
                 *(["", "", ""] if old is None else [old.use, points(old.difference), old.demand.value]),
             ])  # fmt: skip
     return lines(head, rows)
+
+
+def seconds(book: Book, cell: Cell) -> str:
+    """What the search took, if it had the device for itself."""
+    beside = book.origins[cell["origin"]].get("beside", 0)
+    return f"{round(cell['seconds'])}{f', beside {beside} others' if beside else ''}"
 
 
 def gain(answer: Mapping[str, object]) -> str:

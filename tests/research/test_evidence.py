@@ -25,7 +25,7 @@ from slackaug.data import load
 from slackaug.judge import training
 from slackaug.judge.intervals import Interval
 
-SETTINGS = {"preset": "fast", "worth": 0.25}
+SETTINGS = {"preset": "fast", "model": "wrn-16-2", "worth": 0.25}
 ORIGIN = {"hardware": "a card", "commit": "abc"}
 
 
@@ -215,7 +215,7 @@ def test_the_table_says_how_both_rules_did():
     better.set = "b"
     text = evidence_table.table([worse, better, book("c")])
     of_learned = "learned +0.30 (-0.50 to 1.10) over uniform-2"
-    assert f"| a | 0 | uniform-2: unknown | {of_learned} | 54 | 61 | none | -2.00 ± " in text
+    assert f"| a | wrn-16-2 | 0 | uniform-2: unknown | {of_learned} | 54 | 61 | none | -2.00 ± " in text
     assert "The race chose learning in 1 of 2 searches" in text
     assert "1 yes: the whole interval; 1 NO: the whole interval is below" in text
     assert "The old rule chose learning in 1 of 2 searches" in text
@@ -229,6 +229,13 @@ def test_cells_from_before_the_gain_was_named_have_that_of_what_was_used():
     del answer["gain_of"]
     assert evidence_table.gain(answer) == "uniform-2 +0.30 (-0.50 to 1.10) over learned"
     assert evidence_table.gain(answer | {"gain": None, "interval": None}) == ""
+
+
+def test_seconds_of_a_search_beside_others_are_marked():
+    found = book("a", [auto()])
+    assert evidence_table.seconds(found, found.autos[0]) == "61"
+    found.add([auto()], ORIGIN | {"beside": 2})
+    assert evidence_table.seconds(found, found.autos[0]) == "61, beside 2 others"
 
 
 def test_a_search_without_an_answer_chose_nothing():
