@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from evidence_cells import FIXED, Book, Cell, is_learned, row_of
-from slackaug.judge.intervals import Interval, accuracy, paired
+from slackaug.judge.intervals import Interval, accuracy, interval, paired
 
 
 class Demand(Enum):
@@ -61,7 +61,7 @@ def demand(difference: Interval | None, worth: float) -> Demand:
 
 
 def table(books: Sequence[Book]) -> str:
-    return "\n\n".join([answers(books), accuracies(books), *summary(books)])
+    return "\n\n".join([answers(books), choices(books), accuracies(books), *summary(books)])
 
 
 def lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -91,6 +91,23 @@ def answers(books: Sequence[Book]) -> str:
                 *(["", "", ""] if old is None else [old.use, points(old.difference), old.demand.value]),
             ])  # fmt: skip
     return lines(head, rows)
+
+
+def choices(books: Sequence[Book]) -> str:
+    """One line for each search, what the race chose less each fixed candidate; the last line is their mean, with t over
+    the searches."""
+    rows, gaps = [], dict[str, list[float]]()
+    for book in books:
+        for search, cell in book.autos.items():
+            use = cell["answer"]["use"]
+            found = book.accuracies(row_of(use, search)) if use else {}
+            differences = [paired(found, book.accuracies(row)) if use != row else None for row in FIXED]
+            rows.append([book.set, search, use or "nothing", *map(points, differences)])
+            for row, difference in zip(FIXED, differences, strict=True):
+                if difference or use == row:
+                    gaps.setdefault(row, []).append(difference.mean if difference else 0.0)
+    rows.append(["mean", "", "", *(points(interval(gaps[row])) if row in gaps else "" for row in FIXED)])
+    return lines(["the race's choice less, points", "search", "the race", *FIXED], rows)
 
 
 def seconds(book: Book, cell: Cell) -> str:

@@ -231,6 +231,17 @@ def test_cells_from_before_the_gain_was_named_have_that_of_what_was_used():
     assert evidence_table.gain(answer | {"gain": None, "interval": None}) == ""
 
 
+def test_the_choice_is_set_beside_every_fixed_candidate_and_averaged_over_the_searches():
+    worse = measured("uniform-2", none=0.82)
+    better = measured("learned", **{"learned@0": 0.84})
+    header, _, first, second, mean = evidence_table.choices([worse, better]).splitlines()
+    where = [cell.strip() for cell in header.split("|")].index("none")
+    cells_of = [[cell.strip() for cell in line.split("|")] for line in (first, second, mean)]
+    assert [row[where].split(" ± ")[0] for row in cells_of] == ["-2.00", "+4.00", "+1.00"]
+    assert cells_of[0][where + FIXED.index("uniform-2")] == ""  # itself, which counts as no difference in the mean
+    assert cells_of[2][where + FIXED.index("uniform-2")].startswith("+2.00 ± ")
+
+
 def test_seconds_of_a_search_beside_others_are_marked():
     found = book("a", [auto()])
     assert evidence_table.seconds(found, found.autos[0]) == "61"
