@@ -55,27 +55,6 @@ def test_where_all_guess_after_a_round_the_race_is_over():
     assert race(found, CONFIG, largest=0.1).is_guessing
 
 
-@pytest.mark.parametrize(
-    ("share", "largest", "n_images", "expected"),
-    [
-        (0.1, 0.1, 1000, True),
-        (0.05, 0.1, 1000, True),  # and worse than guessing
-        (0.109, 0.1, 10**6, True),  # more than chance, and still next to nothing
-        (0.115, 0.1, 10**6, False),
-        (0.115, 0.1, 1000, True),  # within chance
-        (0.15, 0.1, 1000, False),
-        (0.96, 0.95, 10**6, False),  # a fifth of what there is to gain
-        (0.954, 0.95, 10**6, True),
-        (1.0, 1.0, 100, False),
-        (0.1, 0.0, 100, False),
-    ],
-)
-def test_guessing_is_no_better_than_to_name_the_largest_class(share, largest, n_images, expected):
-    table = [np.arange(n_images) < share * n_images]
-    assert is_guessing([score(table)], largest) is expected
-    assert not is_guessing([score(table), (1.0, n_images)], largest)  # one of them has learned
-
-
 def test_few_races_of_guesses_go_on():
     """Of 200 with seven candidates, where each has the chance of 1 in 23 to be two errors ahead: about one in seven,
     and 60 or more once in ten million times."""

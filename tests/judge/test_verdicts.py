@@ -1,12 +1,16 @@
 """What is made of a difference: which of two candidates to use, and the words for it."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from slackaug.config.run_config import RunConfig
 from slackaug.judge.intervals import Interval, interval, paired
-from slackaug.judge.verdicts import Case, Terms, answer, better_still, judge, verdict, why, zone
+from slackaug.judge.verdicts import Case, Terms, answer, better_still, is_guessing, judge, longer, verdict, why, zone
 
 accuracies = st.lists(st.floats(0, 1), min_size=2, max_size=20)
 TERMS = Terms(worth=0.0025, n_images=100, largest=0.1, longer=["--set", "evaluate.epochs=8"])
@@ -135,6 +139,26 @@ def test_others_are_judged_by_the_same_rule_in_the_same_words():
     )
 
 
+@pytest.mark.parametrize(
+    ("share", "largest", "n_images", "expected"),
+    [
+        (0.1, 0.1, 1000, True),
+        (0.05, 0.1, 1000, True),  # and worse than guessing
+        (0.109, 0.1, 10**6, True),  # more than chance, and still next to nothing
+        (0.115, 0.1, 10**6, False),
+        (0.115, 0.1, 1000, True),  # within chance
+        (0.15, 0.1, 1000, False),
+        (0.96, 0.95, 10**6, False),  # a fifth of what there is to gain
+        (0.954, 0.95, 10**6, True),
+        (1.0, 1.0, 100, False),
+        (0.1, 0.0, 100, False),
+    ],
+)
+def test_guessing_is_no_better_than_to_name_the_largest_class(share, largest, n_images, expected):
+    assert is_guessing([(share, n_images)], largest) is expected
+    assert not is_guessing([(share, n_images), (1.0, n_images)], largest)  # one of them has learned
+
+
 def test_where_all_guess_nothing_is_compared():
     """However sure the difference is, and where all guesses are the same, too; but not where there are too few."""
     sure, same, few = Interval(0.01, 0.001, 8), interval([0.0] * 4), Interval(0.01, 0.001, 3)
@@ -151,6 +175,17 @@ def test_where_all_guess_nothing_is_compared():
     assert judge("A", "B", {"B": few}, guesses, TERMS).answer == says(few)
 
 
+def test_what_verdicts_go_by():
+    """Of three test images out of seven, and with four times the epochs where networks learn nothing."""
+    config = RunConfig(preset="", model="small", space="cifar")
+    config = replace(config, pretrain=replace(config.pretrain, epochs=3), evaluate=replace(config.evaluate, epochs=5))
+    found = Terms.of(config, torch.tensor([0, 2, 2, 1, 2, 1, 0]))
+    assert found[:3] == (1 / 7, 7, 3 / 7)
+    assert found.longer == ["--overwrite", "--set", "pretrain.epochs=12", "--set", "evaluate.epochs=20"]
+    assert longer(config, learns=False) == ["--set", "evaluate.epochs=20"]
+    assert "is within 14.29 points of it" in says(Interval(0.01, 0.001, 8), found.worth)
+
+
 def test_of_many_others_only_one_that_is_far_better_is_named():
     narrow, wide = Interval(0.01, 0.008, 8), Interval(0.02, 0.03, 8)
     assert (
@@ -159,3 +194,5 @@ def test_of_many_others_only_one_that_is_far_better_is_named():
     assert better_still("A", {"B": narrow, **dict.fromkeys("CDEFG", wide)}) == ""  # one of six may be so by chance
     assert better_still("A", {"B": None, "C": Interval(0.5, 0.1, 3), "D": Interval(-0.5, 0.1, 8)}) == ""
     assert better_still("A", {}) == ""
+    surer = Interval(0.01, 0.002, 8)
+    assert " But B did better still " in better_still("A", {"B": surer, "C": Interval(0.02, 0.015, 8)})
