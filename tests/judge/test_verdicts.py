@@ -147,7 +147,7 @@ def test_others_are_judged_by_the_same_rule_in_the_same_words():
         (0.109, 0.1, 10**6, True),  # more than chance, and still next to nothing
         (0.115, 0.1, 10**6, False),
         (0.115, 0.1, 1000, True),  # within chance
-        (0.15, 0.1, 1000, False),
+        (0.125, 0.1, 1000, False),
         (0.96, 0.95, 10**6, False),  # a fifth of what there is to gain
         (0.954, 0.95, 10**6, True),
         (1.0, 1.0, 100, False),
