@@ -16,7 +16,8 @@ from numpy.random import Generator, default_rng
 
 from slackaug.config import presets
 from slackaug.config.run_config import RaceConfig
-from slackaug.judge.race import Case, difference, race, verdict
+from slackaug.judge.race import difference, race
+from slackaug.judge.verdicts import Case, verdict
 
 BASIC = ["none", "default", "trivialaugment-wide", "uniform-1", "uniform-2", "uniform-3", "learned"]
 FEW = ["learned-x0.5", "learned-x2", "learned-1"]
@@ -73,7 +74,7 @@ def run(world: World, config: RaceConfig, worth: float, n_rounds: int | None) ->
     tables = [[world.train(NAMES.index(name), seed, 1) for seed in range(config.n_last)] for name in pair]
     gain = difference(*tables, N_FOLDS)
     simpler = min(pair, key=NAMES.index)
-    end = verdict(*pair, simpler, gain, worth / 100)
+    end = verdict(*pair, gain, worth / 100, simpler)
     return NAMES.index(end.use), end.case, n_trainings + 2 * config.n_last, 100 * gain.reach(0.05)
 
 

@@ -17,6 +17,7 @@ from slackaug.data.options import DataConfig
 from slackaug.judge import results
 from slackaug.judge.answer import Answer
 from slackaug.judge.studies.plan import Study
+from slackaug.judge.verdicts import Judgement, Terms
 from slackaug.messages import answer as messages
 from slackaug.methods.budget import SearchConfig
 from slackaug.runs import provenance
@@ -131,10 +132,8 @@ def evaluation(
         for i, name in enumerate(names)
     }
     rows = results.make_rows(found, names[0])
-    answer, use = results.judge(rows, names[-1], names[0])
-    document = {
-        "answer": answer,
-        "use": use,
+    judged = results.judge(rows, names[-1], names[0], Terms(0.0, 1, 0.0, []))
+    document = judged._asdict() | {
         "subject": names[-1],
         "reference": names[0],
         "duplicates": 3,
@@ -165,9 +164,7 @@ def study(folder: Path, n_search: int = 4, n_rounds: int = 10, source: object = 
         | {"over_evaluations": row["accuracy"], "paper": [{"accuracy": 96.2, "half_width": 0.1}]}
         for row in document["policies"]
     ]
-    summary = {
-        "answer": document["answer"],
-        "use": document["use"],
+    summary = {key: document[key] for key in Judgement._fields} | {
         "learned": LEARNED,
         "kept": f"kept in {n_search} of {n_search}",
     }

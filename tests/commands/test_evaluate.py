@@ -37,6 +37,7 @@ from slackaug.judge.candidates import Candidate
 from slackaug.judge.intervals import Accuracy, expected_half_width, usual_noise
 from slackaug.judge.protocols import Training
 from slackaug.messages import comparing
+from slackaug.messages.answer import too_few
 from slackaug.runs import folders
 from slackaug.runs.folders import RunError
 from tiny import EVALUATION, TIMES, refused, succeeded
@@ -95,8 +96,8 @@ def test_the_command_says_shows_and_writes(command, tiny_npz, policy_file, tmp_p
     for (name, shown, n, difference, _), policy in zip(rows, document["policies"], strict=True):
         assert (name, shown, n) == (policy["name"], str(Accuracy(**policy["accuracy"])), "4")
         assert bool(difference) == (name != "none")
-    assert "rotating.json" in document["answer"]
     assert document["use"] in (None, *names)
+    assert ("rotating.json" in document["answer"]) is (document["verdict"] != "guessing")
     where = messages.results(*(str(out / "eval" / name) for name in ("results.json", "results.csv")))
     assert lines[-2:] == [where, document["answer"]]
 
@@ -160,7 +161,7 @@ def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
     found = evaluate(tiny_npz, tmp_path, [Policy.uniform("cifar")], baselines=["none"], console=None)
     assert [row.name for row in found.rows] == ["none", "policy 0"]
     assert found.rows[1].accuracies.keys() == {0, 1}
-    assert comparing.too_few("policy 0", "none", 2, "seed", 4) == found.answer
+    assert found.answer == "Use no augmentation for now. " + too_few("policy 0", "it", 2, "seed")
     assert capsys.readouterr().out == ""  # a function keeps stdout for its caller
 
 
@@ -170,7 +171,9 @@ def test_in_python_it_returns_what_it_found(tiny_npz, tmp_path, capsys):
 def test_the_verdict_is_on_the_first_policy_and_the_first_baseline(tiny_npz, policy_file, tmp_path, done):
     found = evaluate(tiny_npz, tmp_path, [policy_file, Policy.uniform("imagenet")], baselines=["uniform", "none"])
     assert found.reference == "uniform"
-    assert found.answer == comparing.too_few(str(policy_file), "uniform", 2, "seed", 4)
+    assert found.answer == "Use 3 random transformations per image for now. " + too_few(
+        str(policy_file), "it", 2, "seed"
+    )
     assert results(done)["subject"] == "uniform"  # without a policy, on the last baseline
 
 
@@ -255,6 +258,23 @@ def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
     document = results(tmp_path)
     assert document["duplicates"] == 2
     assert [policy["accuracy"]["low"] for policy in document["policies"]] == [None, None]
+
+
+def test_where_all_guess_there_is_no_answer_on_the_screen_in_the_file_and_on_the_page(command, tiny_npz, tmp_path):
+    asked = words(
+        tiny_npz, tmp_path, "--baselines", "none,uniform,uniform-1", "--seeds", 4, "--set", "evaluate.lr=1e-9"
+    )
+    said = succeeded(command(*asked)).stdout.splitlines()[-1]
+    document = results(tmp_path)
+    assert (document["verdict"], document["use"], document["others"]) == ("guessing", None, [])
+    best = max(one["accuracy"]["mean"] for one in document["policies"])
+    assert said == document["answer"]
+    assert said.startswith("No answer yet: no network did clearly better than guessing. ")
+    assert f"The best reached {100 * best:.1f} %, and naming the largest class each time gives 33.3 %." in said
+    assert "(--overwrite --set evaluate.epochs=4)" in said
+    succeeded(command("report", tmp_path))
+    page = " ".join((tmp_path / "report.html").read_text().split())
+    assert '<div class="answer open"> <h2 id="answer"><bdi>No answer yet: no network did clearly better' in page
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ from slackaug.judge.studies.recipes import STUDIES
 from slackaug.judge.studies.search_jobs import SearchJob, search_ensemble
 from slackaug.messages import comparing, names, studying
 from slackaug.messages import search as said_of_search
+from slackaug.messages.answer import too_few
 from slackaug.runs import folders
 from tiny import refused, succeeded
 from tiny import study_outcome as outcome
@@ -223,7 +224,7 @@ def test_the_command_says_and_shows(command, tiny_npz, done, tmp_path):
     where = [studying.one_policy(2, str(out / "policy.json")), messages.results(str(out / "study.json"))]
     assert lines[-4:] == [*stored["others"], *where, stored["answer"]]
     for sentence, name in zip((stored["answer"], *stored["others"]), ("uniform", "none"), strict=True):
-        assert names.augmentation(name) in sentence
+        assert names.spoken(name) in sentence
     assert stored["study"]["n_search"] == 2
     assert outcome(out) == outcome(done)
 
@@ -305,9 +306,19 @@ def test_nothing_searched(command, tmp_path):
 
 def test_one_search_has_no_interval(tiny_npz, tmp_path):
     found = studied(tiny_npz, tmp_path / "study", searches=1, evaluations=1, baselines=["uniform"])
-    assert found.answer == comparing.too_few("auto", "uniform", 1, "search", 4)
+    assert found.answer == "Use 3 random transformations per image for now. " + too_few("auto", "it", 1, "search")
     assert found.rows[-1].accuracy.low is None
     assert study_results.remarks(found)[0].startswith("One search says nothing about stability; entropy 2.")
+
+
+def test_where_all_guess_there_is_no_answer(command, tiny_npz, tmp_path):
+    more = ["--searches", 4, "--evaluations", 1, "--baselines", "uniform,none", "--set", "evaluate.lr=1e-9"]
+    said = succeeded(command(*words(tiny_npz, tmp_path / "study", *more))).stdout.splitlines()[-1]
+    stored, page = document(tmp_path / "study"), (tmp_path / "study" / "report.html").read_text()
+    assert (stored["verdict"], stored["use"], stored["others"], stored["answer"]) == ("guessing", None, [], said)
+    assert said.startswith("No answer yet: no network did clearly better than guessing. ")
+    assert "(--overwrite --set pretrain.epochs=" in said
+    assert "naming the largest class each time gives 33.3 %" in page
 
 
 def test_no_baseline(tiny_npz, tmp_path):

@@ -183,7 +183,7 @@ def test_what_is_counted_is_kept():
 
 
 def test_intervals_that_hold_together_are_wider():
-    assert t_factor(8, 3) == pytest.approx(stats.t.ppf(1 - 0.05 / 6, 7))
+    assert t_factor(8, 0.05 / 3) == pytest.approx(stats.t.ppf(1 - 0.05 / 6, 7))
 
 
 def test_usual_noise_is_half_a_point():

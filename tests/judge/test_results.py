@@ -16,9 +16,11 @@ from slackaug.engine.fit import FitConfig
 from slackaug.judge import results
 from slackaug.judge.protocols import Protocol
 from slackaug.judge.results import Results, judge, make_rows
+from slackaug.judge.verdicts import Terms
 from slackaug.messages import comparing
 from slackaug.report import outcome
 
+TERMS = Terms(0.0, 1, 0.0, [])
 PROTOCOL = Protocol(data=DataConfig(source="x"), data_digest="", model="small", space="cifar", fit=FitConfig())
 
 
@@ -37,8 +39,9 @@ def found(imbalance: float = 1.0, **accuracies: list[float]) -> dict[str, list[d
 def made(reference: str | None = "none", imbalance: float = 1.0, **accuracies: list[float]) -> Results:
     rows = make_rows(found(imbalance, **accuracies), reference)
     subject = rows[-1].name
-    answer, use = judge(rows, subject, reference)
-    return Results(PROTOCOL, ("a", "b"), subject, reference, rows, answer, use, {"duplicates": 3})
+    return Results(
+        PROTOCOL, ("a", "b"), subject, reference, rows, *judge(rows, subject, reference, TERMS), {"duplicates": 3}
+    )
 
 
 def test_differences_are_of_the_seeds_that_both_have():
@@ -69,7 +72,9 @@ def test_policies_that_share_no_seed_yet_have_no_verdict():
     trials = found(none=[0.5, 0.6], mine=[0.7])
     rows = make_rows(trials | {"none": trials["none"][1:]}, "none")
     assert rows[1].difference is None
-    assert judge(rows, "mine", "none").sentence == comparing.no_common_seed("mine", "none")
+    assert judge(rows, "mine", "none", TERMS).answer == (
+        "Use no augmentation for now. mine cannot be compared with it: they share no seed, so there is no interval."
+    )
 
 
 def test_the_smallest_gain_that_could_have_been_seen():
@@ -77,34 +82,48 @@ def test_the_smallest_gain_that_could_have_been_seen():
     for mine, n in (([0.7, 0.71, 0.7, 0.71], 1), ([0.7] * 4, 0), ([0.7, 0.71], 0), ([0.3, 0.6, 0.4, 0.7], 0)):
         one = make_rows(found(none=[0.5] * 4, mine=mine), "none")[1].difference
         assert results.seen(one) == n * [
-            comparing.smallest_gain(one.half_width)
+            f"A gain under {100 * one.half_width:.1f} points could not have been seen."
         ]  # the verdict says it in the last case
 
 
 @pytest.mark.parametrize(("subject", "reference"), [("a", None), (None, "a"), ("a", "a"), ("a", "missing")])
 def test_nothing_to_compare(subject, reference):
-    assert judge(make_rows(found(a=[0.5, 0.6]), None), subject, reference) == (comparing.NOTHING_TO_COMPARE, None)
+    rows = make_rows(found(a=[0.5, 0.6]), None)
+    assert judge(rows, subject, reference, TERMS) == (comparing.NOTHING_TO_COMPARE, None, None, ())
 
 
 def test_the_answer_names_another_that_is_better_still():
     equal, good, best = [0.5, 0.51, 0.49, 0.5], [0.61, 0.6, 0.59, 0.6], [0.7, 0.71, 0.7, 0.69]
     rows = make_rows(found(none=equal, best=best, same=[0.6, 0.6, 0.6, 0.61], mine=good), "none")
-    sentence, use = judge(rows, "mine", "none")
-    assert use == "mine"
-    assert sentence.startswith("Use mine: 10.0 points better than no augmentation (95 % interval ")
+    sentence, use, case, others = judge(rows, "mine", "none", TERMS)
+    assert (use, case) == ("mine", "better")
+    assert sentence.startswith("Use mine. It is 10.0 points better than no augmentation (95 % interval ")
     assert "But best did better still (+10.0 points, 95 % interval " in sentence
     assert sentence.endswith("over mine).")
-    assert "But" not in judge(rows, "best", "none").sentence
+    found_of_others = [
+        "best is 10.0 points better than mine",
+        "mine is 0.3 points behind same here, which may be chance",
+    ]
+    assert [text.partition(" (")[0] for text in others] == found_of_others
+    assert "But" not in judge(rows, "best", "none", TERMS).answer
     assert "over no augmentation" in judge(make_rows(found(none=equal, mine=equal[::-1], best=best), "none"),
-                                           "mine", "none").sentence  # fmt: skip
+                                           "mine", "none", TERMS).answer  # fmt: skip
+
+
+def test_whether_all_guess_depends_on_how_many_images_they_were_tested_on():
+    rows = make_rows(found(none=[0.4, 0.41, 0.39, 0.4], mine=[0.45, 0.44, 0.45, 0.46]), "none")
+    for n_images, use in ((10, None), (1000, "mine")):
+        assert judge(rows, "mine", "none", Terms(0.0025, n_images, 0.35, [])).use == use
 
 
 def test_files(tmp_path):
     results.write(made(imbalance=9.0, none=[0.5, 0.25], **{"a, b": [0.75]}), tmp_path)
     document = json.loads((tmp_path / "results.json").read_text())
     assert (document["duplicates"], document["class_names"], document["reference"]) == (3, ["a", "b"], "none")
-    assert (document["subject"], document["use"]) == ("a, b", None)
-    assert document["answer"] == comparing.too_few("a, b", "none", 1, "seed", 4)
+    assert [document[key] for key in ("subject", "use", "verdict", "others")] == ["a, b", "none", "unknown", []]
+    assert document["answer"].startswith(
+        "Use no augmentation for now. With 1 seed, a, b cannot be compared with it yet: "
+    )
     none, other = document["policies"]
     assert other["accuracy"] == {"mean": 0.75, "low": None, "high": None, "n": 1, "unit": "seed"}
     assert (document["imbalance"], none["balanced_accuracy"]["mean"]) == (9.0, 0.1875)
@@ -160,7 +179,9 @@ def test_where_classes_are_rare_the_mean_over_classes_is_shown():
     assert "mean over" not in shown(made(imbalance=2.9, **trials), 80)
     assert "35.75 %" in shown(made(imbalance=3.0, none=[0.5], mine=[0.715]), 80)
     alike = [made(imbalance=n, none=[0.5, 0.5, 0.51, 0.5], mine=[0.7, 0.71, 0.72, 0.7]).answer for n in (1.0, 9.0)]
-    assert all(text.startswith("Use mine: 20.5 points better than no augmentation (95 % interval ") for text in alike)
+    assert all(
+        text.startswith("Use mine. It is 20.5 points better than no augmentation (95 % interval ") for text in alike
+    )
 
 
 def test_an_evaluation_shows_it(tmp_path):

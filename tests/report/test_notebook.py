@@ -30,7 +30,7 @@ SHOWN = {
     "answer": ANSWER,
     "search": SearchResult(POLICY, Path("runs/pets"), ANSWER),
     "search without a race": SearchResult(POLICY, Path("runs/pets")),
-    "evaluation": Results(PROTOCOL, ("a", "b"), "mine", "none", ROWS, SENTENCE, None, {}),
+    "evaluation": Results(PROTOCOL, ("a", "b"), "mine", "none", ROWS, SENTENCE, None, None, (), {}),
     "study": StudyResults([StudyRow("none", TIGHT, TIGHT, None, [])], SENTENCE),
     "nothing yet": StudyResults([], SENTENCE),
 }

@@ -24,6 +24,7 @@ from ..judge.intervals import LEAST
 from ..judge.protocols import HeldOut, Protocol, Training, data_digest
 from ..judge.queue import Comparison, train
 from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
+from ..judge.scoring import largest_share
 from ..messages import answer as messages
 from ..messages.names import LEARNED, form_of
 from ..runs import folders
@@ -49,8 +50,7 @@ class Race:
     def __init__(self, work: Comparison, dataset: Dataset, config: RunConfig, learned: Policy, deadline: float):
         self.work, self.config, self.deadline = work, config, deadline
         self.halves = [dataset.train.labels[half] for half in dataset.half_indices(config.seed)]  # labels
-        tested = self.halves[CHOSEN_BY]
-        self.largest = tested.bincount().max().item() / len(tested)  # the accuracy of always naming that class
+        self.largest = largest_share(self.halves[CHOSEN_BY])
         self.candidates = different({name: candidate(name, learned) for name in config.race.candidates})
         self.settings = replace(config.race, candidates=tuple(self.candidates))
         self.began = time.monotonic()

@@ -51,6 +51,7 @@ from ..judge.queue import (
     with_seeds,
 )
 from ..judge.results import Results
+from ..judge.verdicts import Terms
 from ..messages import comparing
 from ..messages.terminal import terminal
 from ..report import live
@@ -161,13 +162,14 @@ def evaluate(
         names = [candidate.name for candidate in candidates]
         reference = next((c.name for c in candidates if c.is_baseline), None)
         subject = next((c.name for c in candidates if not c.is_baseline), names[-1])
+        terms = Terms.of(settings, dataset.test.labels, learns=False)
 
         def summary(found: ByPolicy) -> Results:
             rows = results.make_rows({name: found.get(name, []) for name in names}, reference)
-            answer, use = results.judge(rows, subject, reference, settings.worth)
-            answer += results.reservations(rows, n_test, n_duplicates)
-            answer = " ".join([answer, *known_as])
-            return Results(protocol, dataset.class_names, subject, reference, rows, answer, use, remarks)
+            judged = results.judge(rows, subject, reference, terms)
+            answer = " ".join([judged.answer + results.reservations(rows, n_test, n_duplicates), *known_as])
+            judged = judged._replace(answer=answer)
+            return Results(protocol, dataset.class_names, subject, reference, rows, *judged, remarks)
 
         wanted = partial(with_seeds, work, candidates, (subject, reference), seeds)
 

@@ -41,6 +41,7 @@ from ..judge.studies.plan import (
 )
 from ..judge.studies.results import StudyResults
 from ..judge.studies.search_jobs import search_all, searches
+from ..judge.verdicts import Judgement, Terms
 from ..messages import comparing, studying
 from ..messages.terminal import terminal
 from ..report import live
@@ -245,10 +246,10 @@ def conduct(
     names = [candidate.name for candidate in fixed]
     reference = next(iter(names), None)
 
-    def write_results(found: queue.ByPolicy, answer: str, use: str | None = None) -> None:
+    def write_results(found: queue.ByPolicy, judged: Judgement) -> None:
         rows, remarks = results.make_rows(found, reference), {"duplicates": n_duplicates}
-        about = dataset.class_names, chosen.learned, reference
-        results.write(Results(work.protocol, *about, rows, answer, use, remarks), work.folder)
+        whole = Results(work.protocol, dataset.class_names, chosen.learned, reference, rows, *judged, remarks)
+        results.write(whole, work.folder)
 
     page = live.Live(folder, None, work.say)
     page.update()
@@ -258,10 +259,11 @@ def conduct(
         policies = search_all(wanted, followed, api.search)
         if policies:
             write_atomically(folder / folders.POLICY, consensus(policies).dumps().encode())
-        found = evaluate_all(followed, chosen, fixed, wanted, write_results)
+        found = evaluate_all(followed, chosen, fixed, wanted, lambda found, text: write_results(found, Judgement(text)))
         learned = [folders.learned(one.folder) for one in wanted]
-        final = study_results.summarise(chosen, found, names, policies, learned)
-        write_results(found, final.answer, final.use)
+        terms = Terms.of(chosen.search, dataset.test.labels)
+        final = study_results.summarise(chosen, found, names, policies, learned, terms)
+        write_results(found, Judgement(final.answer, final.use, final.verdict, final.others))
         write_atomically(folder / "study.json", study_results.to_json(chosen, final, n_duplicates).encode())
     finally:
         page.update(is_running=False)

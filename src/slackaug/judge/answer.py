@@ -10,14 +10,14 @@ from ..augment.display import displayed
 from ..config.run_config import RunConfig
 from ..messages import answer as messages
 from ..messages.names import LEARNED, form_of
+from . import verdicts
 from .intervals import LEAST
 from .intervals import accuracy as accuracy_of
-from .race import N_FOLDS, Answers, Case, Difference, Runners, Verdict, accuracy, difference, is_guessing, verdict
+from .race import N_FOLDS, Answers, Runners, accuracy, difference, score
 from .results import plain
+from .verdicts import Case
 
 FILE = "answer.json"  # of a run
-LONGER = 4  # times the epochs, where networks have learned nothing
-GUESSING = "guessing"  # the verdict where nothing can be compared
 
 
 class Entrant(NamedTuple):
@@ -87,59 +87,28 @@ def answer(
         "last_two": [entrant(name, last[name][:n], None) for name in (challenger, incumbent) if n],
     }
     tables = [last.get(name, ())[:n] for name in (challenger, incumbent)]
-    if runners.is_guessing or (n >= LEAST and is_guessing(tables, largest)):
-        best = max(one.accuracy for one in rest["last_two"] or entrants)
-        says = messages.guessing(best, 100 * largest, longer(config))
-        return Answer(says, None, None, GUESSING, None, None, None, **rest)
+    scores = [score(one) for one in (tables if n else raced.values()) if one]
+    if runners.is_guessing or (n >= LEAST and verdicts.is_guessing(scores, largest)):
+        says = verdicts.guessing(scores, largest, verdicts.longer(config))
+        return Answer(says, None, None, Case.GUESSING.value, None, None, None, **rest)
     if n < LEAST:
-        says = messages.too_few(incumbent, n) if rest["is_final"] else messages.so_far(incumbent, n_trainings)
+        few = messages.use(incumbent, messages.too_few(challenger, messages.IT, n, "training"), for_now=True)
+        says = few if rest["is_final"] else messages.so_far(incumbent, n_trainings)
         return Answer(says, incumbent, None, Case.UNKNOWN.value, None, None, None, **rest)
-    # where one image of those tested counts more than what is worth a change, as much as it does
-    worth = max(config.worth, 100 / sum(len(answers) for answers in tables[0][:N_FOLDS]))
-    gain = difference(tables[0], tables[1])
-    found = verdict(challenger, incumbent, min(challenger, incumbent, key=names.index), gain, worth / 100)
-    subject, gain = as_said(found)
-    says = sentence(found, gain, worth)
+    worth = verdicts.zone(config.worth, sum(map(len, tables[0][:N_FOLDS])))
+    simpler = min(challenger, incumbent, key=names.index)
+    found = verdicts.verdict(challenger, incumbent, difference(tables[0], tables[1]), worth, simpler)
+    says = verdicts.answer(found, worth)
+    assert found.gain is not None
     if found.use == challenger and (as_good := level(raced, runners)):
         says += f" {messages.did_as_well(as_good)}"
     if not any(name.startswith(LEARNED) for name in (challenger, incumbent)):
         says += behind(raced, runners)
-    points = 100 * gain.mean + 0.0, ends(gain), 100 * gain.reach(0.05)  # + 0.0: no -0.0
+    gain, low, high = verdicts.points(found.gain)
     if not rest["is_final"]:
         says = f"So far: {says[:1].lower()}{says[1:]}"
-    return Answer(says, found.use, found.other, found.case.value, *points, **rest, gain_of=subject)
-
-
-def longer(config: RunConfig) -> list[str]:
-    """Settings for a search whose networks have more time to learn."""
-    epochs = {"pretrain": config.pretrain.epochs, "evaluate": config.evaluate.epochs}
-    return [f"{which}.epochs={LONGER * n}" for which, n in epochs.items()]
-
-
-def as_said(found: Verdict) -> tuple[str, Difference]:
-    """Whose gain the sentence has, and that gain: of what is better, or of what is not shown to be."""
-    if found.case in (Case.BETTER, Case.AHEAD):
-        return found.use, found.gain
-    return found.other, found.gain._replace(mean=-found.gain.mean)
-
-
-def ends(gain: Difference) -> tuple[float, float]:
-    """Return the ends of its interval, in points."""
-    reach = gain.reach(0.05)
-    return 100 * (gain.mean - reach), 100 * (gain.mean + reach)
-
-
-def sentence(found: Verdict, gain: Difference, worth: float) -> str:
-    said = found.use, found.other, 100 * gain.mean, *ends(gain)
-    match found.case:
-        case Case.BETTER:
-            return messages.better(*said)
-        case Case.AHEAD:
-            return messages.ahead(*said)
-        case Case.EQUAL:
-            return messages.equal(*said, round(worth, 2))
-        case Case.UNKNOWN:
-            return messages.unknown(*said)
+    numbers = gain + 0.0, (low, high), 100 * found.gain.reach()  # + 0.0: no -0.0
+    return Answer(says, found.use, found.other, found.case.value, *numbers, **rest, gain_of=found.gain_of)
 
 
 def level(raced: Mapping[str, Answers], runners: Runners) -> list[str]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .. import messages
 
-CONFIDENCE = 0.95
+CHANCE = 0.05  # that an interval misses the truth
 LEAST = 4  # values that say better or worse; of two or three, t makes "+1.39 ± 35.30 points"
 NO_SPREAD = 1e-12  # below this, the values are equal but for rounding
 
@@ -36,6 +36,21 @@ class Interval(NamedTuple):
     def has_spread(self) -> bool:
         """Whether the values differ. Where they do not, as a few on a small test set may, t would claim certainty."""
         return self.half_width is not None and self.half_width >= NO_SPREAD
+
+    @property
+    def tells(self) -> bool:
+        """Whether it can say better or worse."""
+        return self.n >= LEAST and self.has_spread
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return self.reach() / t_factor(self.n)
+
+    def reach(self, chance: float = CHANCE) -> float:
+        """The half-width of the interval that misses the truth with this chance, half of it on each side."""
+        assert self.half_width is not None
+        return self.half_width * (t_factor(self.n, chance) / t_factor(self.n))
 
     def counted(self) -> str:
         """Such as `1 seed` or `4 searches`."""
@@ -66,11 +81,11 @@ class Accuracy(NamedTuple):
         return messages.counted(self.n, self.unit)
 
 
-def t_factor(n: float, n_intervals: int = 1) -> float:
-    """Half the width of the interval of n values, in standard errors of their mean; so many are to hold together."""
+def t_factor(n: float, chance: float = CHANCE) -> float:
+    """Half the width of the interval of n values, in standard errors of their mean."""
     from scipy.special import stdtrit  # scipy.stats would take most of a second
 
-    return float(stdtrit(n - 1, 1 - (1 - CONFIDENCE) / (2 * n_intervals)))
+    return float(stdtrit(n - 1, 1 - chance / 2))
 
 
 def interval(values: Sequence[float], unit: str = "seed") -> Interval:
@@ -88,18 +103,16 @@ def interval(values: Sequence[float], unit: str = "seed") -> Interval:
 def accuracy(values: Sequence[float], unit: str = "seed") -> Accuracy:
     """Average independent shares; the interval is that of t on the logit scale, whose slope scales the deviation."""
     found = interval(values, unit)
-    if found.n < LEAST or not found.has_spread:
+    if not found.tells:
         return Accuracy(found.mean, None, None, found.n, unit)
-    assert found.half_width is not None
     odds = found.mean / (1 - found.mean)
-    reach = math.exp(found.half_width / (found.mean * (1 - found.mean)))
+    reach = math.exp(found.reach() / (found.mean * (1 - found.mean)))
     return Accuracy(found.mean, odds / (odds + reach), odds * reach / (1 + odds * reach), found.n, unit)
 
 
 def n_for(found: Interval, half_width: float, most: int) -> int:
     """How many values would have an interval so narrow, if they differ from one another as those found do."""
-    assert found.half_width is not None
-    deviation = found.half_width * math.sqrt(found.n) / t_factor(found.n)
+    deviation = found.error * math.sqrt(found.n)
     return next((n for n in range(2, most) if t_factor(n) * deviation <= half_width * math.sqrt(n)), most)
 
 

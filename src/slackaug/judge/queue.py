@@ -227,12 +227,11 @@ def seeds_needed(work: Comparison, pair: Sequence[str], until: float, found: ByP
     `until` to each side; None where n are enough."""
     difference = paired(*(by_seed(found[name]) for name in pair))
     assert difference is not None
-    assert difference.half_width is not None
-    if difference.half_width <= until or n == MAX_SEEDS:
+    if difference.reach() <= until or n == MAX_SEEDS:
         return None
     needed = max(n_for(difference, until, MAX_SEEDS), n + 1)
     seconds = sum(one["seconds"] for name in pair for one in found[name]) / n * (needed - n)
-    work.say(comparing.more_needed(difference.half_width, until, needed - n, "seed", "both", seconds))
+    work.say(comparing.more_needed(difference.reach(), until, needed - n, "seed", "both", seconds))
     return needed
 
 

@@ -12,18 +12,17 @@ would be other questions. Axes: S seeds, I images.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..config.run_config import RaceConfig
+from .intervals import Interval, t_factor
+from .verdicts import Score, is_guessing
 
 N_FOLDS = 2  # of each half
-NEAR = 0.1  # of the way from naming the largest class to all right or all wrong: as near to it, little is learned
-CHANCE_ERRORS = 2.0  # standard errors that the best of some guesses may be ahead by
 Answers = Sequence[NDArray[np.bool_]]  # by seed: whether the training had each image of its fold right
 Entry = tuple[str, int]  # a candidate and a seed
 
@@ -31,21 +30,7 @@ Entry = tuple[str, int]  # a candidate and a seed
 # --- two candidates ---------------------------------------------------------------------------------------------------
 
 
-class Difference(NamedTuple):
-    """How two accuracies differ, over all seeds and all images of the kind."""
-
-    mean: float
-    error: float  # standard error
-    freedom: float  # degrees of freedom
-
-    def reach(self, chance: float) -> float:
-        """The half-width of the interval that misses the truth with this chance, half of it on each side."""
-        from scipy.special import stdtrit  # scipy.stats would take most of a second
-
-        return self.error * float(stdtrit(self.freedom, 1 - chance / 2))
-
-
-def difference(a: Answers, b: Answers, n_folds: int = N_FOLDS) -> Difference:
+def difference(a: Answers, b: Answers, n_folds: int = N_FOLDS) -> Interval:
     """Subtract b from a, after trainings with the same seeds, and so on the same images; the seeds do not pair them.
 
     While each fold is used once, differences by seed are independent, and their variance has all that chance did. From
@@ -61,7 +46,8 @@ def difference(a: Answers, b: Answers, n_folds: int = N_FOLDS) -> Difference:
         single = np.mean([np.mean(sum(answers.var(0, ddof=1) for answers in pair)) / len(pair[0]) for pair in again])
         images = max(by_image.var(ddof=1) - single, 0.0) / n_images * (1 - n_folds / n)
     tie = 2 / n_images**2  # as if one more image spoke for each side: where all agree, nothing is certain yet
-    return Difference(float(gaps.mean()), math.sqrt(gaps.var(ddof=1) / n + images + tie), n - 1)
+    error = math.sqrt(gaps.var(ddof=1) / n + images + tie)
+    return Interval(float(gaps.mean()), t_factor(n) * error, n, "training")
 
 
 # --- the race ---------------------------------------------------------------------------------------------------------
@@ -95,7 +81,7 @@ def race(
         if wanted := [(name, seed) for seed in range(n) for name in racing if seed >= len(found.get(name, ()))]:
             return Runners(alive, wanted, dropped)
         alive.sort(key=lambda name: -accuracy(found[name][:n]))
-        if is_guessing((found[name][:n] for name in racing), largest):
+        if is_guessing([score(found[name][:n]) for name in racing], largest):
             return Runners(alive[:1], [], dropped, is_guessing=True)
     return Runners(alive[:1], [], dropped | dict.fromkeys(alive[1:], n))
 
@@ -104,39 +90,5 @@ def accuracy(answers: Answers) -> float:
     return float(np.mean([one.mean() for one in answers]))
 
 
-def is_guessing(tables: Iterable[Answers], largest: float) -> bool:
-    """Whether none of them clearly does better than naming the largest class each time."""
-    near, noise = NEAR * min(largest, 1 - largest), math.sqrt(largest * (1 - largest))
-    return all(
-        accuracy(one) - largest < max(near, CHANCE_ERRORS * noise / math.sqrt(sum(map(len, one)))) for one in tables
-    )
-
-
-class Case(Enum):
-    BETTER = "better"
-    AHEAD = "ahead"  # and at worst `worth` behind
-    EQUAL = "equal"  # for practice
-    UNKNOWN = "unknown"
-
-
-class Verdict(NamedTuple):
-    use: str
-    other: str
-    case: Case
-    gain: Difference  # of what to use over the other
-
-
-def verdict(challenger: str, incumbent: str, simpler: str, gain: Difference, worth: float) -> Verdict:
-    """Say the last word. `gain` is the challenger's, on images by which nothing was chosen; `worth` is a share."""
-    reach = gain.reach(0.05)
-    if abs(gain.mean) + reach <= worth:
-        case, use = Case.EQUAL, simpler
-    elif abs(gain.mean) > reach:
-        case, use = Case.BETTER, challenger if gain.mean > 0 else incumbent
-    elif gain.mean > 0 and gain.mean - gain.reach(0.1) > -worth:
-        case, use = Case.AHEAD, challenger
-    else:
-        case, use = Case.UNKNOWN, incumbent
-    if use == challenger:
-        return Verdict(challenger, incumbent, case, gain)
-    return Verdict(incumbent, challenger, case, gain._replace(mean=-gain.mean))
+def score(answers: Answers) -> Score:
+    return accuracy(answers), sum(map(len, answers))

@@ -17,12 +17,13 @@ from ..augment.display import displayed
 from ..config import parse
 from ..files import write_atomically
 from ..messages import comparing
+from ..messages.answer import smallest_gain
 from ..messages.terminal import ENDLESS
 from ..runs import provenance
 from . import verdicts
 from .intervals import LEAST, Accuracy, Interval, accuracy, paired
 from .protocols import Protocol
-from .verdicts import Judgement
+from .verdicts import Judgement, Terms
 
 # of results.csv
 COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy")
@@ -56,7 +57,9 @@ class Results(NamedTuple):
     reference: str | None  # that it is compared with: the first baseline
     rows: list[PolicyRow]
     answer: str
-    use: str | None  # of these two; None: no measurable difference
+    use: str | None  # of these two; None: no answer
+    verdict: str | None  # better, ahead, equal, unknown or guessing; None: nothing to compare
+    others: Sequence[str]  # verdicts on the same policy, against all baselines but the first
     remarks: dict[str, Any]  # what else was found: duplicates, a grid
 
     def __repr__(self) -> str:
@@ -86,24 +89,26 @@ def make_rows(found: dict[str, list[dict[str, Any]]], reference: str | None) -> 
     return rows
 
 
-def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None, worth: float = 0.0) -> Judgement:
+def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None, terms: Terms) -> Judgement:
     """What to use of the two, and whether another row is better than that."""
     found = {row.name: row for row in rows}
     if subject is None or reference is None or subject == reference or not {subject, reference} <= found.keys():
-        return Judgement(comparing.NOTHING_TO_COMPARE, None)
-    answer = verdicts.answer(subject, reference, found[subject].difference, worth)
-    used = found[answer.use or reference]
-    others = [row for row in rows if row.name not in (subject, reference)]
+        return Judgement(comparing.NOTHING_TO_COMPARE)
+    gains = {row.name: paired(found[subject].accuracies, row.accuracies) for row in rows if row.name != subject}
+    scores = [(row.accuracy.mean, row.accuracy.n * terms.n_images) for row in rows]
+    judged = verdicts.judge(subject, reference, gains, scores, terms)
+    if judged.use is None:
+        return judged
+    used, others = found[judged.use], [row for row in rows if row.name not in (subject, reference)]
     better = verdicts.better_still(used.name, {row.name: paired(row.accuracies, used.accuracies) for row in others})
-    return answer._replace(sentence=answer.sentence + better)
+    return judged._replace(answer=judged.answer + better)
 
 
 def seen(difference: Interval | None) -> list[str]:
     """The smallest gain that could have been; nothing where there is no interval, or where the answer says it."""
-    half_width = None if difference is None else verdicts.width_to_judge_by(difference)
-    if difference is None or half_width is None or abs(difference.mean) <= half_width:
+    if difference is None or not difference.tells or abs(difference.mean) <= difference.reach():
         return []
-    return [comparing.smallest_gain(half_width)]
+    return [smallest_gain(*verdicts.points(difference)[1:])]
 
 
 def reservations(rows: Sequence[PolicyRow], n_test: int, n_duplicates: int) -> str:
@@ -146,9 +151,8 @@ def to_csv(results: Results) -> str:
 def write(results: Results, folder: Path) -> None:
     write_atomically(folder / "results.csv", to_csv(results).encode())
     protocol, rows = parse.to_dict(results.protocol), results.rows
-    found = {
-        name: getattr(results, name) for name in ("answer", "use", "subject", "reference", "class_names", "imbalance")
-    }
+    names = "answer", "use", "verdict", "others", "subject", "reference", "class_names", "imbalance"
+    found = {name: getattr(results, name) for name in names}
     text = to_json(**found, protocol=protocol, policies=rows, **results.remarks)
     write_atomically(folder / "results.json", text.encode())
 

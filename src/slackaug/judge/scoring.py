@@ -46,6 +46,11 @@ def score(logits: Tensor, labels: Tensor) -> Score:
     )
 
 
+def largest_share(labels: Tensor) -> float:
+    """The accuracy of naming the most frequent class each time."""
+    return labels.bincount().max().item() / len(labels)
+
+
 def calibration_error(confidence: Tensor, correct: Tensor) -> float:
     """Mean distance of confidence and accuracy over equal bins of confidence, weighted by their sizes (ECE)."""
     bins = (confidence * N_BINS).ceil().long().clamp(1, N_BINS) - 1  # (B,): a bin holds its upper end

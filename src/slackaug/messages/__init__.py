@@ -8,8 +8,6 @@ be copied.
 
 from collections.abc import Sequence
 
-PRECISE = 0.005  # half a point: with an interval narrower than that on each side, a second decimal tells something
-
 
 def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
@@ -48,7 +46,3 @@ def no_report(reason: str) -> str:
 
 def results(*paths: str) -> str:
     return f"All results are in {listed(paths)}"
-
-
-def n_digits(half_width: float) -> int:
-    return 2 if half_width < PRECISE else 1

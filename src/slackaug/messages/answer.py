@@ -11,6 +11,9 @@ from .names import spoken
 from .terminal import how
 
 TIE = 0.05  # points: what is less reads as 0.0
+LEVEL = "level with"
+IT = "it"  # in a sentence that follows `Use ...`
+MORE = {"seed": "--seeds 8", "search": "--resume --searches 4", "training": "--set race.n_last=8"}
 
 
 def n_digits(low: float, high: float) -> int:
@@ -25,56 +28,73 @@ def interval(gain: float | None, low: float, high: float) -> str:
     return ends if gain is None else f"{gain:+z.{digits}f} points, {ends}"
 
 
+def use(name: str, why: str, *, for_now: bool) -> str:
+    """The answer; `why` calls that one IT."""
+    return f"Use {spoken(name)}{' for now' if for_now else ''}. {why}"
+
+
 def better(use: str, other: str, gain: float, low: float, high: float) -> str:
-    digits = n_digits(low, high)
-    return f"Use {spoken(use)}: {gain:.{digits}f} points better than {spoken(other)} ({interval(None, low, high)})."
+    points = f"{gain:.{n_digits(low, high)}f} points"
+    return f"{first(use)} is {points} better than {spoken(other)} ({interval(None, low, high)})."
 
 
 def better_still(name: str, used: str, gain: float, low: float, high: float) -> str:
     return f"But {spoken(name)} did better still ({interval(gain, low, high)}, over {spoken(used)})."
 
 
-def no_difference(subject: str, reference: str, gain: float, low: float, high: float) -> str:
-    return (
-        f"No measurable difference between {spoken(subject)} and {spoken(reference)} ({interval(gain, low, high)}); "
-        f"a gain under {high - gain:.{n_digits(low, high)}f} points could not have been seen."
-    )
-
-
 def ahead(use: str, other: str, gain: float, low: float, high: float) -> str:
     return (
-        f"Use {spoken(use)}. It is probably better than {spoken(other)}: {gain:.{n_digits(low, high)}f} points ahead "
+        f"{first(use)} is probably better than {spoken(other)}: {gain:.{n_digits(low, high)}f} points ahead "
         f"({interval(None, low, high)})."
     )
 
 
 def equal(use: str, other: str, gain: float, low: float, high: float, worth: float) -> str:
     """`gain`, of the other over what to use."""
-    return (
-        f"Use {spoken(use)}. {capital(spoken(other))} makes no difference of more than {worth:g} points "
-        f"({interval(gain, low, high)})."
-    )
+    return f"{first(other)} is within {worth:g} points of {spoken(use)} ({interval(gain, low, high)})."
 
 
 def unknown(use: str, other: str, gain: float, low: float, high: float) -> str:
     """`gain`, of the other over what to use."""
-    points, seen = (f"{value:.{n_digits(low, high)}f}" for value in (abs(gain), max(high - gain, gain - low)))
-    where = f"{points} points {'ahead' if gain > 0 else 'behind'} here, which may be chance"
-    where = where if float(points) else "level with it here"
+    where = place(gain, n_digits(low, high))
+    doubt = "" if where == LEVEL else ", which may be chance"
+    says = f"{first(other)} is {where} {spoken(use)} here{doubt}"
+    return f"{says} ({interval(None, low, high)}). {smallest_gain(low, high)}"
+
+
+def place(gain: float, digits: int) -> str:
+    points = f"{abs(gain):.{digits}f}"
+    return f"{points} points {'ahead of' if gain > 0 else 'behind'}" if float(points) else LEVEL
+
+
+def smallest_gain(low: float, high: float) -> str:
+    return f"A gain under {(high - low) / 2:.{n_digits(low, high)}f} points could not have been seen."
+
+
+def no_spread(other: str, use: str, gain: float, over: str) -> str:
+    """Speak of values that are all the same, as a few on a small test set may be."""
+    says = f"{first(other)} is {place(gain, 2)} {spoken(use)} in each of {over}"
+    return f"{says}: where all are the same there is no interval."
+
+
+def too_few(other: str, use: str, n: int, unit: str) -> str:
     return (
-        f"Use {spoken(use)}, the default. {capital(spoken(other))} is {where} "
-        f"({interval(None, low, high)}). A gain under {seen} points could not have been seen."
+        f"With {counted(n, unit)}, {spoken(other)} cannot be compared with {spoken(use)} yet: too few "
+        f"{counted(0, unit).removeprefix('0 ')} to tell; add {MORE[unit]}."
     )
+
+
+def no_common_seed(other: str, use: str) -> str:
+    return f"{first(other)} cannot be compared with {spoken(use)}: they share no seed, so there is no interval."
 
 
 def guessing(accuracy: float, largest: float, longer: Sequence[str]) -> str:
     """What to do where there is no answer; `accuracy` and `largest`, the share of the largest class, are in per cent,
-    `longer` the settings of a search with longer trainings."""
-    settings = " ".join(f"--set {one}" for one in longer)
+    `longer` the options for longer trainings."""
     return (
         f"No answer yet: no network did clearly better than guessing. The best reached {accuracy:.1f} %, and naming "
-        f"the largest class each time gives {largest:.1f} %. Search again with longer trainings ({settings}), more "
-        "images or another --model."
+        f"the largest class each time gives {largest:.1f} %. Try again with longer trainings ({' '.join(longer)}), "
+        "more images or another --model."
     )
 
 
@@ -109,13 +129,6 @@ def no_augmentation(*, flip: bool) -> str:
     return f"train on your images as they are{', with mirror flips' if flip else ''}"
 
 
-def too_few(use: str, n: int) -> str:
-    return (
-        f"Use {spoken(use)} for now: {counted(n, 'training')} of each of the last two are too few to tell. Take "
-        "--set race.n_last=8."
-    )
-
-
 def learned_dropped(points: float, n: int) -> str:
     how = f"{points:.1f} points behind the leader" if points >= TIE else "no better than simpler choices"
     return f"The learned policy was {how} after {counted(n, 'training')}, and dropped out."
@@ -131,6 +144,11 @@ def so_far(use: str, n: int) -> str:
         f"So far: use {spoken(use)}, the default; nothing is shown to beat it yet. The race was stopped after "
         f"{counted(n, 'training')}, before its final."
     )
+
+
+def first(name: str) -> str:
+    """As a sentence begins; the name of a file stays as it is."""
+    return spoken(name) if spoken(name) == name != IT else capital(spoken(name))
 
 
 def capital(text: str) -> str:

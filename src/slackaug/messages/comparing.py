@@ -2,53 +2,12 @@
 
 from collections.abc import Sequence
 
-from . import counted, duration, n_digits
+from . import counted, duration
 from .names import augmentation
 
 NOTHING_TO_COMPARE = "Nothing to compare: give a policy and a baseline, or two baselines."
 NOTHING_SEARCHED = "Nothing was searched, so there is no answer."
 NO_BASELINE = "There is no baseline, so there is no answer."
-ALIKE = "shows no measurable difference from"
-
-
-def differs(name: str, baseline: str, difference: float, half_width: float, over: str) -> str:
-    word = "better" if difference > 0 else "worse"
-    return f"{name} is {word} than {augmentation(baseline)} ({evidence(difference, half_width)}, over {over})."
-
-
-def no_difference(name: str, baseline: str, difference: float, half_width: float, over: str) -> str:
-    digits = n_digits(half_width)
-    return (
-        f"{name} {ALIKE} {augmentation(baseline)} ({evidence(difference, half_width)}, over {over}; a gain under "
-        f"{100 * half_width:.{digits}f} could not have been seen)."
-    )
-
-
-def no_spread(name: str, baseline: str, difference: float, over: str) -> str:
-    """Speak of values that are all the same, as a few on a small test set may be."""
-    return (
-        f"{name} {ALIKE} {augmentation(baseline)} ({100 * difference:+z.2f} points in each of {over}: where all are "
-        "the same there is no interval)."
-    )
-
-
-def too_few(name: str, baseline: str, n: int, unit: str, least: int) -> str:
-    advice = "--seeds 8" if unit == "seed" else f"--resume --searches {least}"
-    return (
-        f"With {counted(n, unit)}, {name} cannot be compared with {augmentation(baseline)} yet: too few "
-        f"{unit}{'es' if unit == 'search' else 's'} to tell; add {advice}."
-    )
-
-
-def no_common_seed(name: str, baseline: str) -> str:
-    return f"{name} cannot be compared with {augmentation(baseline)}: they share no seed, so there is no interval."
-
-
-def evidence(difference: float, half_width: float) -> str:
-    digits = n_digits(half_width)
-    middle, low, high = (f"{100 * value:+z.{digits}f}" for value in
-                         (difference, difference - half_width, difference + half_width))  # fmt: skip
-    return f"{middle} points, 95 % interval {low} to {high}"
 
 
 def copies(n: int, n_test: int) -> str:
@@ -164,11 +123,6 @@ def usual(noise: float, n_test: int) -> str:
 
 def show(half_width: float) -> str:
     return f"show gains of {100 * half_width:.1f} points or more. If they vary more here, only larger gains will show."
-
-
-def smallest_gain(half_width: float) -> str:
-    """That could have been seen."""
-    return f"A gain under {100 * half_width:.{n_digits(half_width)}f} points could not have been seen here."
 
 
 def more_needed(half_width: float, until: float, n: int, unit: str, whose: str, seconds: float) -> str:

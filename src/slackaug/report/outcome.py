@@ -9,11 +9,10 @@ from .. import schema
 from ..augment.policy_file import placed
 from ..files import read_note
 from ..judge.candidates import digest
-from ..judge.intervals import Accuracy, Interval, paired
+from ..judge.intervals import Accuracy, Interval
 from ..judge.results import IMBALANCED, PolicyRow, points
 from ..judge.studies.plan import Study
 from ..judge.studies.results import StudyRow
-from ..judge.verdicts import verdict
 from ..messages import answer, duration
 from ..messages.names import LEARNED, meaning, spoken
 from ..runs.folders import POLICY, is_start
@@ -23,6 +22,7 @@ from .accuracies import Mark
 T = TypeVar("T")
 R = TypeVar("R")
 Row = TypeVar("Row", PolicyRow, StudyRow)
+BETTER = ("better", "ahead")  # verdicts
 Columns = dict[str, Callable[[Row], object]]  # of a table: what a cell shows
 
 
@@ -47,11 +47,6 @@ class Outcome(NamedTuple):
     epochs: int | None = None  # of each training of an evaluation, where that is known
 
 
-class Trial(NamedTuple):
-    seed: int
-    accuracy: float
-
-
 class FitShown(NamedTuple):
     epochs: int
 
@@ -70,6 +65,8 @@ class Evaluation(NamedTuple):
     subject: str | None
     reference: str | None
     use: str | None = None
+    verdict: str | None = None
+    others: Sequence[str] = ()
     duplicates: int = 0
     imbalance: float | None = None
     digests: dict[str, str] | None = None  # of policies, by name
@@ -83,8 +80,9 @@ class Summary(NamedTuple):
     rows: Sequence[StudyRow]
     learned: str | None
     use: str | None = None
-    duplicates: int = 0
+    verdict: str | None = None
     others: Sequence[str] = ()
+    duplicates: int = 0
     kept: str | None = None
 
 
@@ -124,24 +122,9 @@ def of_results(found: Evaluation) -> Outcome:
     }
     if (found.imbalance or 0) < IMBALANCED:
         del columns["mean over classes"]
-    others = other_verdicts(found)
     return outcome(found, found.subject, found.reference, found.policies, columns)._replace(
-        others=others, digests=found.digests or {}, epochs=None if found.protocol is None else found.protocol.fit.epochs
+        digests=found.digests or {}, epochs=None if found.protocol is None else found.protocol.fit.epochs
     )
-
-
-def other_verdicts(found: Evaluation) -> list[str]:
-    """What the policy is against the others: who is worse than none may still be better than uniform."""
-    accuracies = {
-        row.name: dict(schema.record(one, f"trials of {row.name}", Trial) for one in row.trials)
-        for row in found.policies
-    }
-    if found.subject not in accuracies or found.reference is None:
-        return []
-    subject, own = found.subject, accuracies[found.subject]
-    others = [name for name in accuracies if name not in (subject, found.reference)]
-    pairs = [(name, paired(own, accuracies[name])) for name in others]
-    return [verdict(subject, name, difference) for name, difference in pairs if difference is not None]
 
 
 def of_study(found: Summary) -> Outcome:
@@ -152,7 +135,7 @@ def of_study(found: Summary) -> Outcome:
     if not any(row.paper for row in found.rows):
         del columns["the paper"]
     made = outcome(found, found.learned, found.rows[0].name if found.rows else None, found.rows, columns)
-    return made._replace(kept=(found.rows[-1].name, found.kept) if found.kept else None, others=found.others)
+    return made._replace(kept=(found.rows[-1].name, found.kept) if found.kept else None)
 
 
 def outcome(
@@ -161,11 +144,10 @@ def outcome(
     expect(bool(rows), "rows", "at least one", rows)
     for accuracy in (one for row in rows for one in row if isinstance(one, Accuracy)):
         check(accuracy)
-    is_worse = any(row.difference and row.difference.mean < 0 for row in rows if row.name == subject)
-    tone = "open" if found.use is None else "better" if found.use == subject else "worse" if is_worse else "open"
+    tone = "open" if found.verdict not in BETTER else "better" if found.use == subject else "worse"
     cells = ([str(cell(row)) for cell in columns.values()] for row in rows)
     shown = [ResultRow(row.name, row.accuracy, row.difference, own) for row, own in zip(rows, cells, strict=True)]
-    return Outcome(found.answer, tone, subject, reference, [*columns], shown, found.duplicates)
+    return Outcome(found.answer, tone, subject, reference, [*columns], shown, found.duplicates, found.others)
 
 
 def check(found: Accuracy) -> None:
@@ -184,10 +166,14 @@ def with_own_names(found: Outcome, folder: Path) -> Outcome:
     names |= {name: own_name(folder) for name in [one for one in found.digests if found.digests[one] == now][:1]}
     if not names:
         return found
-    whole = re.compile(rf"(?<![\w/-])({'|'.join(map(re.escape, names))})(?![\w/-])")
+    whole = re.compile(rf"(^|\. )?(?<![\w/-])({'|'.join(map(re.escape, names))})(?![\w/-])")
 
     def renamed(text: str) -> str:
-        return answer.capital(whole.sub(lambda match: names[match[0]], text))
+        def name(match: re.Match[str]) -> str:
+            called, is_first = names[match[2]], match[1] is not None
+            return (match[1] or "") + (answer.capital(called) if is_first and match[2] not in called else called)
+
+        return whole.sub(name, text)
 
     return found._replace(
         subject=names.get(found.subject or "", found.subject),

@@ -9,9 +9,7 @@ from ..messages import answer as messages
 from ..messages import counted
 from ..messages.names import LEARNED, spoken
 from .accuracies import Mark
-from .outcome import check, read_as
-
-BETTER = ("better", "ahead")  # verdicts
+from .outcome import BETTER, check, read_as
 
 
 class Raced(NamedTuple):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from ..config.layers import is_foreign
 from ..config.run_config import RunConfig
 from ..export.fidelity import ALONE, FIDELITY, is_here
-from ..judge.answer import longer
 from ..judge.ready_made import TORCHVISION, targets
+from ..judge.verdicts import longer
 from ..messages.answer import capital, no_augmentation
 from ..messages.names import spoken
 from ..runs.folders import POLICY, is_start
@@ -101,8 +101,8 @@ def train_command(source: str, name: str) -> str:
 def search_longer(source: str, folder: str, config: RunConfig) -> str:
     """The same search beside it, with more time for its networks to learn."""
     model = ["--model", config.model] if is_foreign(config.model) else []
-    settings = [word for one in longer(config) for word in ("--set", one)]
-    return command("search", source, "-o", f"{folder}-longer", "--config", f"{folder}/config.yaml", *model, *settings)
+    again = *model, *longer(config)
+    return command("search", source, "-o", f"{folder}-longer", "--config", f"{folder}/config.yaml", *again)
 
 
 def command(*words: str) -> str:

@@ -60,17 +60,16 @@ def n_needed(work: Comparison, study: Study, reference: str, found: ByPolicy, n:
     assert study.until is not None
     until, differences = study.until / 100, differences_to(reference, study, found)
     difference = nested_difference(differences)
-    assert difference.half_width is not None
-    if difference.half_width <= until:
+    if difference.reach() <= until:
         return None
     needed = n_evaluations_for(differences, until, MAX_EVALUATIONS)
     if needed is None:
         n_searches = n_for(difference, until, MAX_SEARCHES)
-        work.say(comparing.needs_searches(difference.half_width, until, n_searches, is_most=n_searches == MAX_SEARCHES))
+        work.say(comparing.needs_searches(difference.reach(), until, n_searches, is_most=n_searches == MAX_SEARCHES))
         return None
     needed = max(needed, n + 1)
     seconds = [one["seconds"] for trials in found.values() for one in trials]
     each = 2 * study.n_search * sum(seconds) / len(seconds)  # of a policy and of the baseline
     about = "evaluation", "each search and of the baseline", each * (needed - n)
-    work.say(comparing.more_needed(difference.half_width, until, needed - n, *about))
+    work.say(comparing.more_needed(difference.reach(), until, needed - n, *about))
     return needed

@@ -20,7 +20,7 @@ from .. import intervals, results, verdicts
 from ..intervals import Accuracy, Interval
 from ..queue import ByPolicy
 from ..results import points
-from ..verdicts import Judgement
+from ..verdicts import Judgement, Terms
 from .paper_tables import Figure
 from .plan import Study
 
@@ -38,10 +38,11 @@ class StudyRow(NamedTuple):
 class StudyResults(NamedTuple):
     rows: list[StudyRow]
     answer: str
-    use: str | None = None  # the row to use, of the learned policy's and the first baseline's; None: neither is better
+    use: str | None = None  # the row to use, of the learned policy's and the first baseline's; None: no answer
+    verdict: str | None = None  # better, ahead, equal, unknown or guessing; None: nothing to compare
+    others: Sequence[str] = ()  # verdicts against all baselines but the first
     learned: str | None = None  # the row of the learned policies, named after what was run; None: nothing was searched
     stability: Stability | None = None  # of the learned policies, whether they were kept or not; None likewise
-    others: tuple[str, ...] = ()  # verdicts against all baselines but the first
     kept: str | None = None  # how many searches kept the learned policy; None where none has asked
 
     def __repr__(self) -> str:
@@ -49,7 +50,12 @@ class StudyResults(NamedTuple):
 
 
 def summarise(
-    study: Study, found: ByPolicy, fixed_names: Sequence[str], policies: Sequence[Policy], learned: Sequence[Policy]
+    study: Study,
+    found: ByPolicy,
+    fixed_names: Sequence[str],
+    policies: Sequence[Policy],
+    learned: Sequence[Policy],
+    terms: Terms,
 ) -> StudyResults:
     """`policies` are the results of the searches, and `learned` what their rounds have come to."""
     fixed = {name: found[name] for name in fixed_names}
@@ -71,11 +77,11 @@ def summarise(
     differences = {name: intervals.nested_difference(differences_to(name, study, found)) for name in fixed}
     difference, paper = next(iter(differences.values()), None), list(study.figures(study.learned).values())
     rows.append(StudyRow(study.learned, both.searches, both.evaluations, difference, paper, accuracies))
-    others = tuple(verdicts.verdict(study.learned, *pair) for pair in list(differences.items())[1:])
-    answer = Judgement(comparing.NO_BASELINE, None)
-    if difference is not None:
-        answer = verdicts.answer(study.learned, fixed_names[0], difference, study.search.worth)
-    return StudyResults(rows, *answer, study.learned, stability(learned), others, kept_text(policies))
+    scores = [(row.over_evaluations.mean, row.over_evaluations.n * terms.n_images) for row in rows]
+    judged = Judgement(comparing.NO_BASELINE)
+    if fixed:
+        judged = verdicts.judge(study.learned, fixed_names[0], differences, scores, terms)
+    return StudyResults(rows, *judged, study.learned, stability(learned), kept_text(policies))
 
 
 def differences_to(name: str, study: Study, found: ByPolicy) -> intervals.Matrix:
