@@ -393,6 +393,24 @@ def test_before_its_race_a_policy_is_not_called_the_answer(images, tmp_path, mon
     assert Policy.load(run / "policies" / "round_02.json").learned.keys().isdisjoint({"use", "is_answer"})
 
 
+def test_a_race_that_once_came_to_another_final_ends_as_if_it_had_not(images, tmp_path):
+    """As after a time limit: one that drops out now was trained longer then, and met the default in the final."""
+    run, given = tmp_path / "run", RACE | {"race__candidates": "[none,uniform-1,uniform-2,uniform-3,learned]"}
+    slackaug.search(images, run, set=tiny.assignments(**given), estimate=False)
+    expected = read(run)
+    session = Session(str(images), run, "cpu", None, None, [], Console(quiet=True))
+    config, dataset = read_config(run), load(str(images))
+    work = race.comparison(session, config, dataset, run / race.FOLDER)
+    one = race.Race(work, dataset, config, race.folders.learned(run), math.inf)
+    out = next(entry["name"] for entry in expected["candidates"] if entry["dropped_after"] == 2)
+    one.train([one.training(out, seed, race.CHOSEN_BY) for seed in (2, 3)])
+    one.train([one.training(out, seed, race.LEARNED_ON) for seed in (0, 1)])
+    assert one.n_trained == 4
+    (run / "finished.json").unlink()
+    slackaug.search(images, run, resume=True)
+    assert read(run) | {"seconds": 0} == expected | {"seconds": 0}
+
+
 def test_a_time_limit_ends_the_race_with_the_answer_so_far(images, tmp_path, monkeypatch):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:

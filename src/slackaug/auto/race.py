@@ -6,7 +6,7 @@ is a function of these (judge/race.py).
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -62,31 +62,39 @@ class Race:
         part = HeldOut(half, self.config.seed, seed % N_FOLDS)
         return self.work.training(self.candidates[name], seed + (FIRST_OF_LAST if half == LEARNED_ON else 0), part)
 
-    def found(self, half: int, n: int) -> dict[str, Answers]:
+    def found(self, names: Iterable[str], half: int, n: int) -> dict[str, Answers]:
         """Return the answers by candidate, from the first seed to the first of n that is missing."""
         found: dict[str, Answers] = {}
-        for name in self.candidates:
+        for name in names:
             there = takewhile(bool, records.read([self.training(name, seed, half) for seed in range(n)]))
             found[name] = [records.unpack(one["answers"]) for one in there if one]
         return found
 
     def runners(self) -> tuple[Runners, dict[str, Answers]]:
-        found = self.found(CHOSEN_BY, self.settings.rounds[-1][1])
-        return race(found, self.settings, self.n_rounds, self.largest), found
+        """How far the race is, and its answers. A race that is taken up again may have had less time before, or other
+        candidates: what a candidate did after the training at which it drops out now is left out."""
+        found = self.found(self.candidates, CHOSEN_BY, self.settings.rounds[-1][1])
+        runners = race(found, self.settings, self.n_rounds, self.largest)
+        return runners, {name: rows[: runners.dropped.get(name)] for name, rows in found.items()}
+
+    def pair(self, runners: Runners) -> tuple[str, str]:
+        return runners.challengers[0], self.settings.incumbent
+
+    def last(self, pair: Sequence[str]) -> dict[str, Answers]:
+        """The final of these two. Before it was taken up again the race may have come to a final of another leader."""
+        return self.found(pair, LEARNED_ON, self.settings.n_last)
 
     def answer(self) -> Answer:
         """So far."""
         runners, raced = self.runners()
-        last = self.found(LEARNED_ON, self.settings.n_last)
+        last = self.last(self.pair(runners))
         config = replace(self.config, race=self.settings)
         return answer(runners, raced, last, config, time.monotonic() - self.began, self.largest)
 
     def run(self) -> None:
         self.work.say(messages.race(list(self.candidates), self.settings.incumbent, len(self.halves[CHOSEN_BY])))
-        before, out = [*self.runners()[1].values(), *self.found(LEARNED_ON, self.settings.n_last).values()], set[str]()
-        self.n_done = sum(map(len, before))
-        if self.work.part is not None:
-            self.work.part.was_found(self.n_done / self.settings.n_trainings)
+        self.was_found(self.runners()[1])
+        out = set[str]()
         self.begin()
         while True:
             runners, raced = self.runners()
@@ -103,9 +111,17 @@ class Race:
         if runners.is_guessing:
             return
         self.settings = replace(self.settings, n_last=self.n_last())
-        pair, n = (runners.challengers[0], self.settings.incumbent), self.settings.n_last
+        pair, n = self.pair(runners), self.settings.n_last
+        self.was_found(self.last(pair))
         self.work.say(messages.last_two(*pair, n, len(self.halves[LEARNED_ON])))
         self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
+
+    def was_found(self, tables: Mapping[str, Answers]) -> None:
+        """They are done: their part of the bar tells nothing of speed."""
+        n = sum(map(len, tables.values()))
+        self.n_done += n
+        if self.work.part is not None:
+            self.work.part.was_found(n / self.settings.n_trainings)
 
     def begin(self) -> None:
         """Train all but further forms of the learned policy once. Where time is short these stay out: what they cost
