@@ -229,7 +229,7 @@ def hurried(monkeypatch):
 
     def search(*given, **named):
         with monkeypatch.context() as patch:
-            patch.setattr(race, "share_of_time", lambda *_: -1.0)
+            patch.setattr(race, "time_to_learn", lambda *_: -1.0)
             return slackaug.search(*given, **named)
 
     return search
@@ -260,7 +260,7 @@ def test_a_search_without_time_to_learn_races_what_needs_no_learning(images, rac
 
 def test_a_limit_too_short_for_a_round_is_all_for_the_race(images, raced, tmp_path, monkeypatch, capsys):
     """By the estimate; the race is whole, and with more time the search learns on."""
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(7200.0, 60.0, 3600.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(7200.0, 3600.0, 3600.0))
     run = tmp_path / "run"
     result = slackaug.search(images, run, set=tiny.assignments(**RACE), time_limit="1h")
     assert "To learn one, give at least 2 h 01 min." in " ".join(capsys.readouterr().err.split())
@@ -271,13 +271,31 @@ def test_a_limit_too_short_for_a_round_is_all_for_the_race(images, raced, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("changes", "left", "share"),
-    [({}, 61, 0.5), ({}, 59, 0.0), ({"race__candidates": "[uniform-2,learned]"}, 59, 0.5), ({"n_ranks": 2}, 59, 1.0)],
-    ids=["enough", "too short", "nothing simple to race", "no race"],
+    ("changes", "left", "racing", "to_learn"),
+    [
+        ({}, 61, 1000, 30.5),
+        ({}, 59, 1000, 0),
+        ({}, 61, 20, 41),  # the race needs no more
+        ({}, 49, 20, 0),
+        ({"race__candidates": "[uniform-2,learned]"}, 59, 1000, 29.5),  # nothing simple to race
+        ({"n_ranks": 2}, 59, 0, 59),  # no race
+        ({}, math.inf, 1000, math.inf),
+    ],
 )
-def test_the_share_of_the_time_for_learning(changes, left, share, images):
-    config = config_of(load(str(images)), **RACE | changes)
-    assert race.share_of_time(config, 48, left, first_round=30.0) == share
+def test_the_time_for_learning(changes, left, racing, to_learn, images):
+    config, takes = config_of(load(str(images)), **RACE | changes), timing.Seconds(100.0, racing, 30.0)
+    assert race.time_to_learn(config, 48, left, takes) == to_learn
+
+
+@pytest.mark.parametrize("racing", [20, 1000])
+def test_the_least_time_in_which_a_policy_is_learned(racing, images):
+    config, takes = config_of(load(str(images)), **RACE), timing.Seconds(100.0, racing, 30.0)
+    least = race.least_time(takes)
+    assert [race.time_to_learn(config, 48, left, takes) for left in (least - 1, least)] == [0, 30]
+
+
+def test_without_an_estimate_half_of_the_time_is_for_learning(images):
+    assert race.time_to_learn(config_of(load(str(images)), **RACE), 48, 59.0) == 29.5
 
 
 def test_an_answer_that_is_no_policy_and_nothing_learned(images, hurried, tmp_path, monkeypatch, capsys, command):
@@ -409,6 +427,12 @@ def test_a_race_that_once_came_to_another_final_ends_as_if_it_had_not(images, tm
     (run / "finished.json").unlink()
     slackaug.search(images, run, resume=True)
     assert read(run) | {"seconds": 0} == expected | {"seconds": 0}
+
+
+def test_no_training_is_begun_when_the_time_is_over(images, tmp_path):
+    run = tmp_path / "run"
+    found = slackaug.search(images, run, set=tiny.assignments(**RACE), time_limit=0.0, estimate=False)
+    assert (found.answer.n_trainings, (run / "race" / "trials").exists()) == (0, False)
 
 
 def test_a_time_limit_ends_the_race_with_the_answer_so_far(images, tmp_path, monkeypatch):

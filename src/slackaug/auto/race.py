@@ -29,13 +29,13 @@ from ..messages.names import LEARNED, form_of
 from ..runs import folders
 from ..runs.progress import Bar, Part
 from .conduct import Opened, Session
-from .timing import LEAST_IMAGES, has_race, share_of_learning
+from .timing import LEAST_IMAGES, Seconds, has_race, share_of_learning
 
 FOLDER = "race"  # of a run
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
 LONG_FINAL = 8  # trainings of each of the last two, for which time must be left to race forms of the learned policy
 FIRST_OF_LAST = 1000  # seed: no training before had it
-LEARNING = 0.5  # share of a time limit, where a race follows
+LEARNING = 0.5  # share of a time limit that learning may take in any case, where a race follows
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
 
 
@@ -156,6 +156,8 @@ class Race:
         """Those that are not done yet."""
         done, began = records.read(wanted), time.monotonic()
         left = [one for one, result in zip(wanted, done, strict=True) if result is None]
+        if left:
+            self.work.follow()  # none is begun when the time is over
         train(self.on_the_bar(len(left)), left, lambda _: "")
         self.n_done += len(left)
         self.n_trained, self.seconds = self.n_trained + len(left), self.seconds + time.monotonic() - began
@@ -292,10 +294,17 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
     return Comparison(protocol, folder, None, session.device, threads, backend, session.console, again, follow)
 
 
-def share_of_time(config: RunConfig, n_train: int, left: float = math.inf, first_round: float = 0.0) -> float:
-    """Return the share of the time left that is for learning: none, where it would end before the first round does, and
-    simple choices can be raced instead."""
+def time_to_learn(config: RunConfig, n_train: int, left: float, takes: Seconds | None = None) -> float:
+    """Seconds of those left that learning may take: half, or all but what the race takes, where that is more. None,
+    where it would end before the first round does, and simple choices can be raced instead."""
     if not has_race(config, n_train):
-        return 1.0
-    is_in_vain = LEARNING * left < first_round
-    return 0.0 if is_in_vain and without_learned(config.race).candidates else LEARNING
+        return left
+    if takes is None:
+        return LEARNING * left
+    to_learn = max(LEARNING * left, left - takes.race)
+    return 0.0 if to_learn < takes.first_round and without_learned(config.race).candidates else to_learn
+
+
+def least_time(takes: Seconds) -> float:
+    """With so many seconds a policy is learned."""
+    return min(takes.first_round / LEARNING, takes.first_round + takes.race)
