@@ -18,7 +18,7 @@ import slackaug
 import tiny
 from searching import config_of
 from slackaug.augment.policy import Policy
-from slackaug.auto import race, timing
+from slackaug.auto import conduct, race, timing
 from slackaug.auto.conduct import Session
 from slackaug.auto.race import at_strength, candidate
 from slackaug.auto.resume import read_config
@@ -30,6 +30,7 @@ from slackaug.judge.backends.jobs import BackendError
 from slackaug.judge.protocols import HeldOut
 from slackaug.messages import studying
 from slackaug.report import page
+from slackaug.runs.progress import Display, Part
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 RACE = {"race__candidates": "[none,uniform-2,learned]", "race__n_last": 4, "evaluate__epochs": 1,
@@ -433,6 +434,21 @@ def test_no_training_is_begun_when_the_time_is_over(images, tmp_path):
     run = tmp_path / "run"
     found = slackaug.search(images, run, set=tiny.assignments(**RACE), time_limit=0.0, estimate=False)
     assert (found.answer.n_trainings, (run / "race" / "trials").exists()) == (0, False)
+
+
+@pytest.mark.parametrize(("estimate", "share"), [(True, 0.75), (False, 144 / (144 + 504))])
+def test_the_bar_has_learning_and_the_race_by_their_time_where_it_was_measured(
+    estimate, share, images, tmp_path, monkeypatch
+):
+    """Else by images: learning has 12 * 4 of pre-training and 12 * 8 of the rounds, each of 14 trainings 36."""
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(30.0, 10.0, 5.0))
+    starts, learned = [], []
+    monkeypatch.setattr(race, "Part", lambda *given: starts.append(given[1]) or Part(*given))
+    monkeypatch.setattr(
+        conduct, "Display", lambda *given, **named: learned.append(given[3]) or Display(*given, **named)
+    )
+    slackaug.search(images, tmp_path / "run", set=tiny.assignments(**RACE), estimate=estimate)
+    assert (starts[0], learned) == (share, [share])
 
 
 def test_a_time_limit_ends_the_race_with_the_answer_so_far(images, tmp_path, monkeypatch):

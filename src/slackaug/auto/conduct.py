@@ -120,6 +120,9 @@ class Opened(NamedTuple):
     def config(self) -> RunConfig:
         return self.search.problem.config
 
+    def share_of_learning(self, n_jobs: int) -> float:
+        return share_of_learning(self.search, len(self.dataset.train.labels), n_jobs, self.takes)
+
 
 def read_data(session: Session, data: DataConfig) -> Dataset:
     """The data of a run, from where the command says it is now."""
@@ -167,7 +170,7 @@ def writing(session: Session, config: RunConfig) -> AbstractContextManager[None]
 def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     """Show, log and report a search on the rank that has the run, and catch what is to stop it."""
     search, run, dataset, *_ = opened
-    share, bar = share_of_learning(search, len(dataset.train.labels), session.n_jobs), Bar(session.console)
+    share, bar = opened.share_of_learning(session.n_jobs), Bar(session.console)
     bar.found = share * search.share_done()
     bar.deadline = session.deadline
     n_rounds, display = search.problem.config.search.n_rounds, None

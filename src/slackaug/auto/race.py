@@ -29,7 +29,7 @@ from ..messages.names import LEARNED, form_of
 from ..runs import folders
 from ..runs.progress import Bar, Part
 from .conduct import Opened, Session
-from .timing import LEAST_IMAGES, Seconds, has_race, share_of_learning
+from .timing import LEAST_IMAGES, Seconds, has_race
 
 FOLDER = "race"  # of a run
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
@@ -234,7 +234,7 @@ def hold(session: Session, opened: Opened, bar: Bar | None = None) -> Answer | N
     learned = folders.learned(run.path) if has_learned else replace(start, learned=about)
     work = comparison(session, config, dataset, run.path / FOLDER)
     if bar is not None:
-        began = share_of_learning(opened.search, n, session.n_jobs)
+        began = opened.share_of_learning(session.n_jobs)
         work = work._replace(part=Part(bar, began, 1.0, str))
     one = Race(work, dataset, config, learned, session.deadline)
     one.work.folder.mkdir(exist_ok=True)
