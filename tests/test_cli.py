@@ -132,6 +132,14 @@ def test_show_lists_what_can_be_drawn(command, tmp_path):
     assert "cannot be drawn" not in command("show", "uniform:cifar").stdout
 
 
+def test_show_names_what_does_nothing_to_the_grey_images_of_a_policy(command, tmp_path):
+    policy = Policy.uniform("cifar", mean=(0.3,) * 3, std=(0.2,) * 3)
+    says = "The policy was learned on grey images: Color does nothing to them."
+    for dataset in ("of grey images", None):
+        replace(policy, dataset=dataset).save(tmp_path / "policy.json")
+        assert (says in command("show", tmp_path / "policy.json").stdout) is (dataset is not None)
+
+
 def test_show_compares_two(command, policy_file):
     assert "KL(A || B)" not in command("show", policy_file, "uniform:cifar").stdout
     done = command("show", policy_file, "uniform:cifar", "--verbose")
