@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 
 import pytest
 import torch
@@ -260,3 +261,46 @@ def test_too_little_memory_is_one_message(command, monkeypatch):
     done = command("show", "uniform:cifar")
     says = "slackaug: there is not enough memory for this; a smaller --size, or a smaller batch, needs less\n"
     assert (done.returncode, done.stderr) == (1, says)
+
+
+# --- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+LOADING = """
+class Loading:
+    def find_spec(name, *_):
+        if name == {name!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Loading)
+"""
+MEASURING = """
+from slackaug.auto import timing
+timing.search_seconds = lambda *_: signal.raise_signal(signal.SIGINT)
+"""
+LEARNING = """
+from slackaug.auto import learn, timing
+timing.search_seconds = lambda *_: timing.Seconds(0.0, 0.0, 0.0)
+learn.learn = lambda *_: [signal.raise_signal(signal.SIGINT) for _ in range(2)]
+"""
+ENDING = """
+import atexit
+atexit.register(signal.raise_signal, signal.SIGINT)
+"""
+SEARCH = ("search", "digits", "-o", "run", "--preset", "quick")
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "code", "says"),
+    [
+        *((LOADING.format(name=name), SEARCH, 130, exits.NOTHING_WRITTEN) for name in ("typer", "numpy", "torch")),
+        (MEASURING, SEARCH, 130, exits.NOTHING_WRITTEN),
+        (LEARNING, SEARCH, 130, exits.SOMETHING_KEPT),  # a second one
+        (ENDING, ("--version",), 0, None),
+    ],
+)
+def test_ctrl_c_is_one_line_at_any_moment(script, words, code, says, tmp_path):
+    script = f"import signal, sys\nsys.argv[0] = 'slackaug'\n{script}\nfrom slackaug.__main__ import main\nmain()"
+    path = str(Path(slackaug.__file__).parents[1])
+    done = python("-c", script, *words, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
+    assert (done.returncode, done.stderr) == (code, f"slackaug: {says}\n" if says else "")
+    assert "Traceback" not in done.stdout
+    assert (tmp_path / "run").exists() is (says == exits.SOMETHING_KEPT)
