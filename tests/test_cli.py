@@ -54,7 +54,13 @@ def test_help_cuts_no_word(name, command, monkeypatch):
         ),
         (["evaluate", "x", "--until", "half"], "'--until': expected a number such as 0.5, got 'half'. See: slackaug"),
         (["serach", "digits"], "Did you mean 'search'? See: slackaug --help"),
-        (["search", "digits", "-o", ""], "out: expected a path, got an empty text"),
+        (["search", "digits", "-o", ""], "-o: got an empty text; expected folder of the run, such as runs/pets"),
+        (["search", "", "-o", "x"], "data: got an empty text; expected a folder of class folders"),
+        (["search", "digits", "-o", "x", "--preset", ""], "--preset: got an empty text; expected what all other"),
+        (["search", "digits", "-o", "x", "--device", ""], "--device: got an empty text; expected where to compute"),
+        (["search", "digits", "-o", "x", "--cache", ""], "--cache: got an empty text; expected"),
+        (["search", "digits", "-o", "x", "--time-limit", ""], "--time-limit: got an empty text; expected such as 90s"),
+        (["search", "digits", "-o", "x", "--set", ""], "--set : expected NAME=VALUE, such as search.n_rounds=5"),
     ],
 )
 def test_a_wrong_line_is_answered_in_words(words, says, command):

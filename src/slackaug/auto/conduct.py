@@ -114,7 +114,7 @@ class Opened(NamedTuple):
     run: Run | None
     dataset: Dataset
     seconds: float  # of work that earlier processes did
-    takes: Seconds | None = None  # a whole search, where that was measured
+    takes: Seconds | None = None  # a whole search, if it was measured
 
     @property
     def config(self) -> RunConfig:

@@ -295,8 +295,8 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
 
 
 def time_to_learn(config: RunConfig, n_train: int, left: float, takes: Seconds | None = None) -> float:
-    """Seconds of those left that learning may take: half, or all but what the race takes, where that is more. None,
-    where it would end before the first round does, and simple choices can be raced instead."""
+    """Seconds of those left that learning may take: half, or all but what the race takes, if that is more. None,
+    if it would end before the first round does, and simple choices can be raced instead."""
     if not has_race(config, n_train):
         return left
     if takes is None:
@@ -306,5 +306,5 @@ def time_to_learn(config: RunConfig, n_train: int, left: float, takes: Seconds |
 
 
 def least_time(takes: Seconds) -> float:
-    """With so many seconds a policy is learned."""
+    """Return the seconds that have to be left for a policy to be learned."""
     return min(takes.first_round / LEARNING, takes.first_round + takes.race)
