@@ -304,7 +304,8 @@ SEARCH = ("search", "digits", "-o", "run", "--preset", "quick")
     ],
 )
 def test_ctrl_c_is_one_line_at_any_moment(script, words, code, says, tmp_path):
-    script = f"import signal, sys\nsys.argv[0] = 'slackaug'\n{script}\nfrom slackaug.__main__ import main\nmain()"
+    start = "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nsys.argv[0] = 'slackaug'"
+    script = f"{start}\n{script}\nfrom slackaug.__main__ import main\nmain()"
     path = str(Path(slackaug.__file__).parents[1])
     done = python("-c", script, *words, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
     assert (done.returncode, done.stderr) == (code, f"slackaug: {says}\n" if says else "")

@@ -131,7 +131,7 @@ def read_data(session: Session, data: DataConfig) -> Dataset:
 
 @contextmanager
 def begun(
-    session: Session, config: RunConfig, dataset: Dataset, takes: Seconds | None, *, overwrite: bool
+    session: Session, config: RunConfig, dataset: Dataset, takes: Seconds | None = None, *, overwrite: bool
 ) -> Iterator[Opened]:
     """A new run."""
     if len({*session.ensemble.all(dataset.fingerprint)}) > 1:
