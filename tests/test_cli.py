@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 
 import pytest
 import torch
@@ -53,7 +54,13 @@ def test_help_cuts_no_word(name, command, monkeypatch):
         ),
         (["evaluate", "x", "--until", "half"], "'--until': expected a number such as 0.5, got 'half'. See: slackaug"),
         (["serach", "digits"], "Did you mean 'search'? See: slackaug --help"),
-        (["search", "digits", "-o", ""], "out: expected a path, got an empty text"),
+        (["search", "digits", "-o", ""], "-o: got an empty text; expected folder of the run, such as runs/pets"),
+        (["search", "", "-o", "x"], "data: got an empty text; expected a folder of class folders"),
+        (["search", "digits", "-o", "x", "--preset", ""], "--preset: got an empty text; expected what all other"),
+        (["search", "digits", "-o", "x", "--device", ""], "--device: got an empty text; expected where to compute"),
+        (["search", "digits", "-o", "x", "--cache", ""], "--cache: got an empty text; expected"),
+        (["search", "digits", "-o", "x", "--time-limit", ""], "--time-limit: got an empty text; expected such as 90s"),
+        (["search", "digits", "-o", "x", "--set", ""], "--set : expected NAME=VALUE, such as search.n_rounds=5"),
     ],
 )
 def test_a_wrong_line_is_answered_in_words(words, says, command):
@@ -130,6 +137,14 @@ def test_show_lists_what_can_be_drawn(command, tmp_path):
     assert listed == set(policy.space.names[:5])
     assert f"{len(policy.space) - 5} other transformations cannot be drawn" in shown
     assert "cannot be drawn" not in command("show", "uniform:cifar").stdout
+
+
+def test_show_names_what_does_nothing_to_the_grey_images_of_a_policy(command, tmp_path):
+    policy = Policy.uniform("cifar", mean=(0.3,) * 3, std=(0.2,) * 3)
+    says = "The policy was learned on grey images: Color does nothing to them."
+    for dataset in ("of grey images", None):
+        replace(policy, dataset=dataset).save(tmp_path / "policy.json")
+        assert (says in command("show", tmp_path / "policy.json").stdout) is (dataset is not None)
 
 
 def test_show_compares_two(command, policy_file):
@@ -252,3 +267,47 @@ def test_too_little_memory_is_one_message(command, monkeypatch):
     done = command("show", "uniform:cifar")
     says = "slackaug: there is not enough memory for this; a smaller --size, or a smaller batch, needs less\n"
     assert (done.returncode, done.stderr) == (1, says)
+
+
+# --- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+LOADING = """
+class Loading:
+    def find_spec(name, *_):
+        if name == {name!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Loading)
+"""
+MEASURING = """
+from slackaug.auto import timing
+timing.search_seconds = lambda *_: signal.raise_signal(signal.SIGINT)
+"""
+LEARNING = """
+from slackaug.auto import learn, timing
+timing.search_seconds = lambda *_: timing.Seconds(0.0, 0.0, 0.0)
+learn.learn = lambda *_: [signal.raise_signal(signal.SIGINT) for _ in range(2)]
+"""
+ENDING = """
+import atexit
+atexit.register(signal.raise_signal, signal.SIGINT)
+"""
+SEARCH = ("search", "digits", "-o", "run", "--preset", "quick")
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "code", "says"),
+    [
+        *((LOADING.format(name=name), SEARCH, 130, exits.NOTHING_WRITTEN) for name in ("typer", "numpy", "torch")),
+        (MEASURING, SEARCH, 130, exits.NOTHING_WRITTEN),
+        (LEARNING, SEARCH, 130, exits.SOMETHING_KEPT),  # a second one
+        (ENDING, ("--version",), 0, None),
+    ],
+)
+def test_ctrl_c_is_one_line_at_any_moment(script, words, code, says, tmp_path):
+    start = "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nsys.argv[0] = 'slackaug'"
+    script = f"{start}\n{script}\nfrom slackaug.__main__ import main\nmain()"
+    path = str(Path(slackaug.__file__).parents[1])
+    done = python("-c", script, *words, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
+    assert (done.returncode, done.stderr) == (code, f"slackaug: {says}\n" if says else "")
+    assert "Traceback" not in done.stdout
+    assert (tmp_path / "run").exists() is (says == exits.SOMETHING_KEPT)

@@ -83,8 +83,9 @@ def load(name: str) -> Any:
             given["console"] = terminal(stderr=given.get("json", False))
         if "data" in parameters:
             sys.path.insert(0, "")  # module:callable may name a file in this folder
-        exits.is_understood()
-        if code := getattr(function(**given), "exit_code", 0):
+        with exits.understood():
+            code = getattr(function(**given), "exit_code", 0)
+        if code:
             raise typer.Exit(code)
 
     call.__signature__ = Signature([as_typer_has_it(one) for one in function.options.values()])  # type: ignore[attr-defined]

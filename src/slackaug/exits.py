@@ -11,11 +11,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from .messages.terminal import say, terminal
-
 BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)  # a disk that is full, read-only or failing
 # Turns that threads wait before they sleep. By default they are so many that busy cores starve (research/busy.py).
 SPINS = "4000"
+NOTHING_WRITTEN, SOMETHING_KEPT = "stopped; nothing was written", "stopped; what was saved so far is kept"
 
 
 class Stopped(RuntimeError):
@@ -66,7 +65,30 @@ def signals() -> Iterator[list[int]]:
         yield note
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.default_int_handler if handler is interrupt else handler)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """In a process that is this command alone, Ctrl-C while it loads or ends leaves no traceback of its libraries."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # whoever started this may have it ignored
+        signal.signal(signal.SIGINT, end_at_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def end_at_once(number: int, frame: object) -> None:
+    """Libraries that are half loaded turn an exception into others, or print it."""
+    with suppress(OSError):
+        os.write(2, f"slackaug: {NOTHING_WRITTEN}\n".encode())
+    os._exit(128 + number)
+
+
+def interrupt(number: int, frame: object) -> None:
+    """Before there is anything to save; where `signals` has been, there is."""
+    raise KeyboardInterrupt(NOTHING_WRITTEN)
 
 
 def ignore_sigterm() -> None:
@@ -75,16 +97,22 @@ def ignore_sigterm() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def is_understood() -> None:
-    """The line is read: from here on the ensemble decides which process says what."""
+@contextmanager
+def understood() -> Iterator[None]:
+    """The line is read, and all is loaded: from here on the ensemble decides which process says what. Typer would pass
+    over Ctrl-C in silence."""
+    if signal.getsignal(signal.SIGINT) is end_at_once:
+        signal.signal(signal.SIGINT, interrupt)
     if os.environ.get("RANK", "0") != "0":
         sys.stderr = sys.__stderr__
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise Stopped(str(error) or SOMETHING_KEPT, signal.SIGINT) from None
 
 
 def describe(error: BaseException) -> str:
     """What is wrong; of a file that cannot be written its name and why, without numbers of the system."""
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
     if isinstance(error, MemoryError):
         return "there is not enough memory for this; a smaller --size, or a smaller batch, needs less"
     if isinstance(error, OSError) and error.filename and error.strerror:
@@ -94,6 +122,8 @@ def describe(error: BaseException) -> str:
 
 def run(command: Callable[[], object]) -> None:
     """Run a command; a known error is one message on stderr, with no traceback unless --debug is given."""
+    from .messages.terminal import say, terminal  # only now: Ctrl-C waits for nothing
+
     debug = "--debug" in sys.argv  # anywhere on the line
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # closed by whoever started this
@@ -107,8 +137,8 @@ def run(command: Callable[[], object]) -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # the first one says what is wrong with the line
     try:
         command()
-    except (ValueError, OSError, RuntimeError, MemoryError, KeyboardInterrupt) as error:
-        if debug and not isinstance(error, KeyboardInterrupt | Told):
+    except (ValueError, OSError, RuntimeError, MemoryError) as error:
+        if debug and not isinstance(error, Stopped | Told):
             raise
         if not isinstance(error, Told):
             say(terminal(stderr=True), f"slackaug: {describe(error)}")

@@ -18,7 +18,7 @@ import slackaug
 import tiny
 from searching import config_of
 from slackaug.augment.policy import Policy
-from slackaug.auto import race, timing
+from slackaug.auto import conduct, race, timing
 from slackaug.auto.conduct import Session
 from slackaug.auto.race import at_strength, candidate
 from slackaug.auto.resume import read_config
@@ -30,6 +30,7 @@ from slackaug.judge.backends.jobs import BackendError
 from slackaug.judge.protocols import HeldOut
 from slackaug.messages import studying
 from slackaug.report import page
+from slackaug.runs.progress import Display, Part
 
 pytestmark = pytest.mark.usefixtures("quick_search")
 RACE = {"race__candidates": "[none,uniform-2,learned]", "race__n_last": 4, "evaluate__epochs": 1,
@@ -229,7 +230,7 @@ def hurried(monkeypatch):
 
     def search(*given, **named):
         with monkeypatch.context() as patch:
-            patch.setattr(race, "share_of_time", lambda *_: -1.0)
+            patch.setattr(race, "time_to_learn", lambda *_: -1.0)
             return slackaug.search(*given, **named)
 
     return search
@@ -260,7 +261,7 @@ def test_a_search_without_time_to_learn_races_what_needs_no_learning(images, rac
 
 def test_a_limit_too_short_for_a_round_is_all_for_the_race(images, raced, tmp_path, monkeypatch, capsys):
     """By the estimate; the race is whole, and with more time the search learns on."""
-    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(7200.0, 60.0, 3600.0))
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(7200.0, 3600.0, 3600.0))
     run = tmp_path / "run"
     result = slackaug.search(images, run, set=tiny.assignments(**RACE), time_limit="1h")
     assert "To learn one, give at least 2 h 01 min." in " ".join(capsys.readouterr().err.split())
@@ -271,13 +272,31 @@ def test_a_limit_too_short_for_a_round_is_all_for_the_race(images, raced, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("changes", "left", "share"),
-    [({}, 61, 0.5), ({}, 59, 0.0), ({"race__candidates": "[uniform-2,learned]"}, 59, 0.5), ({"n_ranks": 2}, 59, 1.0)],
-    ids=["enough", "too short", "nothing simple to race", "no race"],
+    ("changes", "left", "racing", "to_learn"),
+    [
+        ({}, 61, 1000, 30.5),
+        ({}, 59, 1000, 0),
+        ({}, 61, 20, 41),  # the race needs no more
+        ({}, 49, 20, 0),
+        ({"race__candidates": "[uniform-2,learned]"}, 59, 1000, 29.5),  # nothing simple to race
+        ({"n_ranks": 2}, 59, 0, 59),  # no race
+        ({}, math.inf, 1000, math.inf),
+    ],
 )
-def test_the_share_of_the_time_for_learning(changes, left, share, images):
-    config = config_of(load(str(images)), **RACE | changes)
-    assert race.share_of_time(config, 48, left, first_round=30.0) == share
+def test_the_time_for_learning(changes, left, racing, to_learn, images):
+    config, takes = config_of(load(str(images)), **RACE | changes), timing.Seconds(100.0, racing, 30.0)
+    assert race.time_to_learn(config, 48, left, takes) == to_learn
+
+
+@pytest.mark.parametrize("racing", [20, 1000])
+def test_the_least_time_in_which_a_policy_is_learned(racing, images):
+    config, takes = config_of(load(str(images)), **RACE), timing.Seconds(100.0, racing, 30.0)
+    least = race.least_time(takes)
+    assert [race.time_to_learn(config, 48, left, takes) for left in (least - 1, least)] == [0, 30]
+
+
+def test_without_an_estimate_half_of_the_time_is_for_learning(images):
+    assert race.time_to_learn(config_of(load(str(images)), **RACE), 48, 59.0) == 29.5
 
 
 def test_an_answer_that_is_no_policy_and_nothing_learned(images, hurried, tmp_path, monkeypatch, capsys, command):
@@ -391,6 +410,45 @@ def test_before_its_race_a_policy_is_not_called_the_answer(images, tmp_path, mon
     assert (refused.returncode, "the search has no answer yet" in refused.stderr) == (2, True)
     assert f"-o {run} --resume" in refused.stderr
     assert Policy.load(run / "policies" / "round_02.json").learned.keys().isdisjoint({"use", "is_answer"})
+
+
+def test_a_race_that_once_came_to_another_final_ends_as_if_it_had_not(images, tmp_path):
+    """As after a time limit: one that drops out now was trained longer then, and met the default in the final."""
+    run, given = tmp_path / "run", RACE | {"race__candidates": "[none,uniform-1,uniform-2,uniform-3,learned]"}
+    slackaug.search(images, run, set=tiny.assignments(**given), estimate=False)
+    expected = read(run)
+    session = Session(str(images), run, "cpu", None, None, [], Console(quiet=True))
+    config, dataset = read_config(run), load(str(images))
+    work = race.comparison(session, config, dataset, run / race.FOLDER)
+    one = race.Race(work, dataset, config, race.folders.learned(run), math.inf)
+    out = next(entry["name"] for entry in expected["candidates"] if entry["dropped_after"] == 2)
+    one.train([one.training(out, seed, race.CHOSEN_BY) for seed in (2, 3)])
+    one.train([one.training(out, seed, race.LEARNED_ON) for seed in (0, 1)])
+    assert one.n_trained == 4
+    (run / "finished.json").unlink()
+    slackaug.search(images, run, resume=True)
+    assert read(run) | {"seconds": 0} == expected | {"seconds": 0}
+
+
+def test_no_training_is_begun_when_the_time_is_over(images, tmp_path):
+    run = tmp_path / "run"
+    found = slackaug.search(images, run, set=tiny.assignments(**RACE), time_limit=0.0, estimate=False)
+    assert (found.answer.n_trainings, (run / "race" / "trials").exists()) == (0, False)
+
+
+@pytest.mark.parametrize(("estimate", "share"), [(True, 0.75), (False, 144 / (144 + 504))])
+def test_the_bar_has_learning_and_the_race_by_their_time_where_it_was_measured(
+    estimate, share, images, tmp_path, monkeypatch
+):
+    """Else by images: learning has 12 * 4 of pre-training and 12 * 8 of the rounds, each of 14 trainings 36."""
+    monkeypatch.setattr(timing, "search_seconds", lambda *_: timing.Seconds(30.0, 10.0, 5.0))
+    starts, learned = [], []
+    monkeypatch.setattr(race, "Part", lambda *given: starts.append(given[1]) or Part(*given))
+    monkeypatch.setattr(
+        conduct, "Display", lambda *given, **named: learned.append(given[3]) or Display(*given, **named)
+    )
+    slackaug.search(images, tmp_path / "run", set=tiny.assignments(**RACE), estimate=estimate)
+    assert (starts[0], learned) == (share, [share])
 
 
 def test_a_time_limit_ends_the_race_with_the_answer_so_far(images, tmp_path, monkeypatch):

@@ -208,6 +208,22 @@ def test_what_a_time_limit_leaves_is_said_beside_what_the_search_takes(limit, co
     assert LIMITS[limit] in line
 
 
+def test_a_time_limit_leaves_the_race_what_it_needs_and_learning_the_rest():
+    """Of learning in 50 minutes and a race of 20."""
+
+    def said(limit, to_learn):
+        return messages.limited(60.0 * limit, 60.0 * limit, 3000.0, 1200.0, 60.0 * to_learn, 0.0)
+
+    assert said(70, 50) == "That is within your limit of 1 h 10 min."
+    assert said(60, 40).endswith(
+        "leaves 40 min 00 s to learn and 20 min 00 s for the race, so learning will end early."
+    )
+    assert said(30, 15).endswith("and 15 min 00 s for the race, so learning and the race will end early.")
+    assert said(65, 60).endswith(
+        "leaves 50 min 00 s to learn and 15 min 00 s for the race, so the race will end early."
+    )
+
+
 def test_whether_its_rounds_agree_is_said(command, tiny_npz, tmp_path):
     out = command(*tiny.arguments(tiny_npz, tmp_path / "run", "--verbose")).stdout
     expected = folders.agreement(tmp_path / "run")

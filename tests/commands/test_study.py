@@ -394,6 +394,7 @@ def test_list_names_all_recipes(command):
 
 BAD_INPUT = {
     "a recipe": ("digit -o OUT", "did you mean 'digits'"),
+    "a recipe, and no folder": ("papr", "unknown study 'papr'; did you mean 'paper'?"),
     "no recipe": ("-o OUT", "expected a recipe and -o FOLDER"),
     "no folder": ("digits", "expected a recipe and -o FOLDER"),
     "no data": ("quick -o OUT", "the study quick needs --data, the images to search on"),

@@ -1,5 +1,7 @@
 """What a policy does to images: by the kernels of search and training, and the same each time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,10 +10,11 @@ from PIL import Image
 from drawings import drawn
 from slackaug.augment.policy import Policy
 from slackaug.augment.transforms import TRANSFORMS, get_space
-from slackaug.data.samples import Samples
+from slackaug.config.run_config import BLANK, start_policy
+from slackaug.data import Split, build
 from slackaug.report import pictures
 from slackaug.report.policy_figures import pie
-from slackaug.report.strength import FAMILIES
+from slackaug.report.strength import FAMILIES, idle
 
 
 @pytest.fixture
@@ -37,9 +40,11 @@ def test_transformations_of_colour_do_nothing_to_grey_images(photos):
     grey = [photo.convert("L").convert("RGB") for photo in photos]
     for name in FAMILIES["colour"].split():
         assert all(TRANSFORMS[name].pil(photo, 0.4).tobytes() == photo.tobytes() for photo in grey)
-    for images, idle in ((grey, ["Grayscale", "Color", "Hue"]), ([grey[0], photos[1]], [])):
+    for images, names in ((grey, ["Grayscale", "Color", "Hue"]), ([grey[0], photos[1]], [])):
         pixels = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in images])
-        assert pictures.idle(drawn("domainnet"), Samples(pixels, ("a", "b"))) == idle
+        data = Split(pixels.repeat(2, 1, 1, 1), torch.tensor([0, 0, 1, 1]))
+        assert idle(start_policy(replace(BLANK, space="domainnet"), build("own", data, data, ["a", "b"]))) == names
+    assert not idle(Policy.uniform("domainnet", mean=(0.5,) * 3, std=(0.5,) * 3))  # of no data
 
 
 def test_a_page_that_is_written_again_has_the_same_pictures(photos):

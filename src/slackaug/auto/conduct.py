@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
@@ -37,7 +38,7 @@ from ..runs.progress import Bar, Display, Reading, Standing
 from .learn import Ending, Watch
 from .problem import Problem
 from .stages import Search
-from .timing import share_of_learning
+from .timing import Seconds, share_of_learning
 
 REPORT = "report.html"
 LOW_ENTROPY = 0.8  # share of the maximum; the paper's policies stay far above it
@@ -72,6 +73,10 @@ class Session(NamedTuple):
     @property
     def deadline(self) -> float:
         return math.inf if self.time_limit is None else self.began + self.time_limit
+
+    def left(self) -> float:
+        """Seconds of the time limit."""
+        return max(self.deadline - time.monotonic(), 0.0)
 
     @property
     def n_jobs(self) -> int:
@@ -109,10 +114,14 @@ class Opened(NamedTuple):
     run: Run | None
     dataset: Dataset
     seconds: float  # of work that earlier processes did
+    takes: Seconds | None = None  # a whole search, if it was measured
 
     @property
     def config(self) -> RunConfig:
         return self.search.problem.config
+
+    def share_of_learning(self, n_jobs: int) -> float:
+        return share_of_learning(self.search, len(self.dataset.train.labels), n_jobs, self.takes)
 
 
 def read_data(session: Session, data: DataConfig) -> Dataset:
@@ -121,7 +130,9 @@ def read_data(session: Session, data: DataConfig) -> Dataset:
 
 
 @contextmanager
-def begun(session: Session, config: RunConfig, dataset: Dataset, *, overwrite: bool) -> Iterator[Opened]:
+def begun(
+    session: Session, config: RunConfig, dataset: Dataset, takes: Seconds | None = None, *, overwrite: bool
+) -> Iterator[Opened]:
     """A new run."""
     if len({*session.ensemble.all(dataset.fingerprint)}) > 1:
         raise DataError(f"{session.data}: is not the same data for all processes of the ensemble")
@@ -133,7 +144,7 @@ def begun(session: Session, config: RunConfig, dataset: Dataset, *, overwrite: b
         with session.ensemble.together():
             if run is not None:
                 run.write("env.json", json.dumps(provenance.environment(), indent=1))
-        yield Opened(search, run, dataset, 0.0)
+        yield Opened(search, run, dataset, 0.0, takes)
 
 
 @contextmanager
@@ -158,8 +169,8 @@ def writing(session: Session, config: RunConfig) -> AbstractContextManager[None]
 @contextmanager
 def watching(session: Session, opened: Opened) -> Iterator[Watch]:
     """Show, log and report a search on the rank that has the run, and catch what is to stop it."""
-    search, run, dataset, _ = opened
-    share, bar = share_of_learning(search, len(dataset.train.labels), session.n_jobs), Bar(session.console)
+    search, run, dataset, *_ = opened
+    share, bar = opened.share_of_learning(session.n_jobs), Bar(session.console)
     bar.found = share * search.share_done()
     bar.deadline = session.deadline
     n_rounds, display = search.problem.config.search.n_rounds, None

@@ -6,7 +6,7 @@ is a function of these (judge/race.py).
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -30,13 +30,13 @@ from ..messages.names import LEARNED, form_of
 from ..runs import folders
 from ..runs.progress import Bar, Part
 from .conduct import Opened, Session
-from .timing import LEAST_IMAGES, has_race, share_of_learning
+from .timing import LEAST_IMAGES, Seconds, has_race
 
 FOLDER = "race"  # of a run
 FORMS_OF_LEARNED = ("learned", "learned-x2", "learned-x0.5", "learned-mu0.75", "learned-1")  # for example
 LONG_FINAL = 8  # trainings of each of the last two, for which time must be left to race forms of the learned policy
 FIRST_OF_LAST = 1000  # seed: no training before had it
-LEARNING = 0.5  # share of a time limit, where a race follows
+LEARNING = 0.5  # share of a time limit that learning may take in any case, where a race follows
 CHOSEN_BY, LEARNED_ON = 1, 0  # halves: phi was learned by validation on the one, theta on the other
 
 
@@ -62,31 +62,39 @@ class Race:
         part = HeldOut(half, self.config.seed, seed % N_FOLDS)
         return self.work.training(self.candidates[name], seed + (FIRST_OF_LAST if half == LEARNED_ON else 0), part)
 
-    def found(self, half: int, n: int) -> dict[str, Answers]:
+    def found(self, names: Iterable[str], half: int, n: int) -> dict[str, Answers]:
         """Return the answers by candidate, from the first seed to the first of n that is missing."""
         found: dict[str, Answers] = {}
-        for name in self.candidates:
+        for name in names:
             there = takewhile(bool, records.read([self.training(name, seed, half) for seed in range(n)]))
             found[name] = [records.unpack(one["answers"]) for one in there if one]
         return found
 
     def runners(self) -> tuple[Runners, dict[str, Answers]]:
-        found = self.found(CHOSEN_BY, self.settings.rounds[-1][1])
-        return race(found, self.settings, self.n_rounds, self.largest), found
+        """How far the race is, and its answers. A race that is taken up again may have had less time before, or other
+        candidates: what a candidate did after the training at which it drops out now is left out."""
+        found = self.found(self.candidates, CHOSEN_BY, self.settings.rounds[-1][1])
+        runners = race(found, self.settings, self.n_rounds, self.largest)
+        return runners, {name: rows[: runners.dropped.get(name)] for name, rows in found.items()}
+
+    def pair(self, runners: Runners) -> tuple[str, str]:
+        return runners.challengers[0], self.settings.incumbent
+
+    def last(self, pair: Sequence[str]) -> dict[str, Answers]:
+        """The final of these two. Before it was taken up again the race may have come to a final of another leader."""
+        return self.found(pair, LEARNED_ON, self.settings.n_last)
 
     def answer(self) -> Answer:
         """So far."""
         runners, raced = self.runners()
-        last = self.found(LEARNED_ON, self.settings.n_last)
+        last = self.last(self.pair(runners))
         config = replace(self.config, race=self.settings)
         return answer(runners, raced, last, config, time.monotonic() - self.began, self.largest)
 
     def run(self) -> None:
         self.work.say(messages.race(list(self.candidates), self.settings.incumbent, len(self.halves[CHOSEN_BY])))
-        before, out = [*self.runners()[1].values(), *self.found(LEARNED_ON, self.settings.n_last).values()], set[str]()
-        self.n_done = sum(map(len, before))
-        if self.work.part is not None:
-            self.work.part.was_found(self.n_done / self.settings.n_trainings)
+        self.was_found(self.runners()[1])
+        out = set[str]()
         self.begin()
         while True:
             runners, raced = self.runners()
@@ -103,9 +111,17 @@ class Race:
         if runners.is_guessing:
             return
         self.settings = replace(self.settings, n_last=self.n_last())
-        pair, n = (runners.challengers[0], self.settings.incumbent), self.settings.n_last
+        pair, n = self.pair(runners), self.settings.n_last
+        self.was_found(self.last(pair))
         self.work.say(messages.last_two(*pair, n, len(self.halves[LEARNED_ON])))
         self.train([self.training(name, seed, LEARNED_ON) for seed in range(n) for name in pair])
+
+    def was_found(self, tables: Mapping[str, Answers]) -> None:
+        """They are done: their part of the bar tells nothing of speed."""
+        n = sum(map(len, tables.values()))
+        self.n_done += n
+        if self.work.part is not None:
+            self.work.part.was_found(n / self.settings.n_trainings)
 
     def begin(self) -> None:
         """Train all but further forms of the learned policy once. Where time is short these stay out: what they cost
@@ -140,6 +156,8 @@ class Race:
         """Those that are not done yet."""
         done, began = records.read(wanted), time.monotonic()
         left = [one for one, result in zip(wanted, done, strict=True) if result is None]
+        if left:
+            self.work.follow()  # none is begun when the time is over
         train(self.on_the_bar(len(left)), left, lambda _: "")
         self.n_done += len(left)
         self.n_trained, self.seconds = self.n_trained + len(left), self.seconds + time.monotonic() - began
@@ -216,7 +234,7 @@ def hold(session: Session, opened: Opened, bar: Bar | None = None) -> Answer | N
     learned = folders.learned(run.path) if has_learned else replace(start, learned=about)
     work = comparison(session, config, dataset, run.path / FOLDER)
     if bar is not None:
-        began = share_of_learning(opened.search, n, session.n_jobs)
+        began = opened.share_of_learning(session.n_jobs)
         work = work._replace(part=Part(bar, began, 1.0, str))
     one = Race(work, dataset, config, learned, session.deadline)
     one.work.folder.mkdir(exist_ok=True)
@@ -276,10 +294,17 @@ def comparison(session: Session, config: RunConfig, dataset: Dataset, folder: Pa
     return Comparison(protocol, folder, None, session.device, threads, backend, session.console, again, follow)
 
 
-def share_of_time(config: RunConfig, n_train: int, left: float = math.inf, first_round: float = 0.0) -> float:
-    """Return the share of the time left that is for learning: none, where it would end before the first round does, and
-    simple choices can be raced instead."""
+def time_to_learn(config: RunConfig, n_train: int, left: float, takes: Seconds | None = None) -> float:
+    """Seconds of those left that learning may take: half, or all but what the race takes, if that is more. None,
+    if it would end before the first round does, and simple choices can be raced instead."""
     if not has_race(config, n_train):
-        return 1.0
-    is_in_vain = LEARNING * left < first_round
-    return 0.0 if is_in_vain and without_learned(config.race).candidates else LEARNING
+        return left
+    if takes is None:
+        return LEARNING * left
+    to_learn = max(LEARNING * left, left - takes.race)
+    return 0.0 if to_learn < takes.first_round and without_learned(config.race).candidates else to_learn
+
+
+def least_time(takes: Seconds) -> float:
+    """Return the seconds that have to be left for a policy to be learned."""
+    return min(takes.first_round / LEARNING, takes.first_round + takes.race)

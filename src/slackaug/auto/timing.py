@@ -94,8 +94,11 @@ def race_images(config: RunConfig, n_train: int) -> float:
     return config.race.n_trainings * config.evaluate.epochs * n_train * (1 - 0.5 / N_FOLDS)
 
 
-def share_of_learning(search: Search, n_train: int, n_jobs: int) -> float:
-    """Of a whole search, by images: the rest is its race, whose trainings go side by side."""
+def share_of_learning(search: Search, n_train: int, n_jobs: int, takes: Seconds | None = None) -> float:
+    """Of a whole search: the rest is its race. Where its time was not measured, by images; there the trainings of the
+    race go side by side."""
+    if takes is not None and takes.learning:
+        return takes.learning / (takes.learning + takes.race)
     config = search.problem.config
     race = race_images(config, n_train) / n_jobs if has_race(config, n_train) else 0.0
     return sum(search.costs) / (sum(search.costs) + race)

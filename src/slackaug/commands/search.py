@@ -13,6 +13,7 @@ from ..auto import learn, race, timing
 from ..auto.conduct import SearchResult, Session, begun, concluded, read_data, watching
 from ..auto.learn import Ending
 from ..auto.resume import read_config, resumed
+from ..auto.timing import Seconds
 from ..config import paper, parse
 from ..config.layers import configure, data_config
 from ..config.options import (
@@ -51,7 +52,9 @@ def search(
     *,
     chosen: Annotated[dict[str, Any], Given(Choices, TRAINING)],
     time_limit: Annotated[
-        float | str | None, "such as 90s, 20min or 2h: half of it for learning, the rest for the race"
+        float | str | None,
+        "such as 90s, 20min or 2h: half of it for learning, or more where the race needs less. Starting up and writing "
+        "the answer take a few seconds more",
     ] = None,
     config: ConfigFile = None,
     set: Settings = (),
@@ -108,23 +111,21 @@ def search(
         told = Reading(console)
         source = ranks.lead(lambda: held.file_of(data, test, place_of_images, how_to_read(), told, is_new=not resume))
         session = Session(source, folder, *place, limit, log, console, ranks, watch, engine, verbose, began)
-        share: float | None = None  # of the time, for learning
         if resume:
             opening: Any = resumed(session, chosen, reading, set)
         else:
             with ranks.together():
-                dataset, settings, share = settled(session, chosen, reading, config, set, estimate=estimate)
+                dataset, settings, takes = settled(session, chosen, reading, config, set, estimate=estimate)
             if dry_run:
                 console.print(parse.dump(settings), highlight=False, markup=False, soft_wrap=True)
                 return None
-            opening = begun(session, settings, dataset, overwrite=overwrite)
+            opening = begun(session, settings, dataset, takes, overwrite=overwrite)
         with opening as opened:
             if isinstance(opened, SearchResult):
                 return opened
             with watching(session, opened) as watch_it:
-                if share is None:
-                    share = race.share_of_time(opened.config, len(opened.dataset.train.labels))
-                to_learn = share * (session.deadline - time.monotonic())
+                n_train = len(opened.dataset.train.labels)
+                to_learn = race.time_to_learn(opened.config, n_train, session.left(), opened.takes)
                 ending = learn.learn(opened.search, opened.run, watch_it, opened.seconds, to_learn)
                 answer = None
                 if ending is not Ending.STOPPED:
@@ -140,8 +141,8 @@ def settled(
     assignments: Sequence[str],
     *,
     estimate: bool,
-) -> tuple[Dataset, RunConfig, float | None]:
-    """The images and all settings of a new run, announced; and the share of its time for learning, if estimated."""
+) -> tuple[Dataset, RunConfig, Seconds | None]:
+    """The images and all settings of a new run, announced; and what it takes, if estimated."""
     source = data_config(session.data, reading, config)
     dataset = read_data(session, source)
     settings = configure(dataset, chosen, config, assignments, session.ensemble.n_ranks)
@@ -211,12 +212,11 @@ def describe(search: SearchConfig, n_train: int, n_val: int) -> str:
 
 def fitting(
     session: Session, dataset: Dataset, config: RunConfig, *, is_given: bool, assignments: Sequence[str]
-) -> tuple[RunConfig, float]:
-    """Say how long it will take, with batches that fit on the GPU, where they are not given or the paper's; return the
-    share of the time that is for learning, too."""
+) -> tuple[RunConfig, Seconds]:
+    """Say how long it will take, with batches that fit on the GPU, where they are not given or the paper's."""
     while True:
         try:
-            seconds = timing.search_seconds(config, dataset, session.device, session.engine)
+            takes = timing.search_seconds(config, dataset, session.device, session.engine)
         except OutOfMemory as error:
             found = smaller(config, error)
             is_fixed = is_given or {text.partition("=")[0] for text in assignments} & found.keys()
@@ -226,15 +226,14 @@ def fitting(
             for setting, value in found.items():
                 config = parse.update(config, parse.parse_assignment(f"{setting}={value}"))
         else:
-            learning, racing, first_round = seconds
-            left = session.deadline - time.monotonic()
-            share = race.share_of_time(config, len(dataset.train.labels), left, first_round)
-            says = messages.takes(learning, racing)
+            says = messages.takes(takes.learning, takes.race)
             if (limit := session.time_limit) is not None:
-                least = limit - left + first_round / race.LEARNING
-                says += f" {messages.limited(limit, learning, racing, share, least)}"
+                left = session.left()
+                to_learn = race.time_to_learn(config, len(dataset.train.labels), left, takes)
+                least = limit - left + race.least_time(takes)
+                says += f" {messages.limited(limit, left, takes.learning, takes.race, to_learn, least)}"
             session.say(says)
-            return config, share
+            return config, takes
 
 
 def smaller(config: RunConfig, error: OutOfMemory) -> dict[str, int]:

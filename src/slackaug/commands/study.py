@@ -129,7 +129,8 @@ def run(
     go_on_with: tuple[str, FilePath] | None = None,
 ) -> StudyResults:
     """One study, of a recipe; `go_on_with`, the table that it is for and the folder of that."""
-    if out is None or (recipe is None and not resume):
+    known = None if recipe is None else study_recipes.study(recipe)  # a wrong name is found first of all
+    if out is None or (known is None and not resume):
         raise ValueError("expected a recipe and -o FOLDER, or -o FOLDER --resume; --list names the recipes")
     folder = FilePath(out)
     device, threads = where.ready()
@@ -144,7 +145,7 @@ def run(
         check_model(found, chosen.get("model"))
     else:
         folders.refuse(folder, overwrite=overwrite, what="study", config=folders.STUDY)
-        known = study_recipes.study(recipe or "")  # a wrong name is found before a cluster is started
+        assert known is not None
         read_as = data_config("", reading, None, DataConfig(size=known.size, margin=known.margin))
     backend = get_backend(where.backend, address=where.address, n_jobs=where.jobs, device=device, threads=threads)
     place = None if data is None else held.file_of(data, test, folder, read_as, Reading(console), is_new=not resume)

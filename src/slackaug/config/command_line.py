@@ -11,9 +11,6 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from ..messages.terminal import ENDLESS, INDENT, fitted, packed, terminal
 
-# All others are --name. Files are repeated, one at a time, for their names may hold commas: hence in the singular.
-ON_THE_LINE = {"out": ("-o", "--out"), "policies": ("-p", "--policy"), "images": ("--image",)}
-ALWAYS_OPTIONS = ("out", "policies")  # all else that Python takes by position is an argument
 KINDS: dict[Any, tuple[Any, str]] = {  # of values: what typer reads, and what stands for it in the help
     os.PathLike: (str, "PATH"), str: (str, "TEXT"), bool: (bool, ""), int: (int, "N"), float: (float, "X"),
 }  # fmt: skip
@@ -24,20 +21,20 @@ FIRST = "Options"  # the group of options that name none
 
 
 def as_typer_has_it(one: Parameter) -> Parameter:
-    from .options import bare, takes_several
+    from .options import bare, names_of, takes_several
     from .parse import several
 
-    (meaning, *group), name = one.annotation.__metadata__, f"--{one.name.replace('_', '-')}"
+    (meaning, *group), names = one.annotation.__metadata__, names_of(one)
     origins = [getattr(kind, "__origin__", kind) for kind in several(bare(one.annotation))]
     kind, placeholder = next((KINDS[kind] for kind in KINDS if kind in origins), KINDS[str])
     kind = list[str] if takes_several(one.annotation) else kind
     if kind is bool and one.default is not False:
-        name = f"{name}/--no{name[1:]}"
+        names = (f"{names[0]}/--no{names[0][1:]}",)
     help = f"{meaning[0].upper()}{meaning[1:]}."
-    if one.kind is one.KEYWORD_ONLY or one.name in ALWAYS_OPTIONS:
+    if names:
         title = group[0] if group else FIRST
         mark: Any = typer.Option(
-            *ON_THE_LINE.get(one.name, (name,)),
+            *names,
             help=help,
             metavar=placeholder,
             rich_help_panel=title,

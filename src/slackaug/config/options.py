@@ -20,6 +20,10 @@ from .parse import several
 
 R = TypeVar("R")
 WIDTH = 100  # of the lines that say what parameters are
+# All others are --name. Files are repeated, one at a time, for their names may hold commas: hence in the singular.
+ON_THE_LINE = {"out": ("-o", "--out"), "policies": ("-p", "--policy"), "images": ("--image",)}
+ALWAYS_OPTIONS = ("out", "policies")  # all else that Python takes by position is an argument
+MAY_BE_EMPTY = {"group_by"}  # without groups, where the run has some
 OTHER_NAMES = {"space": "ops", "n_search": "searches", "n_eval": "evaluations"}  # of fields, as options
 
 
@@ -82,10 +86,6 @@ def takes_several(hint: Any) -> bool:
     return any(typing.get_origin(kind) in (tuple, Sequence) for kind in several(bare(hint)))
 
 
-def takes_path(hint: Any) -> bool:
-    return any(typing.get_origin(kind) is os.PathLike for kind in typing.get_args(hint))
-
-
 def options_of(one: inspect.Parameter) -> dict[str, inspect.Parameter]:
     """The options that a parameter stands for, by the name of the field that each of them sets."""
     mark = next((note for note in getattr(one.annotation, "__metadata__", ()) if isinstance(note, Given)), None)
@@ -113,6 +113,19 @@ def plain(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
+def names_of(one: inspect.Parameter) -> tuple[str, ...]:
+    """Return how it is called as an option; an argument has no such name."""
+    if one.kind is not one.KEYWORD_ONLY and one.name not in ALWAYS_OPTIONS:
+        return ()
+    return ON_THE_LINE.get(one.name, (f"--{one.name.replace('_', '-')}",))
+
+
+def empty(one: inspect.Parameter) -> ValueError:
+    """Say what was expected instead of nothing, which an unset variable of a shell leaves."""
+    name = next(iter(names_of(one)), one.name)
+    return ValueError(f"{name}: got an empty text; expected {one.annotation.__metadata__[0]}")
+
+
 def command(function: Callable[..., R]) -> Callable[..., R]:
     """The function with one keyword for each option, as the command line has them.
 
@@ -129,8 +142,8 @@ def command(function: Callable[..., R]) -> Callable[..., R]:
     def call(*positional: Any, **keywords: Any) -> R:
         bound = shown.bind(*positional, **keywords).arguments
         for name, value in bound.items():
-            if value == "" and takes_path(shown.parameters[name].annotation):
-                raise ValueError(f"{name}: expected a path, got an empty text")
+            if isinstance(value, str) and not value and name in explained.keys() - MAY_BE_EMPTY:
+                raise empty(explained[name])
             is_list = isinstance(value, Sequence | None) and not isinstance(value, str)
             if takes_several(shown.parameters[name].annotation) and not is_list:
                 raise TypeError(f"{name} takes a list, such as [{value!r}]")

@@ -28,6 +28,15 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
+def on_grey(idle: Sequence[str]) -> str:
+    """Of transformations that leave grey images as they are; nothing if there are none."""
+    return (
+        f"The policy was learned on grey images: {listed(idle)} {'do' if len(idle) > 1 else 'does'} nothing to them."
+        if idle
+        else ""
+    )
+
+
 def starts_from(path: str, new_classes: int | None, old_classes: int | None) -> str:
     """`new_classes`, of a last layer that is new, and `old_classes`, of that in the file, if it has one."""
     if new_classes is None:

@@ -87,21 +87,22 @@ def parts(learning: float, race: float) -> str:
     return f"{whole}: {duration(learning)} to learn, {duration(race)} for the race" if race else whole
 
 
-def limited(limit: float, learning: float, race: float, share: float, least: float) -> str:
-    """What a time limit leaves of that; `share` of it is for learning at most, and with `least` a policy is learned."""
-    if not share:
+def limited(limit: float, left: float, learning: float, race: float, to_learn: float, least: float) -> str:
+    """What a time limit leaves of that; learning ends after `to_learn`, and with a limit of `least` a policy is
+    learned."""
+    if not to_learn:
         minutes = duration(60 * math.ceil(least / 60)).removesuffix(" 00 s")
         return (
             "In this time no policy can be learned, so only simple choices are compared. To learn one, give at least "
             f"{minutes}."
         )
-    to_learn = min(learning, share * limit)
-    left = limit - to_learn
-    if to_learn == learning and race <= left:
+    if learning + race <= left:
         return f"That is within your limit of {duration(limit)}."
-    says = f"Your limit of {duration(limit)} leaves {duration(to_learn)} to learn"
-    says += f" and {duration(left)} for the race" if race else ""
-    early = listed(["learning"] * (to_learn < learning) + ["the race"] * (race > left))
+    learns = min(learning, to_learn)
+    says = f"Your limit of {duration(limit)} leaves {duration(learns)} to learn"
+    says += f" and {duration(left - learns)} for the race" if race else ""
+    is_cut, has_less = learns < learning, race - (left - learns) >= 1
+    early = listed(["learning"] * is_cut + ["the race"] * (has_less or not is_cut))
     return f"{says}, so {early} will end early."
 
 

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from .. import __version__
 from ..data.samples import Samples
 from ..files import read_note, write_atomically
-from ..messages import counted, listed
+from ..messages import counted
 from ..runs import folders
 from ..runs.folders import RunError
 from ..schema import PolicyError, describe
@@ -141,7 +141,7 @@ def templates() -> tuple[Environment, dict[str, str]]:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         finalize=without_disk,
     )  # fmt: skip
-    found.filters |= {"plain": plain, "counted": counted, "listed": listed, "percent": run_page.percent, "axis": axis}
+    found.filters |= {"plain": plain, "counted": counted, "percent": run_page.percent, "axis": axis}
     found.filters["typed"] = partial(without_disk, instead=f"{PLACE}/")
     found.filters["lead"] = lambda sentence: sentence.partition(". ")[0].removesuffix(".")
     style, script = (loader.get_source(found, name)[0] for name in ("style.css", "script.js"))

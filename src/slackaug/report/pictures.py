@@ -19,9 +19,10 @@ from ..augment.apply import Composites, Parameters, draw, on_pil
 from ..augment.policy import Policy
 from ..augment.space import Transform
 from ..data.samples import Samples
+from ..messages import on_grey
 from .fonts import lettering
 from .lettering import clean
-from .strength import EQUAL, bounds_text, family, shares
+from .strength import EQUAL, bounds_text, idle, shares
 
 N_EXTREMES = 3
 N_EACH = 5  # composites of an image
@@ -124,16 +125,10 @@ def parts(policy: Policy, shown: Samples) -> dict[str, Any]:
     """What the page's section on images needs."""
     return {
         "pictures_of": shown.class_names,
-        "idle": idle(policy, shown),
+        "on_grey": on_grey(idle(policy)),
         "strips": strip_pictures(policy, shown),
         "sheets": [*extreme_pictures(policy, shown), composite_picture(policy, shown)],
     }
-
-
-def idle(policy: Policy, shown: Samples) -> list[str]:
-    """The transformations of colour, which leave grey images as they are; none if an image has colours."""
-    is_grey = bool((shown.images == shown.images[:, :1]).all())
-    return [name for name in policy.space.names if family(name) == "colour"] if is_grey else []
 
 
 def picture(

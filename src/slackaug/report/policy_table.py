@@ -14,9 +14,9 @@ from ..augment.formats.published import AnyPolicy
 from ..augment.policy import Policy
 from ..augment.stability import stability
 from ..messages import answer as messages
-from ..messages import counted
+from ..messages import counted, on_grey
 from ..runs.folders import is_start
-from .strength import entropy_share
+from .strength import entropy_share, idle
 
 LONGEST = len("threshold")  # word of a strength
 WRAPPED = ("strength", "by position", "mean strength")
@@ -81,6 +81,7 @@ def policy_remarks(policy: Policy, is_verbose: bool) -> str:
     remarks = describe.policy_text(number, len(policy.space), flip=policy.flip)
     remarks += f"; entropy {entropy_share(policy):.1%} of uniform" if is_verbose and number else ""
     remarks += f"\n{counted(n_left_out, 'other transformation')} cannot be drawn" if n_left_out else ""
+    remarks += f"\n{grey}" if (grey := on_grey(idle(policy))) else ""
     history = {key: value for key, value in policy.learned.items() if not isinstance(value, dict | list)}
     shown = [f"{key[:40]}: {schema.describe(value)}" for key, value in history.items() if is_verbose]
     return "\n".join([remarks, *shown, *of_the_race(policy)])

@@ -23,6 +23,13 @@ def family(name: str) -> str:
     return FAMILY.get(name, "own")
 
 
+def idle(policy: Policy) -> list[str]:
+    """The transformations of colour, if the policy was learned on grey images, which they leave as they are: all three
+    channels of those have one mean and one deviation."""
+    is_grey = policy.dataset is not None and len({*policy.mean}) == len({*policy.std}) == 1
+    return [name for name in policy.space.names if family(name) == "colour"] if is_grey else []
+
+
 def by_family(names: list[str]) -> list[int]:
     """The order in which the transformations of a family are neighbours."""
     order = list(FAMILIES)
