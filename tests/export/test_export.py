@@ -380,4 +380,4 @@ def test_what_is_drawn_of_a_run_is_called_what_it_is(answered, use, command, tmp
         assert ("not its answer" in text) is (use == "default")
         assert says[use] in text
     assert drawn.stdout == f"{tmp_path / 'x.svg'}\n"
-    assert ("B: this is" in beside.stdout) is (use == "default")
+    assert ("B: this is what the search learned" in beside.stdout) is (use == "default")
