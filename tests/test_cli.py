@@ -184,7 +184,7 @@ OTHER = LOST | {"learned": {"use": "trivialaugment-wide", "is_kept": False, "is_
         (SUBPOLICIES, ["0.500  ±30°"]),
         (HOSTILE, ["[/x] hi"]),
         (NOTHING, ["100.0%", "images stay as they are, with mirror flips\n16 other transformations cannot be drawn\n"]),
-        (LOST, ["the learned policy did not win the race; 2 random transformations per image did"]),
+        (LOST, ["this is the answer of the search, 2 random transformations per image; the learned policy was not "]),
         (LEFT, ["the race was stopped before its end; so far: 2 random transformations per image\n"]),
         (OTHER, ["this is what the search learned, and not its answer, which is TrivialAugment (Wide)\n"]),
     ],

@@ -178,8 +178,8 @@ def test_baselines_in_plain_words(name, words):
 def test_the_golden_texts():
     """The few sentences whose wording is held."""
     assert studying.kept(1, 4, {"none": 1, "uniform-2": 2}) == (
-        "the race kept the learned policy in 1 of 4 searches, and took no transformations in 1 and 2 random "
-        "transformations in 2"
+        "the race kept the learned policy in 1 of 4 searches, and took no augmentation in 1 and 2 random "
+        "transformations per image in 2"
     )
     assert search.best_number([3, 2, 1, 0], 2, 12) == [
         "Best in the first short trainings: 2 random transformations per image (tried: none, 1, 2 and 3)."

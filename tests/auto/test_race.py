@@ -112,7 +112,8 @@ def test_what_is_the_same_is_raced_once(generator):
     pi = torch.randn(2, 17, generator=generator, dtype=torch.float64)
     phi = replace(Policy.uniform("cifar", n_composed=2), pi=pi)
     found = {name: candidate(name, phi) for name in names}
-    assert list(race.different(found)) == ["uniform-2", "learned-1", "learned", "learned-x2"]
+    assert list(race.different(found, "uniform-2")) == ["uniform-2", "learned-1", "learned", "learned-x2"]
+    assert list(race.different(found, "learned-2")) == ["uniform-2", "learned-1", "learned-2", "learned-x2"]
 
 
 def test_the_parts_that_a_race_tests_on_are_disjoint_and_no_image_is_trained_on_and_tested(images):
@@ -243,7 +244,7 @@ def test_a_search_without_time_to_learn_races_what_needs_no_learning(images, rac
     assert [one.name for one in result.answer.candidates] == ["none", "uniform-2"]
     assert result.answer.sentence.endswith("There was no time to learn a policy, so only simple choices were compared.")
     said = " ".join(capsys.readouterr().err.split())
-    assert "learning ended before the end of its first round. To continue: slackaug search" in said
+    assert "The time limit left no time to learn a policy. To continue: slackaug search" in said
     assert said.endswith(result.answer.sentence)
     assert result.policy.n_composed == {"none": 0, "uniform-2": 2}[result.answer.use]
     assert not (run / "finished.json").exists()

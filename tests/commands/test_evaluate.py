@@ -691,6 +691,20 @@ def test_trainings_that_fail_do_not_keep_the_others_from_being_done(command, tin
     assert [len(policy["trials"]) for policy in policies] == [1, 2]
 
 
+@pytest.mark.parametrize("is_pair", [True, False])
+def test_where_there_is_nothing_to_compare_it_says_so_before_the_trainings(
+    is_pair, command, tiny_npz, policy_file, tmp_path
+):
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(Policy.uniform("cifar", n_composed=2).to_dict()))
+    given = ("--baselines", "none") if is_pair else ("-p", other)
+    said = command(*words(tiny_npz, tmp_path / "run", "-p", policy_file, *given, "--seeds", 4)).stdout
+    beginning, _, end = said.partition(", seed 0: ")
+    assert ("Nothing to compare: give a policy and a baseline" in beginning) is not is_pair
+    assert ("show gains of" in beginning) is is_pair
+    assert end
+
+
 # --- candidates -------------------------------------------------------------------------------------------------------
 
 

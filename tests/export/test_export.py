@@ -369,7 +369,7 @@ def test_what_is_drawn_of_a_run_is_called_what_it_is(answered, use, command, tmp
     run = answered(use)
     says = {
         "learned": "",
-        "uniform-2": "the learned policy did not win the race; 2 random",
+        "uniform-2": "this is the answer of the search, 2 random",
         "default": "this is what the search learned, and not its answer, which is",
     }
     drawn = command("figure", "pie", run, "-o", tmp_path / "x.svg")
@@ -380,4 +380,4 @@ def test_what_is_drawn_of_a_run_is_called_what_it_is(answered, use, command, tmp
         assert ("not its answer" in text) is (use == "default")
         assert says[use] in text
     assert drawn.stdout == f"{tmp_path / 'x.svg'}\n"
-    assert ("B: this is" in beside.stdout) is (use == "default")
+    assert ("B: this is what the search learned" in beside.stdout) is (use == "default")

@@ -113,6 +113,33 @@ def test_what_was_learned_and_is_not_among_the_last_two_is_not_forgotten():
     assert {one.name: one.dropped_after for one in found.candidates} == {"none": None, "uniform-2": None, "learned": 2}
 
 
+def test_what_was_learned_is_compared_with_the_one_that_led_when_it_dropped_out():
+    """As the terminal said it then: another may lead later."""
+    config = RaceConfig(candidates=("none", "a", "default", "uniform-1", "uniform-2", "learned"), n_last=8)
+    shares = {"none": (7, 7, 9, 9), "a": (8, 8, 6, 6), "default": (5, 5), "uniform-1": (5, 5), "learned": (6, 6)}
+    shares["uniform-2"] = (5, 5, 5, 5)
+    raced = {name: [np.arange(100) < 10 * tenths for tenths in each] for name, each in shares.items()}
+    last = {"none": trained(0.9, 8, seed=1), "uniform-2": trained(0.5, 8, seed=2)}
+    runners = race(raced, config)
+    assert (runners.challengers, runners.dropped["learned"], runners.wanted) == (["none"], 2, [])
+    found = answer(runners, raced, last, run_config(config), 12.34, 0.1)
+    assert found.sentence.endswith(
+        "The learned policy was 20.0 points behind the leader after 2 trainings, and dropped out."
+    )
+
+
+def test_ends_of_an_interval_show_their_side_of_zero():
+    assert messages.interval(0.16, 0.04, 0.28) == "+0.16 points, 95 % interval 0.04 to 0.28"
+    assert messages.interval(0.16, -0.04, 0.36) == "+0.16 points, 95 % interval -0.04 to 0.36"
+    assert messages.interval(0.3, -0.2, 0.8) == "+0.3 points, 95 % interval -0.2 to 0.8"
+    assert messages.interval(0.2, -0.001, 0.4) == "+0.20 points, 95 % interval 0.00 to 0.40"
+
+
+@pytest.mark.parametrize(("n", "says"), [(1, "1 more time each"), (8, "8 more times each")])
+def test_how_often_the_last_two_are_trained(n, says):
+    assert f"are trained {says}, and tested" in messages.last_two("none", "uniform-2", n, 80)
+
+
 def tied(default, verdict=0.95, n=4):
     """`none` leads; the usual crops and TrivialAugment drop out after n trainings."""
     names = ("none", "default", "trivialaugment-wide", "uniform-2")
@@ -125,7 +152,7 @@ def tied(default, verdict=0.95, n=4):
     return answer(runners, raced, last, run_config(config), 12.34, 0.1)
 
 
-AS_WELL = " The usual crops with Cutout or colour jitter did as well in the race."
+AS_WELL = " In the race, it was not measurably better than the usual crops with Cutout or colour jitter."
 
 
 def fewer(tables, n):
@@ -137,12 +164,12 @@ def test_a_simple_choice_that_dropped_out_level_with_the_leader_is_named():
     found = tied(trained(0.9, 4))
     assert found.sentence.startswith("Use no augmentation. It is ")
     assert found.sentence.endswith(AS_WELL)
-    assert "in the race" not in tied(fewer(trained(0.9, 4), 10)).sentence  # always half a point: beyond an error
+    assert AS_WELL not in tied(fewer(trained(0.9, 4), 10)).sentence  # always half a point: beyond an error
     wavering = [one for share in (0.91, 0.88, 0.905, 0.895) for one in trained(share, 1)]  # a quarter of a point less
     assert tied(wavering).sentence.endswith(AS_WELL)
     assert tied(trained(0.9, 1), n=1).sentence.endswith(AS_WELL)
-    assert "in the race" not in tied(fewer(trained(0.9, 1), 2), n=1).sentence  # one training has no error
-    assert "in the race" not in tied(trained(0.9, 4), verdict=0.8).sentence  # the leader is not used
+    assert AS_WELL not in tied(fewer(trained(0.9, 1), 2), n=1).sentence  # one training has no error
+    assert AS_WELL not in tied(trained(0.9, 4), verdict=0.8).sentence  # the leader is not used
 
 
 def test_those_that_drop_out_are_behind_the_leader():
@@ -156,7 +183,7 @@ def test_too_few_trainings_give_no_interval():
     few = RaceConfig(candidates=CONFIG.candidates, n_last=3)
     found = answered(0.95, n_last=3, config=few)
     assert (found.use, found.interval, found.gain, found.is_final) == ("uniform-2", None, None, True)
-    assert "too few trainings to tell; add --set race.n_last=8." in found.sentence
+    assert "too few trainings to tell; add --overwrite --set race.n_last=8." in found.sentence
 
 
 @pytest.mark.parametrize(

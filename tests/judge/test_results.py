@@ -78,12 +78,22 @@ def test_policies_that_share_no_seed_yet_have_no_verdict():
 
 
 def test_the_smallest_gain_that_could_have_been_seen():
-    assert results.seen(None) == []
-    for mine, n in (([0.7, 0.71, 0.7, 0.71], 1), ([0.7] * 4, 0), ([0.7, 0.71], 0), ([0.3, 0.6, 0.4, 0.7], 0)):
-        one = make_rows(found(none=[0.5] * 4, mine=mine), "none")[1].difference
-        assert results.seen(one) == n * [
+    assert results.seen(None, None) == []
+    cases = (
+        ([0.7, 0.71, 0.7, 0.71], 1, "better"),
+        ([0.55, 0.5, 0.55, 0.5], 1, "ahead"),
+        ([0.5, 0.52, 0.48, 0.5], 1, "equal"),
+        ([0.7] * 4, 0, "unknown"),
+        ([0.7, 0.71], 0, "unknown"),
+        ([0.3, 0.6, 0.4, 0.7], 0, "unknown"),  # the answer says it
+    )
+    for mine, n, case in cases:
+        rows = make_rows(found(none=[0.5] * 4, mine=mine), "none")
+        judged, one = judge(rows, "mine", "none", TERMS._replace(worth=0.05)), rows[1].difference
+        assert judged.verdict == case
+        assert results.seen(one, judged.verdict) == n * [
             f"A gain under {100 * one.half_width:.1f} points could not have been seen."
-        ]  # the verdict says it in the last case
+        ]
 
 
 @pytest.mark.parametrize(("subject", "reference"), [("a", None), (None, "a"), ("a", "a"), ("a", "missing")])

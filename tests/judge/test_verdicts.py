@@ -81,7 +81,10 @@ def test_who_is_better_is_so_the_other_way_round(values, others):
             Interval(0.01, 0.012, 8),
             "Use A. It is probably better than B: 1.0 points ahead (95 % interval -0.2 to 2.2).",
         ),
-        (Interval(0.001, 0.0012, 8), "Use B. A is within 0.25 points of it (+0.1 points, 95 % interval -0.0 to 0.2)."),
+        (
+            Interval(0.001, 0.0012, 8),
+            "Use B. A is within 0.25 points of it (+0.10 points, 95 % interval -0.02 to 0.22).",
+        ),
         (
             Interval(0.001, 0.006, 8),
             "Use B for now. A is 0.1 points ahead of it here, which may be chance (95 % interval -0.5 to 0.7). A gain "
@@ -134,7 +137,7 @@ def test_others_are_judged_by_the_same_rule_in_the_same_words():
     found = judge("A", "B", gains, LEARNED, TERMS)
     assert (found.answer, found.use, found.verdict) == (says(gains["B"]), "A", "better")
     assert found.others == (
-        "A is within 0.25 points of C (+0.1 points, 95 % interval -0.0 to 0.2).",
+        "A is within 0.25 points of C (+0.10 points, 95 % interval -0.02 to 0.22).",
         "A is probably better than E: 1.0 points ahead (95 % interval -0.2 to 2.2).",
     )
 

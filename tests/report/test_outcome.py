@@ -64,6 +64,14 @@ def test_the_chart_of_intervals_holds_them_all(tmp_path):
     assert found.tone == "better"
 
 
+def test_the_chart_names_no_accuracy_that_cannot_be():
+    for mean in (1.0, 0.0):
+        axis = accuracies.axis([accuracies.Mark("a", intervals.Accuracy(mean, None, None, 3))])
+        assert 0 < axis.at(mean) < 100
+        assert mean in axis.ticks
+        assert all(0 <= tick <= 1 for tick in axis.ticks)
+
+
 def test_one_policy_without_an_interval(tmp_path):
     accuracy = {"mean": 1.0, "low": None, "high": None, "n": 1, "unit": "seed"}
     row = {"name": "a", "accuracy": accuracy, "balanced_accuracy": accuracy, "difference": None}

@@ -23,7 +23,7 @@ from ..judge.candidates import Candidate
 from ..judge.intervals import LEAST
 from ..judge.protocols import HeldOut, Protocol, Training, data_digest
 from ..judge.queue import Comparison, train
-from ..judge.race import N_FOLDS, Answers, Runners, accuracy, race
+from ..judge.race import N_FOLDS, Answers, Runners, behind, race
 from ..judge.scoring import largest_share
 from ..messages import answer as messages
 from ..messages.names import LEARNED, form_of
@@ -51,7 +51,9 @@ class Race:
         self.work, self.config, self.deadline = work, config, deadline
         self.halves = [dataset.train.labels[half] for half in dataset.half_indices(config.seed)]  # labels
         self.largest = largest_share(self.halves[CHOSEN_BY])
-        self.candidates = different({name: candidate(name, learned) for name in config.race.candidates})
+        self.candidates = different(
+            {name: candidate(name, learned) for name in config.race.candidates}, config.race.incumbent
+        )
         self.settings = replace(config.race, candidates=tuple(self.candidates))
         self.began = time.monotonic()
         self.n_trained, self.seconds = 0, 0.0  # here, and how long it took
@@ -100,7 +102,7 @@ class Race:
             runners, raced = self.runners()
             if new := {name: n for name, n in runners.dropped.items() if name not in out}:
                 out |= new.keys()
-                self.tell_dropped(runners, raced, new)
+                self.tell_dropped(raced, new)
             if not runners.wanted:
                 break
             if self.has_time_for(len(runners.wanted)):
@@ -172,11 +174,10 @@ class Race:
         part = Part(whole.bar, start, end, lambda n_done: f"Comparing: {done + n_done} of {n_all}")
         return self.work._replace(part=part)
 
-    def tell_dropped(self, runners: Runners, raced: Mapping[str, Answers], new: Mapping[str, int]) -> None:
+    def tell_dropped(self, raced: Mapping[str, Answers], new: Mapping[str, int]) -> None:
         for n in sorted({*new.values()}):
-            first = accuracy(raced[runners.challengers[0]][:n])
-            behind = {name: 100 * (first - accuracy(raced[name][:n])) for name in new if new[name] == n}
-            self.work.say(messages.dropped(behind, n))
+            gaps = {name: 100 * behind(raced, name, self.settings.incumbent, n) for name in new if new[name] == n}
+            self.work.say(messages.dropped(gaps, n))
 
 
 def candidate(name: str, learned: Policy) -> Candidate:
@@ -191,10 +192,11 @@ def candidate(name: str, learned: Policy) -> Candidate:
     return Candidate(name, policy, candidates.digest(policy))
 
 
-def different(found: Mapping[str, Candidate]) -> dict[str, Candidate]:
+def different(found: Mapping[str, Candidate], incumbent: str) -> dict[str, Candidate]:
     """Leave out candidates that are the same, as the learned policy and its first two transformations may be."""
-    shortest = {one.digest: name for name, one in sorted(found.items(), key=lambda entry: -len(entry[0]))}
-    return {name: one for name, one in found.items() if shortest[one.digest] == name}
+    ranked = sorted(found.items(), key=lambda entry: (entry[0] == incumbent, -len(entry[0])))
+    taken = {one.digest: name for name, one in ranked}
+    return {name: one for name, one in found.items() if taken[one.digest] == name}
 
 
 def at_strength(phi: Policy, strength: float = 1.0, mu_factor: float = 1.0) -> Policy:

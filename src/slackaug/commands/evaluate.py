@@ -108,7 +108,7 @@ def evaluate(
     intervals.check_until(until)
     device, threads = where.ready()
     candidates = with_magnitudes(find_candidates(policies, baselines), magnitudes)
-    if until is not None and (len(candidates) < 2 or not any(c.is_baseline for c in candidates)):
+    if until is not None and not is_comparison(candidates):
         raise ValueError("--until needs two to compare: a policy and a baseline, or two baselines")
     grid = find_grid(candidates, randaugment_grid)
     refuse_running(policies)
@@ -148,9 +148,11 @@ def evaluate(
             work.say(text)
         n_test = len(dataset.test.labels)
         n_first = seeds if until is None else max(seeds, LEAST_SEEDS)
-        if n_first < intervals.LEAST:
+        if not is_comparison(candidates):
+            work.say(comparing.NOTHING_TO_COMPARE)
+        elif n_first < intervals.LEAST:
             work.say(comparing.few(seeds, "seed", "--seeds 8, or --until 0.5 for a narrow interval"))
-        elif len(candidates) > 1:
+        else:
             noise = intervals.usual_noise(n_test)
             work.say(comparing.expected(n_first, intervals.expected_half_width(noise, n_first), noise, n_test))
         for candidate in candidates:
@@ -184,7 +186,7 @@ def evaluate(
         final = summary(conduct_until(work, wanted, n_first, needed, on_result))
         results.write(final, folder)
     console.print(results.table(final, console.width))
-    for line in results.seen(next((row.difference for row in final.rows if row.name == subject), None)):
+    for line in results.seen(next((row.difference for row in final.rows if row.name == subject), None), final.verdict):
         work.say(line)
     work.say(messages.results(*(str(folder / name) for name in ("results.json", "results.csv"))))
     if stored is not None and home == run:
@@ -195,6 +197,10 @@ def evaluate(
     if json:
         print((folder / "results.json").read_text(encoding="utf-8"))
     return final
+
+
+def is_comparison(candidates: Sequence[Candidate]) -> bool:
+    return len(candidates) > 1 and any(one.is_baseline for one in candidates)
 
 
 def remarks_of(candidate: Candidate) -> list[str]:

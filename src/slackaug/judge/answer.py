@@ -13,7 +13,7 @@ from ..messages.names import LEARNED, form_of
 from . import verdicts
 from .intervals import LEAST
 from .intervals import accuracy as accuracy_of
-from .race import N_FOLDS, Answers, Runners, accuracy, difference, score
+from .race import N_FOLDS, Answers, Runners, accuracy, behind, difference, score
 from .results import plain
 from .verdicts import Case
 
@@ -101,9 +101,9 @@ def answer(
     says = verdicts.answer(found, worth)
     assert found.gain is not None
     if found.use == challenger and (as_good := level(raced, runners)):
-        says += f" {messages.did_as_well(as_good)}"
+        says += f" {messages.close_behind(as_good)}"
     if not any(name.startswith(LEARNED) for name in (challenger, incumbent)):
-        says += behind(raced, runners)
+        says += of_learned(raced, runners, incumbent)
     gain, low, high = verdicts.points(found.gain)
     if not rest["is_final"]:
         says = f"So far: {says[:1].lower()}{says[1:]}"
@@ -124,14 +124,12 @@ def level(raced: Mapping[str, Answers], runners: Runners) -> list[str]:
     return found
 
 
-def behind(raced: Mapping[str, Answers], runners: Runners) -> str:
+def of_learned(raced: Mapping[str, Answers], runners: Runners, incumbent: str) -> str:
     """What became of the learned policy, where it is not one of the last two."""
-    learned = raced.get(LEARNED)
-    if not learned:
+    if not raced.get(LEARNED):
         return ""
-    n = len(learned)
-    gap = accuracy(raced[runners.challengers[0]][:n]) - accuracy(learned)
-    return f" {messages.learned_dropped(100 * gap, n)}"
+    n = runners.dropped[LEARNED]
+    return f" {messages.learned_dropped(100 * behind(raced, LEARNED, incumbent, n), n)}"
 
 
 def entrant(name: str, answers: Answers, dropped_after: int | None) -> Entrant:

@@ -86,6 +86,12 @@ def race(
     return Runners(alive[:1], [], dropped | dict.fromkeys(alive[1:], n))
 
 
+def behind(found: Mapping[str, Answers], name: str, incumbent: str, n: int) -> float:
+    """How far a challenger is from the one that led after n trainings, which need not be the one that leads now."""
+    others = (answers[:n] for other, answers in found.items() if other != incumbent and len(answers) >= n)
+    return max(map(accuracy, others)) - accuracy(found[name][:n])
+
+
 def accuracy(answers: Answers) -> float:
     return float(np.mean([one.mean() for one in answers]))
 

@@ -23,11 +23,12 @@ from ..runs import provenance
 from . import verdicts
 from .intervals import LEAST, Accuracy, Interval, accuracy, paired
 from .protocols import Protocol
-from .verdicts import Judgement, Terms
+from .verdicts import Case, Judgement, Terms
 
 # of results.csv
 COLUMNS = ("policy", "seed", "accuracy", "top5", "ece", "loss", "seconds", "images_per_second", "balanced_accuracy")
 IMBALANCED = 3.0  # tested images of a class for each of another: from then on the mean over classes is shown, too
+SHOWN = (Case.BETTER.value, Case.AHEAD.value, Case.EQUAL.value)  # by an interval
 NAME_WIDTH = 11  # of a policy, at least, and of the reference in a narrow table, at most
 NARROW, WIDE = 80, 100  # columns
 LEAN: dict[str, Any] = {"box": None, "padding": (0, 2, 0, 0), "pad_edge": False}  # a look that leaves room for names
@@ -104,9 +105,9 @@ def judge(rows: Sequence[PolicyRow], subject: str | None, reference: str | None,
     return judged._replace(answer=judged.answer + better)
 
 
-def seen(difference: Interval | None) -> list[str]:
-    """The smallest gain that could have been; nothing where there is no interval, or where the answer says it."""
-    if difference is None or not difference.tells or abs(difference.mean) <= difference.reach():
+def seen(difference: Interval | None, verdict: str | None) -> list[str]:
+    """The smallest gain that could have been; nothing where there is no answer, or where the answer says it."""
+    if difference is None or verdict not in SHOWN:
         return []
     return [smallest_gain(*verdicts.points(difference)[1:])]
 

@@ -13,18 +13,18 @@ from .terminal import how
 TIE = 0.05  # points: what is less reads as 0.0
 LEVEL = "level with"
 IT = "it"  # in a sentence that follows `Use ...`
-MORE = {"seed": "--seeds 8", "search": "--resume --searches 4", "training": "--set race.n_last=8"}
+MORE = {"seed": "--seeds 8", "search": "--resume --searches 4", "training": "--overwrite --set race.n_last=8"}
 
 
 def n_digits(low: float, high: float) -> int:
-    """After the point, of numbers with this interval."""
-    return 1 if high - low > 0.2 else 2
+    """After the point, of numbers with this interval; enough to see on which side of zero its ends are."""
+    return 1 if high - low > 0.2 and min(abs(low), abs(high)) >= TIE else 2
 
 
 def interval(gain: float | None, low: float, high: float) -> str:
     """`gain` where it has not been said yet."""
     digits = n_digits(low, high)
-    ends = f"95 % interval {low:.{digits}f} to {high:.{digits}f}"
+    ends = f"95 % interval {low:z.{digits}f} to {high:z.{digits}f}"
     return ends if gain is None else f"{gain:+z.{digits}f} points, {ends}"
 
 
@@ -121,7 +121,7 @@ def no_time_so_far(use: str) -> str:
 
 
 def did_not_win(use: str) -> str:
-    return f"the learned policy did not win the race; {spoken(use)} did"
+    return f"this is the answer of the search, {spoken(use)}; the learned policy was not shown to be better"
 
 
 def no_augmentation(*, flip: bool) -> str:
@@ -134,15 +134,15 @@ def learned_dropped(points: float, n: int) -> str:
     return f"The learned policy was {how} after {counted(n, 'training')}, and dropped out."
 
 
-def did_as_well(names: Sequence[str]) -> str:
-    """Those that dropped out of the race level with its leader, which is what to use."""
-    return f"{capital(listed([spoken(name) for name in names]))} did as well in the race."
+def close_behind(names: Sequence[str]) -> str:
+    """Those that dropped out of the race close behind its leader, which is what to use."""
+    return f"In the race, it was not measurably better than {listed([spoken(name) for name in names])}."
 
 
 def so_far(use: str, n: int) -> str:
     return (
         f"So far: use {spoken(use)}, the default; nothing is shown to beat it yet. The race was stopped after "
-        f"{counted(n, 'training')}, before its final."
+        f"{counted(n, 'training')}, before its end."
     )
 
 
@@ -174,8 +174,8 @@ def dropped(behind: Mapping[str, float], n: int) -> str:
 
 def last_two(first: str, second: str, n: int, n_images: int) -> str:
     return (
-        f"The last two, {spoken(first)} and {spoken(second)}, are trained {n} more times each, and tested on "
-        f"{n_images:,} other images."
+        f"The last two, {spoken(first)} and {spoken(second)}, are trained {counted(n, 'more time')} each, and tested "
+        f"on {n_images:,} other images."
     )
 
 

@@ -40,7 +40,7 @@ NAMES = {
         "DomainBed's augmentation", "crops, colour jitter and grey images, as in DomainBed, without its hue"
     ),
     "slack": Name("the policy of SLACK", "learned by the paper's Algorithm 1"),
-    "auto": Name("the learned policy", "learned by slackaug for this data"),
+    "auto": Name("the answer of a search", "what each search says to use: what it learned, or a simpler choice"),
 }
 
 

@@ -177,8 +177,9 @@ def too_short(epochs: int) -> str:
 
 
 def time_limit(n_rounds: int, planned: int, to_continue: str) -> str:
-    at = f"with round {n_rounds} of {planned}" if n_rounds else "before the end of its first round"
-    return f"Time limit reached: learning ended {at}. {to_continue}"
+    if not n_rounds:
+        return f"The time limit left no time to learn a policy. {to_continue}"
+    return f"Time limit reached: learning ended with round {n_rounds} of {planned}. {to_continue}"
 
 
 OTHER_SPLITS = "`slackaug study` shows whether other splits agree."

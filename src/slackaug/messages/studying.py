@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from . import counted, duration, listed
-from .names import augmentation
+from .names import spoken
 
 
 def as_the_paper_counts(name: str, interval: str, over: str) -> str:
@@ -31,7 +31,7 @@ def entropy(nats: float, share: float | None) -> str:
 def kept(n_kept: int, n_searches: int, others: Mapping[str, int]) -> str:
     """What races decided; `others`, how many searches end with which baseline instead."""
     text = f"the race kept the learned policy in {n_kept} of {counted(n_searches, 'search')}"
-    instead = listed([f"{augmentation(name)} in {n}" for name, n in others.items()])
+    instead = listed([f"{spoken(name)} in {n}" for name, n in others.items()])
     return f"{text}, and took {instead}" if instead else text
 
 

@@ -30,7 +30,7 @@ class Axis(NamedTuple):
 
     @property
     def ticks(self) -> list[float]:
-        return ticks(self.low, self.high, 4)
+        return [tick for tick in ticks(self.low, self.high, 4) if 0 <= tick <= 1]  # there is room on both sides
 
     def at(self, value: float) -> float:
         """Where a value lies, in per cent of the width."""

@@ -81,6 +81,11 @@ def summarise(
     judged = Judgement(comparing.NO_BASELINE)
     if fixed:
         judged = verdicts.judge(study.learned, fixed_names[0], differences, scores, terms)
+        over_used = {row.name: row.difference for row in rows[1:-1]}
+        if judged.use == study.learned:
+            over_used = {name: differences[name]._replace(mean=-differences[name].mean) for name in over_used}
+        if judged.use is not None:
+            judged = judged._replace(answer=judged.answer + verdicts.better_still(judged.use, over_used))
     return StudyResults(rows, *judged, study.learned, stability(learned), kept_text(policies))
 
 
@@ -122,7 +127,7 @@ def remarks(final: StudyResults) -> list[str]:
         return []
     over, entropy = final.rows[-1].over_evaluations, studying.entropy(found.entropy, found.entropy_share)
     kept = [final.kept] if final.kept else []
-    kept += results.seen(final.rows[-1].difference)
+    kept += results.seen(final.rows[-1].difference, final.verdict)
     if found.n_policies < 2:
         return [studying.stability_of_one(entropy), *kept]
     return [
