@@ -473,13 +473,20 @@ def test_the_last_two_are_trained_as_often_as_time_is_left_for(left, n, raced, i
 
 def test_a_race_short_of_time_goes_to_its_final(images, tmp_path, monkeypatch, capsys):
     """All four are trained twice; the next round would be of four trainings, and the final takes eight."""
-    four = RACE | {"race__candidates": "[none,uniform-1,uniform-2,uniform-3,learned]"}
-    monkeypatch.setattr(race.Race, "has_time_for", lambda one, n: not one.n_trained)
-    result = slackaug.search(images, tmp_path / "run", set=tiny.assignments(**four), estimate=False)
-    assert result.answer.is_final
+    four, run = RACE | {"race__candidates": "[none,uniform-1,uniform-2,uniform-3,learned]"}, tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(race.Race, "has_time_for", lambda one, n: not one.n_trained)
+        result = slackaug.search(images, run, set=tiny.assignments(**four), estimate=False)
+    assert (result.answer.is_final, result.answer.is_shortened) == (True, True)
     assert result.answer.n_trainings == 5 * 2 + 2 * 4
     assert sorted(one.dropped_after or 0 for one in result.answer.candidates) == [0, 0, 2, 2, 2]
-    assert "too short for another round" in " ".join(capsys.readouterr().err.split())
+    said = " ".join(capsys.readouterr().err.split())
+    assert "too short for another round" in said
+    assert "The time limit shortened the race. To continue: slackaug search" in said
+    assert not (run / "finished.json").exists()
+    more = slackaug.search(images, run, resume=True).answer  # with all the time it takes
+    assert (more.is_final, more.is_shortened, more.n_trainings) == (True, False, 5 * 2 + 3 * 2 + 2 * 4)
+    assert (run / "finished.json").exists()
 
 
 @pytest.mark.parametrize(("seconds_left", "n_raced"), [(1e9, 5), (1.0, 3)])

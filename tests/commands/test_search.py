@@ -212,7 +212,7 @@ def test_a_time_limit_leaves_the_race_what_it_needs_and_learning_the_rest():
     """Of learning in 50 minutes and a race of 20."""
 
     def said(limit, to_learn):
-        return messages.limited(60.0 * limit, 60.0 * limit, 3000.0, 1200.0, 60.0 * to_learn, 0.0)
+        return messages.limited(60.0 * limit, 60.0 * limit, 3000.0, 1200.0, 600.0, 60.0 * to_learn, 900.0)
 
     assert said(70, 50) == "That is within your limit of 1 h 10 min."
     assert said(60, 40).endswith(
@@ -222,6 +222,9 @@ def test_a_time_limit_leaves_the_race_what_it_needs_and_learning_the_rest():
     assert said(65, 60).endswith(
         "leaves 50 min 00 s to learn and 15 min 00 s for the race, so the race will end early."
     )
+    too_short = "To learn one, give at least 15 min."
+    assert said(12, 6) == f"In this time no policy can be learned. {too_short}"  # its first round takes 10 minutes
+    assert said(12, 0) == f"In this time no policy can be learned, so only simple choices are compared. {too_short}"
 
 
 def test_whether_its_rounds_agree_is_said(command, tiny_npz, tmp_path):

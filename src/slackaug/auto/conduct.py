@@ -234,7 +234,7 @@ def concluded(
     to_continue = session.to_continue(config)
     (signal_number,) = session.ensemble.agree(watch.caught[0] if watch.caught else 0)
     policy = session.ensemble.lead(lambda: Policy.load(policy_file) if policy_file.is_file() else None)
-    is_over = ending is Ending.FINISHED and (answer is None or answer.is_final)
+    is_over = ending is Ending.FINISHED and (answer is None or (answer.is_final and not answer.is_shortened))
     with session.ensemble.together():
         if is_over and run is not None:
             run.finish()
@@ -246,6 +246,8 @@ def concluded(
         )
     if ending is Ending.TIME_LIMIT:
         session.say(messages.time_limit(policy.learned["rounds"], config.search.n_rounds, to_continue))
+    elif answer is not None and answer.is_final and answer.is_shortened:
+        session.say(f"{messages.SHORTENED} {to_continue}")
     elif not is_over:
         session.say(to_continue)
     is_answer, has_learned = policy.learned.get("is_answer", True), not folders.is_start(policy.learned)

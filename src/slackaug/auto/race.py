@@ -54,11 +54,16 @@ class Race:
         self.candidates = different(
             {name: candidate(name, learned) for name in config.race.candidates}, config.race.incumbent
         )
-        self.settings = replace(config.race, candidates=tuple(self.candidates))
+        self.settings = self.whole = replace(config.race, candidates=tuple(self.candidates))
         self.began = time.monotonic()
         self.n_trained, self.seconds = 0, 0.0  # here, and how long it took
         self.n_done = 0  # of all trainings, those of earlier processes too
         self.n_rounds: int | None = None  # that there is time for; None: all
+
+    @property
+    def is_shortened(self) -> bool:
+        """Whether it leaves out what there is no time for."""
+        return self.n_rounds is not None or self.settings != self.whole
 
     def training(self, name: str, seed: int, half: int) -> Training:
         part = HeldOut(half, self.config.seed, seed % N_FOLDS)
@@ -91,7 +96,8 @@ class Race:
         runners, raced = self.runners()
         last = self.last(self.pair(runners))
         config = replace(self.config, race=self.settings)
-        return answer(runners, raced, last, config, time.monotonic() - self.began, self.largest)
+        found = answer(runners, raced, last, config, time.monotonic() - self.began, self.largest)
+        return found._replace(is_shortened=self.is_shortened)
 
     def run(self) -> None:
         self.work.say(messages.race(list(self.candidates), self.settings.incumbent, len(self.halves[CHOSEN_BY])))

@@ -231,7 +231,7 @@ def fitting(
                 left = session.left()
                 to_learn = race.time_to_learn(config, len(dataset.train.labels), left, takes)
                 least = limit - left + race.least_time(takes)
-                says += f" {messages.limited(limit, left, takes.learning, takes.race, to_learn, least)}"
+                says += f" {messages.limited(limit, left, *takes, to_learn, least)}"
             session.say(says)
             return config, takes
 

@@ -47,6 +47,7 @@ class Answer(NamedTuple):
     seconds: float
     last_two: Sequence[Entrant] = ()  # in the final, on new seeds and other images: between these is the gain
     gain_of: str | None = None
+    is_shortened: bool = False  # to fit into a time limit; with more time there is more to compare
 
     def __repr__(self) -> str:
         return f"Answer({self.sentence!r})"

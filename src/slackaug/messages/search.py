@@ -87,15 +87,15 @@ def parts(learning: float, race: float) -> str:
     return f"{whole}: {duration(learning)} to learn, {duration(race)} for the race" if race else whole
 
 
-def limited(limit: float, left: float, learning: float, race: float, to_learn: float, least: float) -> str:
+def limited(
+    limit: float, left: float, learning: float, race: float, first_round: float, to_learn: float, least: float
+) -> str:
     """What a time limit leaves of that; learning ends after `to_learn`, and with a limit of `least` a policy is
     learned."""
-    if not to_learn:
+    if to_learn < first_round:
         minutes = duration(60 * math.ceil(least / 60)).removesuffix(" 00 s")
-        return (
-            "In this time no policy can be learned, so only simple choices are compared. To learn one, give at least "
-            f"{minutes}."
-        )
+        instead = "" if to_learn else ", so only simple choices are compared"
+        return f"In this time no policy can be learned{instead}. To learn one, give at least {minutes}."
     if learning + race <= left:
         return f"That is within your limit of {duration(limit)}."
     learns = min(learning, to_learn)
@@ -174,6 +174,9 @@ def too_short(epochs: int) -> str:
 
 
 # --- the end, and resuming --------------------------------------------------------------------------------------------
+
+
+SHORTENED = "The time limit shortened the race."
 
 
 def time_limit(n_rounds: int, planned: int, to_continue: str) -> str:
