@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     others: Sequence[str] = ()  # verdicts on the same policy, against all but the reference
     kept: tuple[str, str] | None = None  # of a study: the row of the learned policy, and how many searches kept it
     digests: Mapping[str, str] = {}  # of an evaluation's policies, by name
-    epochs: int | None = None  # of each training of an evaluation, where that is known
+    epochs: int | None = None  # of each training of an evaluation, if it is known
 
 
 class FitShown(NamedTuple):

@@ -225,7 +225,7 @@ def learned(run: Path) -> Policy:
 
 
 def agreement(run: Path) -> float | None:
-    """Compare what its rounds changed; None where that is unknown, as it only informs."""
+    """Compare what its rounds changed; None if it is unknown, as it only informs."""
     try:
         return agreement_of_rounds(read_policies(run))
     except PolicyError:
