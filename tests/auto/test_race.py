@@ -7,6 +7,7 @@ import shlex
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from shutil import copytree
 from unittest.mock import Mock
 
 import numpy as np
@@ -21,7 +22,7 @@ from slackaug.augment.policy import Policy
 from slackaug.auto import conduct, race, timing
 from slackaug.auto.conduct import Session
 from slackaug.auto.race import at_strength, candidate
-from slackaug.auto.resume import read_config
+from slackaug.auto.resume import read_config, withdraw
 from slackaug.data import load
 from slackaug.engine.fit import Diverged
 from slackaug.exits import Stopped
@@ -30,6 +31,8 @@ from slackaug.judge.backends.jobs import BackendError
 from slackaug.judge.protocols import HeldOut
 from slackaug.messages import studying
 from slackaug.report import page
+from slackaug.runs import folders
+from slackaug.runs.folders import Run
 from slackaug.runs.progress import Display, Part
 
 pytestmark = pytest.mark.usefixtures("quick_search")
@@ -376,26 +379,41 @@ def stopped_after(monkeypatch, n, error):
     monkeypatch.setattr(training, "run", run)
 
 
-@pytest.mark.parametrize("n", [0, 3, 8, FINAL - 1])
+STOPPED_AFTER = {0: "No answer yet: ", 3: "So far: use ", 8: "So far: use ", FINAL - 1: "So far: use "}
+
+
+@pytest.mark.parametrize(("n", "says"), STOPPED_AFTER.items())
 def test_a_race_that_is_stopped_gives_the_answer_so_far_and_goes_on_to_the_same_end(
-    n, raced, images, tmp_path, monkeypatch, command
+    n, says, raced, images, tmp_path, monkeypatch, command
 ):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         stopped_after(patch, n, Stopped("stopped; everything is saved", 2))
-        with pytest.raises(Stopped, match=r"^So far: use (.|\n)*\n.*To continue:\n  slackaug search .* --resume"):
+        with pytest.raises(Stopped, match=rf"^{says}(.|\n)*\n.*To continue:\n  slackaug search .* --resume"):
             slackaug.search(images, run, set=tiny.assignments(**RACE), estimate=False)
     so_far = read(run)
     assert not so_far["is_final"]
-    assert so_far["sentence"].startswith("So far: use ")
+    assert so_far["sentence"].startswith(says)
     assert so_far["n_trainings"] == n
-    assert "the race was stopped before its end; so far: " in command("show", run).stdout
+    shown = "the race was stopped before its end; so far: " if n else "the search has no answer yet"
+    assert shown in command("show", run).stdout
     result = slackaug.search(images, run, resume=True)
     assert result.answer.is_final
     for found in (so_far, whole := read(run), expected := read(raced)):
         found.pop("seconds")
     assert whole == expected
     assert Policy.load(run / "policy.json").pi.equal(Policy.load(raced / "policy.json").pi)
+
+
+def test_an_answer_from_before_is_withdrawn_where_learning_continues(raced, tmp_path):
+    run = copytree(raced, tmp_path / "run")
+    kept = folders.learned(run)
+    for _ in range(2):  # again changes nothing
+        withdraw(Run(run))
+        assert not (run / "answer.json").exists()
+        policy = Policy.load(run / "policy.json")
+        assert (policy.learned["use"], policy.learned["is_answer"]) == (None, False)
+        assert policy.pi.equal(kept.pi)
 
 
 def test_before_its_race_a_policy_is_not_called_the_answer(images, tmp_path, monkeypatch, command):

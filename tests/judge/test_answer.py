@@ -14,6 +14,7 @@ from slackaug.messages import answer as messages
 from slackaug.messages.names import spoken
 
 CONFIG = RaceConfig(candidates=("none", "uniform-2", "learned"), n_last=8)
+FOR = " This is for 200 epochs of the network small; longer trainings may want more augmentation."
 
 
 def run_config(race):
@@ -108,7 +109,7 @@ def test_what_was_learned_and_is_not_among_the_last_two_is_not_forgotten():
     found = answered(0.95, race_learned=0.4)
     assert found.use == "none"  # which takes the place of what was learned
     assert found.sentence.endswith(
-        "The learned policy was 10.0 points behind the leader after 2 trainings, and dropped out."
+        "The learned policy was 10.0 points behind the leader after 2 trainings, and dropped out." + FOR
     )
     assert {one.name: one.dropped_after for one in found.candidates} == {"none": None, "uniform-2": None, "learned": 2}
 
@@ -124,7 +125,7 @@ def test_what_was_learned_is_compared_with_the_one_that_led_when_it_dropped_out(
     assert (runners.challengers, runners.dropped["learned"], runners.wanted) == (["none"], 2, [])
     found = answer(runners, raced, last, run_config(config), 12.34, 0.1)
     assert found.sentence.endswith(
-        "The learned policy was 20.0 points behind the leader after 2 trainings, and dropped out."
+        "The learned policy was 20.0 points behind the leader after 2 trainings, and dropped out." + FOR
     )
 
 
@@ -163,11 +164,11 @@ def fewer(tables, n):
 def test_a_simple_choice_that_dropped_out_level_with_the_leader_is_named():
     found = tied(trained(0.9, 4))
     assert found.sentence.startswith("Use no augmentation. It is ")
-    assert found.sentence.endswith(AS_WELL)
+    assert found.sentence.endswith(AS_WELL + FOR)
     assert AS_WELL not in tied(fewer(trained(0.9, 4), 10)).sentence  # always half a point: beyond an error
     wavering = [one for share in (0.91, 0.88, 0.905, 0.895) for one in trained(share, 1)]  # a quarter of a point less
-    assert tied(wavering).sentence.endswith(AS_WELL)
-    assert tied(trained(0.9, 1), n=1).sentence.endswith(AS_WELL)
+    assert tied(wavering).sentence.endswith(AS_WELL + FOR)
+    assert tied(trained(0.9, 1), n=1).sentence.endswith(AS_WELL + FOR)
     assert AS_WELL not in tied(fewer(trained(0.9, 1), 2), n=1).sentence  # one training has no error
     assert AS_WELL not in tied(trained(0.9, 4), verdict=0.8).sentence  # the leader is not used
 
@@ -186,8 +187,24 @@ def test_too_few_trainings_give_no_interval():
     assert "too few trainings to tell; add --overwrite --set race.n_last=8." in found.sentence
 
 
+def test_a_race_that_is_stopped_says_who_was_ahead_of_the_default():
+    raced = {"uniform-2": trained(0.5, 1), "none": trained(0.8, 1), "learned": trained(0.6, 1)}
+    found = answer(race(raced, CONFIG), raced, {}, run_config(CONFIG), 0.0, 0.1)
+    assert (found.use, found.is_final) == ("uniform-2", False)
+    assert "stopped after 3 of 22 trainings, before its end; by then no augmentation was 30.0 points ahead" in found.sentence
+    alone = {"uniform-2": raced["uniform-2"]}
+    assert "nothing was ahead of it" in answer(race(alone, CONFIG), alone, {}, run_config(CONFIG), 0.0, 0.1).sentence
+
+
+@pytest.mark.parametrize("raced", [{}, {"none": [np.ones(50, bool)]}])
+def test_before_the_default_had_its_turn_there_is_no_answer(raced):
+    found = answer(race(raced, CONFIG), raced, {}, run_config(CONFIG), 0.0, 0.1)
+    assert (found.use, found.is_final) == (None, False)
+    assert found.sentence.startswith(f"No answer yet: the race was stopped after {len(raced)} of 22 trainings, before 2 ran")
+
+
 @pytest.mark.parametrize(
-    ("n_last", "says"), [(2, "The race was stopped after 10 trainings"), (5, "use the learned policy")]
+    ("n_last", "says"), [(2, "was stopped after 10 of 22 trainings"), (5, "use the learned policy")]
 )
 def test_a_race_that_is_not_over_says_so(n_last, says):
     found = answered(0.95, n_last=n_last)

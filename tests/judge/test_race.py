@@ -21,13 +21,13 @@ def answers(share, n_seeds, n_images=400, seed=0):
 def test_the_worse_half_drops_out_and_the_others_are_trained_again():
     names = list(CONFIG.candidates)
     assert race({}, CONFIG).wanted == [
-        (name, seed) for seed in range(2) for name in [*names[:-2], "learned", "uniform-2"]
+        (name, seed) for seed in range(2) for name in ["uniform-2", *names[:-2], "learned"]
     ]
     shares = dict(zip(names, (0.5, 0.6, 0.7, 0.8, 0.2, 0.9), strict=True))
     found = {name: answers(share, 2) for name, share in shares.items()}
     middle = race(found, CONFIG)
     assert (middle.challengers, middle.dropped) == (["learned", "c"], {"b": 2, "a": 2, "none": 2})
-    assert middle.wanted == [(name, seed) for seed in (2, 3) for name in ("learned", "c", "uniform-2")]
+    assert middle.wanted == [(name, seed) for seed in (2, 3) for name in ("uniform-2", "learned", "c")]
     for name, share in (("c", 0.8), ("uniform-2", 0.2), ("learned", 0.3)):
         found[name] += answers(share, 2)
     assert race(found, CONFIG) == (["c"], [], middle.dropped | {"learned": 4}, False)

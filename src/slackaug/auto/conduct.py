@@ -257,7 +257,8 @@ def concluded(
         session.say(messages.result(str(policy_file), is_answer=is_answer))
     if report.is_file():
         session.say(report_is(str(report)))
-    session.say(how(*next_step(session, opened, answer, policy)))
+    if answer is None or answer.use or answer.is_final:
+        session.say(how(*next_step(session, opened, answer, policy)))
     if answer is not None:
         session.say(f"\n{answer.sentence}")
     return SearchResult(policy, session.folder, answer)

@@ -138,7 +138,8 @@ class Race:
         plain = [name for name in config.candidates if name in (LEARNED, config.incumbent) or form_of(name) is None]
         if len(plain) in (1, len(config.candidates)):
             return
-        self.train([self.training(name, 0, CHOSEN_BY) for name in plain])
+        first = sorted(plain, key=lambda name: name != config.incumbent)  # as rounds have it
+        self.train([self.training(name, 0, CHOSEN_BY) for name in first])
         if not self.has_time_for(config.n_trainings - 2 * config.n_last - len(plain), LONG_FINAL):
             self.settings = replace(config, candidates=tuple(plain))
             self.work.say(messages.NO_TIME_FOR_FORMS)
@@ -257,7 +258,8 @@ def hold(session: Session, opened: Opened, bar: Bar | None = None) -> Answer | N
     finally:
         found = one.answer()
         if not has_learned:
-            found = found._replace(sentence=f"{found.sentence} {messages.NO_TIME_TO_LEARN}")
+            why = messages.COMPARED_SIMPLE if found.n_trainings else messages.NO_TIME_TO_LEARN
+            found = found._replace(sentence=f"{found.sentence} {why}.")
         run.write(FILE, found.to_json())
         used = None if found.use is None else policy_of(one.candidates[found.use], dataset, learned)
         about = learned.learned | {

@@ -58,7 +58,22 @@ def resumed(
             start = replace(stored, weights=None) if has_state else layers.known_weights(stored)
             problem = Problem(start, dataset, session.device, session.ensemble, session.engine)
         search, seconds = restore(session, run, problem)
+        with session.ensemble.together(), writing(session, stored):
+            if run is not None and search.share_done() < 1:
+                withdraw(run)
         yield Opened(search, run, dataset, seconds)
+
+
+def withdraw(run: Run) -> None:
+    """An answer from before is none any more where learning continues."""
+    if not (run.path / answer.FILE).is_file():
+        return
+    if folders.has_learned(run.path):
+        policy = folders.learned(run.path)
+        run.write(POLICY, replace(policy, learned=policy.learned | learn.NO_ANSWER).dumps())
+    else:
+        (run.path / POLICY).unlink(missing_ok=True)
+    (run.path / answer.FILE).unlink()
 
 
 def check_resumable(session: Session, stored: RunConfig, model: str | None) -> None:

@@ -93,9 +93,12 @@ def answer(
         says = verdicts.guessing(scores, largest, verdicts.longer(config))
         return Answer(says, None, None, Case.GUESSING.value, None, None, None, **rest)
     if n < LEAST:
-        few = messages.use(incumbent, messages.too_few(challenger, messages.IT, n, "training"), for_now=True)
-        says = few if rest["is_final"] else messages.so_far(incumbent, n_trainings)
-        return Answer(says, incumbent, None, Case.UNKNOWN.value, None, None, None, **rest)
+        use, says = incumbent, messages.too_few(challenger, messages.IT, n, "training")
+        if rest["is_final"]:
+            says = messages.use(incumbent, says, for_now=True)
+        else:
+            use, says = so_far(raced, config, n_trainings)
+        return Answer(says, use, None, Case.UNKNOWN.value, None, None, None, **rest)
     worth = verdicts.zone(config.worth, sum(map(len, tables[0][:N_FOLDS])))
     simpler = min(challenger, incumbent, key=names.index)
     found = verdicts.verdict(challenger, incumbent, difference(tables[0], tables[1]), worth, simpler)
@@ -106,10 +109,27 @@ def answer(
     if not any(name.startswith(LEARNED) for name in (challenger, incumbent)):
         says += of_learned(raced, runners, incumbent)
     gain, low, high = verdicts.points(found.gain)
+    says += f" {messages.holds_for(config.evaluate.epochs, config.model)}"
     if not rest["is_final"]:
         says = f"So far: {says[:1].lower()}{says[1:]}"
     numbers = gain + 0.0, (low, high), 100 * found.gain.reach()  # + 0.0: no -0.0
     return Answer(says, found.use, found.other, found.case.value, *numbers, **rest, gain_of=found.gain_of)
+
+
+def so_far(raced: Mapping[str, Answers], config: RunConfig, n: int) -> tuple[str | None, str]:
+    """What to use before the final, after n trainings: the default, if it has been trained."""
+    incumbent, n_all = config.race.incumbent, config.race.n_trainings
+    if not (own := raced.get(incumbent)):
+        return None, messages.no_answer(incumbent, n, n_all)
+    ahead = {name: gap(rows, own) for name, rows in raced.items() if rows}
+    leader = max(ahead, key=lambda name: ahead[name])
+    return incumbent, messages.so_far(incumbent, n, n_all, leader, 100 * ahead[leader])
+
+
+def gap(one: Answers, other: Answers) -> float:
+    """By how much one is ahead, over the trainings that both have."""
+    n = min(len(one), len(other))
+    return accuracy(one[:n]) - accuracy(other[:n])
 
 
 def level(raced: Mapping[str, Answers], runners: Runners) -> list[str]:

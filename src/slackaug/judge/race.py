@@ -77,7 +77,7 @@ def race(
     for n_alive, n in config.rounds[:n_rounds]:
         alive, out = alive[:n_alive], alive[n_alive:]
         dropped |= dict.fromkeys(out, n // 2)
-        racing = [*alive, config.incumbent]
+        racing = [config.incumbent, *alive]  # first what is used in doubt: a race may be stopped at any time
         if wanted := [(name, seed) for seed in range(n) for name in racing if seed >= len(found.get(name, ()))]:
             return Runners(alive, wanted, dropped)
         alive.sort(key=lambda name: -accuracy(found[name][:n]))

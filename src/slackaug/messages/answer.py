@@ -98,7 +98,8 @@ def guessing(accuracy: float, largest: float, longer: Sequence[str]) -> str:
     )
 
 
-NO_TIME_TO_LEARN = "There was no time to learn a policy, so only simple choices were compared."
+NO_TIME_TO_LEARN = "There was no time to learn a policy"
+COMPARED_SIMPLE = f"{NO_TIME_TO_LEARN}, so only simple choices were compared"
 
 
 def not_the_answer(use: str | None) -> str:
@@ -139,11 +140,25 @@ def close_behind(names: Sequence[str]) -> str:
     return f"In the race, it was not measurably better than {listed([spoken(name) for name in names])}."
 
 
-def so_far(use: str, n: int) -> str:
+def so_far(use: str, n: int, n_all: int, leader: str, points: float) -> str:
+    """`points`, by which the leader is ahead of the default."""
+    ahead = f"{spoken(leader)} was {points:.1f} points ahead of it" if points >= TIE else "nothing was ahead of it"
     return (
-        f"So far: use {spoken(use)}, the default; nothing is shown to beat it yet. The race was stopped after "
-        f"{counted(n, 'training')}, before its end."
+        f"So far: use {spoken(use)}, the default. The race was stopped after {n} of {counted(n_all, 'training')}, before "
+        f"its end; by then {ahead}, which nothing has tested yet."
     )
+
+
+def no_answer(use: str, n: int, n_all: int) -> str:
+    return (
+        f"No answer yet: the race was stopped after {n} of {counted(n_all, 'training')}, before {spoken(use)}, the "
+        "default, had its turn."
+    )
+
+
+def holds_for(epochs: int, model: str) -> str:
+    epochs_said = counted(epochs, "epoch")
+    return f"This is for {epochs_said} of the network {model}; longer trainings may want more augmentation."
 
 
 def first(name: str) -> str:
