@@ -5,7 +5,7 @@ import math
 import re
 import shlex
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from shutil import copytree
 from unittest.mock import Mock
@@ -409,7 +409,8 @@ def test_an_answer_from_before_is_withdrawn_where_learning_continues(raced, tmp_
     run = copytree(raced, tmp_path / "run")
     kept = folders.learned(run)
     for _ in range(2):  # again changes nothing
-        withdraw(Run(run))
+        with closing(Run(run)) as opened:
+            withdraw(opened)
         assert not (run / "answer.json").exists()
         policy = Policy.load(run / "policy.json")
         assert (policy.learned["use"], policy.learned["is_answer"]) == (None, False)

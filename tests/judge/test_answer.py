@@ -191,7 +191,10 @@ def test_a_race_that_is_stopped_says_who_was_ahead_of_the_default():
     raced = {"uniform-2": trained(0.5, 1), "none": trained(0.8, 1), "learned": trained(0.6, 1)}
     found = answer(race(raced, CONFIG), raced, {}, run_config(CONFIG), 0.0, 0.1)
     assert (found.use, found.is_final) == ("uniform-2", False)
-    assert "stopped after 3 of 22 trainings, before its end; by then no augmentation was 30.0 points ahead" in found.sentence
+    assert (
+        "stopped after 3 of 22 trainings, before its end; by then no augmentation was 30.0 points ahead"
+        in found.sentence
+    )
     alone = {"uniform-2": raced["uniform-2"]}
     assert "nothing was ahead of it" in answer(race(alone, CONFIG), alone, {}, run_config(CONFIG), 0.0, 0.1).sentence
 
@@ -200,7 +203,9 @@ def test_a_race_that_is_stopped_says_who_was_ahead_of_the_default():
 def test_before_the_default_had_its_turn_there_is_no_answer(raced):
     found = answer(race(raced, CONFIG), raced, {}, run_config(CONFIG), 0.0, 0.1)
     assert (found.use, found.is_final) == (None, False)
-    assert found.sentence.startswith(f"No answer yet: the race was stopped after {len(raced)} of 22 trainings, before 2 ran")
+    assert found.sentence.startswith(
+        f"No answer yet: the race was stopped after {len(raced)} of 22 trainings, before 2 ran"
+    )
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,8 @@ def answer(
         says = verdicts.guessing(scores, largest, verdicts.longer(config))
         return Answer(says, None, None, Case.GUESSING.value, None, None, None, **rest)
     if n < LEAST:
-        use, says = incumbent, messages.too_few(challenger, messages.IT, n, "training")
-        if rest["is_final"]:
-            says = messages.use(incumbent, says, for_now=True)
-        else:
-            use, says = so_far(raced, config, n_trainings)
+        few = messages.use(incumbent, messages.too_few(challenger, messages.IT, n, "training"), for_now=True)
+        use, says = (incumbent, few) if rest["is_final"] else so_far(raced, config, n_trainings)
         return Answer(says, use, None, Case.UNKNOWN.value, None, None, None, **rest)
     worth = verdicts.zone(config.worth, sum(map(len, tables[0][:N_FOLDS])))
     simpler = min(challenger, incumbent, key=names.index)

@@ -144,8 +144,8 @@ def so_far(use: str, n: int, n_all: int, leader: str, points: float) -> str:
     """`points`, by which the leader is ahead of the default."""
     ahead = f"{spoken(leader)} was {points:.1f} points ahead of it" if points >= TIE else "nothing was ahead of it"
     return (
-        f"So far: use {spoken(use)}, the default. The race was stopped after {n} of {counted(n_all, 'training')}, before "
-        f"its end; by then {ahead}, which nothing has tested yet."
+        f"So far: use {spoken(use)}, the default. The race was stopped after {n} of {counted(n_all, 'training')}, "
+        f"before its end; by then {ahead}, which no final has tested."
     )
 
 
@@ -157,8 +157,8 @@ def no_answer(use: str, n: int, n_all: int) -> str:
 
 
 def holds_for(epochs: int, model: str) -> str:
-    epochs_said = counted(epochs, "epoch")
-    return f"This is for {epochs_said} of the network {model}; longer trainings may want more augmentation."
+    length = counted(epochs, "epoch")
+    return f"This is for {length} of the network {model}; longer trainings may want more augmentation."
 
 
 def first(name: str) -> str:
