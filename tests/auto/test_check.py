@@ -292,8 +292,24 @@ def test_large_and_elongated_images(tmp_path):
     pictures(tmp_path, {"a": 3}, "jpg", width=400, height=300)
     proposal = checked(pictures(tmp_path, {"b": 3}, "jpg", width=401, height=300)).proposal
     assert (proposal.size, proposal.space) == (224, "domainnet")
-    assert "100 % of the images are far from square: --size 224 --margin" in proposal.preparation
+    assert "random windows of 224" in proposal.preparation
+    squeezed = checked(tmp_path, size=224).proposal
+    assert "100 % of the images are far from square: --size 224 --margin" in squeezed.preparation
+    assert squeezed.command.endswith("--size 224")
     assert "random windows of 224" in checked(tmp_path, size=224, margin=True).proposal.preparation
+
+
+@pytest.mark.parametrize(("n_wide", "words"), [(4, "--size 90 --margin"), (0, "--size 90")])
+def test_images_of_several_sizes_get_one_advice(n_wide, words, tmp_path, command):
+    pictures(tmp_path, {"a": 8, "b": 8}, "jpg", width=90, height=90)
+    pictures(tmp_path, {"c": 4}, "jpg", width=95, height=90)
+    pictures(tmp_path, {"d": n_wide}, "jpg", width=200, height=90)
+    said = command("check", tmp_path, "--no-cost").stdout
+    assert re.findall("--size 90(?: --margin)?", said) == [words] * 2  # to be fixed first, and in the command
+    assert ("squeezed" in said) == (words == "--size 90")
+    with pytest.raises(DataError, match=rf"for example {words} \("):
+        load(str(tmp_path))
+    assert load(str(tmp_path), size=90, margin="margin" in words).image_size == (90, 90)
 
 
 @pytest.mark.parametrize("flops", [1.0, 1e15], ids=["steps of 2 images are measured", "steps of 16, the whole batch"])

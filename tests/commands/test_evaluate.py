@@ -254,7 +254,7 @@ def test_what_is_said_before_and_of_one_seed(monkeypatch, command, tmp_path):
     places = [done.stdout.find(fact) for fact in facts]
     assert places == sorted(places)
     assert places[0] >= 0
-    assert measured == ["uniform"]
+    assert measured == ["none", "uniform"]
     document = results(tmp_path)
     assert document["duplicates"] == 2
     assert [policy["accuracy"]["low"] for policy in document["policies"]] == [None, None]

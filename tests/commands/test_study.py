@@ -482,11 +482,11 @@ def test_until_goes_on_with_evaluations_and_is_kept_with_the_study(command, tiny
 def test_other_data_and_a_users_own_network_are_refused(command, tmp_path, again):
     np.savez(tmp_path / "other.npz", **tiny.arrays(seed=1))
     source, config = document(again)["study"]["data"]["source"], again / "study.yaml"
-    refusal = f"is not the data of this run (another fingerprint than that of {source})"
+    refusal = f"is not the data of this run: its images or labels are not those of {source}"
     refused(command(*resume(again, "--data", tmp_path / "other.npz")), refusal)
     text = config.read_text()
     config.write_text(text.replace(source, str(tmp_path / "other.npz")))
-    refused(command(*resume(again)), "has changed since this run began (another fingerprint); begin another")
+    refused(command(*resume(again)), "its images or labels have changed since this run began; begin another")
     config.write_text(text.replace("model: small", "model: tiny:arrays"))  # is named on the command line only
     refused(command(*resume(again)), "give --model tiny:arrays with --resume")
 

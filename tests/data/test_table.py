@@ -103,6 +103,16 @@ def test_csv_refuses(rows, header, message, tmp_path):
     refused(table(tmp_path, rows, header), message)
 
 
+@pytest.mark.parametrize("options", [{}, {"skip_bad": True}])
+def test_paths_of_which_none_exists_are_one_mistake(options, tmp_path):
+    rows = [row.replace("files/", "x.csv/" if "cat" in row else "gone/") for row in ROWS]  # a file is no folder
+    said = refused(
+        table(tmp_path, rows), "none of the 20 paths exists.*from the folder of x.csv; the first: ", **options
+    )
+    assert said.endswith(f"{tmp_path}/x.csv/cat/0.png")
+    assert "\n" not in said
+
+
 def test_csv_in_another_encoding(tmp_path):
     (tmp_path / "x.csv").write_bytes("path,label\nb\xe4r.png,b\xe4r\n".encode("latin-1"))
     refused(tmp_path / "x.csv", "not a csv file in UTF-8")

@@ -74,7 +74,9 @@ def test_files_are_clean(name, tmp_path):
 
 @targets
 def test_the_docstring_has_the_bounds_and_the_comment_the_origin(target):
-    policy = replace(exported.uneven(), dataset="pets 1f3a", learned={"preset": "quick", "rounds": 5, "more": {"a": 1}})
+    policy = replace(
+        exported.uneven(), dataset="pets 1f3a", learned={"preset": "quick", "won": False, "more": {"a": 1}}
+    )
     text = export.render(policy, target, "runs/pets/policy.json")
     docstring = ast.get_docstring(ast.parse(text))
     for name, entry in FIDELITY[target].items():
@@ -82,11 +84,17 @@ def test_the_docstring_has_the_bounds_and_the_comment_the_origin(target):
         assert entry.text in line
         assert entry.why in line
     assert TESTED[target] in docstring
-    for remark in ("'runs/pets/policy.json'", "'pets 1f3a'", "'preset'", "slackaug " + slackaug.__version__):
+    for remark in (
+        "'runs/pets/policy.json'",
+        "'pets 1f3a'",
+        'learned: "preset": "quick"\n',
+        'learned: "won": false\n',
+        "slackaug " + slackaug.__version__,
+    ):
         assert remark in text
-    long = replace(policy, mean=(0.60224330129187, 0.55803525837418, 1 / 3), std=(2 / 3, 0.26708321, 0.1 + 0.2))
+    long = replace(policy, mean=(0.60224330129187, 0.55803525837418, 1 / 3), std=(2 / 3, 0.26708321, 0.33901))
     text = export.render(long, target, "x")
-    assert "mean (0.60224, 0.55804, 0.33333), std (0.66667, 0.26708, 0.3)\n" in text
+    assert "mean (0.60224, 0.55804, 0.33333), std (0.66667, 0.26708, 0.33901)\n" in text
 
 
 @targets

@@ -468,6 +468,7 @@ def test_published_files(path, dataset):
     ("name", "message"),
     [
         ("trivialaugment-wyde", "unknown baseline 'trivialaugment-wyde'; did you mean 'trivialaugment-wide'"),
+        ("trivalaugment", "unknown baseline 'trivalaugment'; did you mean 'trivialaugment-wide'"),
         ("trivialaugment", "unknown baseline 'trivialaugment'; did you mean 'trivialaugment-wide'"),
         ("randaugment-2", "unknown baseline 'randaugment-2'; did you mean 'randaugment'"),
         ("uniform-0", "expected uniform-K with K from 1 to 16 transformations"),

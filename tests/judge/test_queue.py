@@ -128,6 +128,19 @@ def test_trainings_go_side_by_side_on_a_gpu(device, is_elsewhere, sizes, monkeyp
     assert console.file.getvalue().splitlines() == [f"done: {n}" for n in sizes]
 
 
+def test_the_cost_is_the_mean_over_candidates_one_of_each_and_not_of_all_of_a_large_grid(monkeypatch):
+    measured = []
+    monkeypatch.setattr(queue.training, "seconds_of", lambda some: measured.append(some) or float(some[-1].name))
+    twice = [SimpleNamespace(name=str(n), seed=seed) for seed in (0, 1) for n in (30, 20, 7)]
+    assert queue.seconds_each(twice, 1) == 19.0
+    assert [len(some) for some in measured] == [1, 1, 1]
+    assert queue.seconds_each(twice, 4) == 7.0  # on a GPU those that go side by side
+    assert measured.pop() == twice[-4:]
+    measured.clear()
+    assert queue.seconds_each([SimpleNamespace(name=str(n), seed=0) for n in range(30)], 1) == 14.0  # 0, 4, ... 28
+    assert len(measured) == 8
+
+
 def test_the_cost_is_said_as_it_comes():
     assert comparing.cost(10, 30, 1) == (
         "10 trainings of about 30 s each, measured over a few steps: 5 min 00 s one after the other."

@@ -151,9 +151,13 @@ def test_resume_with_other_settings_is_refused(more, refused, tiny_npz, copied):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--seed", "1"], "(seed: stored 0, given 1)"),
-        (["--model", "resnet18"], "(model: stored small, given resnet18)"),
-        (["--set", "search.n_rounds=3", "--size", "9"], "(data.size: stored null, given 9; search.n_rounds: stored 2"),
+        (["--seed", "1"], "(seed is 0 in the run, but 1 here)"),
+        (["--model", "resnet18"], "(model is small in the run, but resnet18 here)"),
+        (["--no-flip"], "(flip is not set in the run, but off here)"),
+        (
+            ["--set", "search.n_rounds=3", "--size", "9"],
+            "(data.size is not set in the run, but 9 here; search.n_rounds is 2 in",
+        ),
     ],
 )
 def test_what_differs_from_the_run_is_named(more, says, refused, tiny_npz, copied):
@@ -209,7 +213,7 @@ def test_resume_with_data_that_has_changed_or_is_another_is_refused(command, ref
     (out / "finished.json").unlink()
     refused(tiny.resume(other, out), "is not the data of this run")
     shutil.copy(other, data)
-    refused(tiny.resume(data, out), "has changed since this run began (another fingerprint)")
+    refused(tiny.resume(data, out), "its images or labels have changed since this run began")
 
 
 @pytest.mark.parametrize("exists", [True, False])

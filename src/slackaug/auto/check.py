@@ -5,23 +5,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..augment.prepare import SMALL_IMAGE
 from ..config import presets
 from ..data import DataError, Dataset
 from ..data.dataset import DIM, dim_note
 from ..data.dividing import HOLD_OUT
-from ..data.files import check_memory, is_large, stacks_note
+from ..data.files import advised, check_memory, is_large, lose_shape, stacks_note
 from ..data.listing import Groups, linked, same_but_for_case, shared
 from ..data.options import N_EXAMPLES, DataConfig, Progress, counted, examples, listing, percent, printable
 from ..data.sources import own_preparation
 from ..data.survey import Survey, survey
 from ..messages import check as messages
-from .costs import Cost, measure, proposed_size, split_by_groups, stand_in_for, without_images
+from .costs import Cost, measure, split_by_groups, stand_in_for, without_images
 
 FEW = 20  # training images of a class: fewer tell little about it
 IMBALANCED = 3.0  # the largest class against the smallest
 LARGE_GROUP = 0.25  # of all images: whole groups of that size leave a split uneven
-ELONGATED = 1.25  # the longer side against the shorter, from which squeezing into a square changes shapes
 
 
 class Proposal(NamedTuple):
@@ -104,7 +102,8 @@ def look(
         on_found(findings)
         return findings
     if prepared.size is None and len(found.sizes) > 1:
-        data = prepared = replace(data, size=proposed_size(found))
+        size, margin = advised(found.sizes)
+        data = prepared = replace(data, size=size, margin=margin)
     stand_in = stand_in_for(found, prepared)
     try:
         dataset = without_images(found)
@@ -152,7 +151,7 @@ def file_problems(found: Survey, options: DataConfig) -> list[str]:
     if found.links:
         problems.append(linked(found.links))
     if len(found.sizes) > 1 and options.size is None:
-        problems.append(messages.several_sizes(len(found.sizes), proposed_size(found)))
+        problems.append(messages.several_sizes(len(found.sizes), *advised(found.sizes)))
     if found.listing is not None:
         items, side = found.listing.items, options.stored_size
         both = [] if options.group_by is None else Groups(items).on_both_sides
@@ -219,10 +218,8 @@ def preparation(found: Survey, data: DataConfig) -> str:
         return messages.as_they_are(height, width)
     if data.margin:
         return messages.windows(stored_size, size)
-    elongated = sum(n for s, n in found.sizes.items() if max(s) > ELONGATED * min(s)) / found.sizes.total()
-    if size <= SMALL_IMAGE or elongated < 0.1:
-        return messages.whole_image(size)
-    return messages.loses_shape(size, percent(elongated))
+    squeezed = lose_shape(found.sizes, size)
+    return messages.loses_shape(size, percent(squeezed)) if squeezed else messages.whole_image(size)
 
 
 # --- for people -------------------------------------------------------------------------------------------------------

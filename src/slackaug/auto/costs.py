@@ -17,7 +17,6 @@ from ..data.survey import Survey
 from ..messages import check as messages
 from . import timing
 
-LARGEST = 224  # pixels; the size of networks for photographs
 DAY = 86_400  # seconds
 N_STAND_IN = 256  # images that stand in for the data when the cost is measured
 
@@ -28,12 +27,6 @@ class Cost(NamedTuple):
     learning: float  # seconds
     race: float
     needs_gpu: bool  # it takes days without one, and is not what is proposed
-
-
-def proposed_size(found: Survey) -> int:
-    """The shorter side of most images, or what networks for photographs take."""
-    shorter = sorted(min(size) for size in found.sizes.elements())
-    return min(LARGEST, shorter[len(shorter) // 2])
 
 
 def stand_in_for(found: Survey, data: DataConfig) -> Dataset:

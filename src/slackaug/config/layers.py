@@ -86,7 +86,7 @@ def refuse_others(
     exclude = tuple(spelled(name, get_space(now.space)) for name in now.exclude)
     before, after = (parse.flat(parse.to_dict(one)) for one in (stored, replace(now, data=data, exclude=exclude)))
     others = [
-        f"{name}: stored {'null' if old is None else old}, given {'null' if after[name] is None else after[name]}"
+        f"{name} is {in_words(old)} in the run, but {in_words(after[name])} here"
         for name, old in before.items()
         if after[name] != old
     ]
@@ -95,6 +95,13 @@ def refuse_others(
             f"--resume takes all settings from the run, and these are others ({'; '.join(others)}); leave them out, or "
             "begin another run"
         )
+
+
+def in_words(value: object) -> str:
+    """A setting's value, in a sentence."""
+    if value is None:
+        return "not set"
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def read_assignments(assignments: Sequence[str], decided: dict[str, str]) -> dict[str, Any]:
@@ -187,5 +194,5 @@ def check_data(dataset: Dataset, place: str, stored: DataConfig) -> None:
     """What was read from `place` are the images of the run, wherever they lay."""
     if dataset.fingerprint != stored.fingerprint:
         if os.path.abspath(place) == stored.source:
-            raise DataError(f"{place}: has changed since this run began (another fingerprint); begin another")
-        raise DataError(f"{place}: is not the data of this run (another fingerprint than that of {stored.source})")
+            raise DataError(f"{place}: its images or labels have changed since this run began; begin another")
+        raise DataError(f"{place}: is not the data of this run: its images or labels are not those of {stored.source}")

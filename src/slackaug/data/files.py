@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..augment.prepare import SMALL_IMAGE
 from . import cache, decode
 from .cache import Decoded
 from .dataset import RGB, Dataset, build, classes_note
@@ -19,6 +20,9 @@ from .options import listing as listed
 from .rows import Images
 from .split import Split
 
+ELONGATED = 1.25  # the longer side against the shorter, from which squeezing into a square changes shapes
+MANY = 0.1  # of the images
+LARGEST = 224  # pixels; the size of networks for photographs
 MAX_BYTES = 32 * 1024**3  # of decoded images in memory
 CACHE_FILES, CACHE_BYTES = 5_000, 64 * 1024**2  # so many or such large files are worth a cache: seconds of decoding
 
@@ -165,12 +169,28 @@ def one_size(name: str, sizes: Counter[tuple[int, int]]) -> None:
     """All images share one height and width."""
     if len(sizes) > 1:
         found = [f"{width} x {height} ({count})" for (height, width), count in sizes.most_common()]
-        shorter = sorted(min(size) for size in sizes.elements())
+        size, has_margin = advised(sizes)
+        words, how = f"--size {size} (in Python size={size})", "every image is resized to that square"
+        if has_margin:
+            words = f"--size {size} --margin (in Python size={size}, margin=True)"
+            how = "every image keeps its shape; without the margin it is squeezed into that square"
         raise DataError(
-            f"{name}: images of different sizes: {listed(found)}. Give a size, for example --size "
-            f"{(size := min(224, shorter[len(shorter) // 2]))} (in Python size={size}), and every image is resized to "
-            "that square"
+            f"{name}: images of different sizes: {listed(found)}. Give a size, for example {words}, and {how}"
         )
+
+
+def advised(sizes: Counter[tuple[int, int]]) -> tuple[int, bool]:
+    """The shorter side of most images, or what networks for photographs take; and whether with a margin."""
+    shorter = sorted(min(size) for size in sizes.elements())
+    size = min(LARGEST, shorter[len(shorter) // 2])
+    return size, lose_shape(sizes, size) > 0
+
+
+def lose_shape(sizes: Counter[tuple[int, int]], size: int) -> float:
+    """The share of images that a square of this size would squeeze; 0 where they are few, or the square is so small
+    that shapes hardly show."""
+    share = sum(n for one, n in sizes.items() if max(one) > ELONGATED * min(one)) / sizes.total()
+    return share if size > SMALL_IMAGE and share >= MANY else 0.0
 
 
 def check_memory(name: str, n: int, height: int, width: int) -> None:

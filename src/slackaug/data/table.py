@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .decode import SUFFIXES
 from .listing import PARTS, Item, Listing, checked, joined_note, label_of, part_of, real, split_of
-from .options import DataError, counted, listing
+from .options import DataError, counted, listing, printable
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
@@ -40,8 +40,23 @@ def list_table(location: str, group_by: str | None = None, columns: str | None =
     twice = [file.name for file, count in files.items() if count > 1]
     if twice:
         raise DataError(f"{path}: files listed more than once: {listing(twice)}; an image has one label and one split")
+    if items and all(is_missing(item.path) for _, item in items):
+        raise DataError(
+            f"{path}: none of the {len(items)} paths exists. Relative ones are read from the folder of {path.name}; "
+            f"the first: {printable(str(items[0][1].path))}"
+        )
     found = Listing(str(path), path.parent, [item for _, item in items], joined_note(parts), [])
     return checked(found, inside=[item for file, item in items if not Path(file).is_absolute()])
+
+
+def is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # it may be there: no permission to look
+        return False
+    return False
 
 
 def names_of(columns: str | None) -> tuple[str, str]:

@@ -95,10 +95,10 @@ def provenance(policy: Policy, name: str) -> str:
         remarks.append(f"dataset: {policy.dataset!a}")
     for key, value in list(policy.learned.items())[:N_REMARKS]:
         if not isinstance(value, dict | list):
-            remarks.append(f"learned: {key!a}: {schema.describe(value)!a}")
+            remarks.append(f"learned: {schema.describe(key)}: {schema.describe(value)}")
     mean, std = (tuple(round(channel, 5) for channel in values) for values in (policy.mean, policy.std))
-    remarks.append(f"for the normalisation that follows: mean {mean}, std {std}")
-    return "\n".join(f"# {remark[:REMARK]}" for remark in remarks)
+    normalisation = f"for the normalisation that follows: mean {mean}, std {std}"
+    return "\n".join(f"# {remark}" for remark in [*(remark[:REMARK] for remark in remarks), normalisation])
 
 
 # --- its numbers ------------------------------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def load_once(data: DataConfig, reading: Reading) -> Dataset:
 def dataset(data: DataConfig, reading: Reading = SILENT) -> Dataset:
     found = load_once(replace(data, fingerprint=""), reading)
     if data.fingerprint and found.fingerprint != data.fingerprint:
-        raise ValueError(f"{data.source}: is not the data of this evaluation (another fingerprint)")
+        raise ValueError(f"{data.source}: is not the data of this evaluation: its images or labels have changed since")
     return found
 
 

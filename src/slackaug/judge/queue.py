@@ -1,9 +1,11 @@
 """The trainings of an evaluation, a study or a race: what they share, which are done, and the others on a backend."""
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -29,6 +31,7 @@ from .results import by_seed
 
 MAX_SEEDS = 10_000
 N_SIDE_BY_SIDE = 8  # trainings on a GPU at once: more make it hardly faster (research/side_by_side.py)
+MOST_MEASURED = 8  # candidates, a second or two each, before their trainings
 LEAST_SEEDS = 8  # from fewer, an interval that is narrow by chance ends it too often (research/until_coverage.py)
 MUCH_LONGER = 2  # times the epochs of the trainings that a preset has for its policies
 ByPolicy = dict[str, list[dict[str, Any]]]  # results of finished trainings, by policy
@@ -160,8 +163,8 @@ def conduct(
         work.say(comparing.there_already(len(trainings) - len(missing), len(trainings)))
     left = [*{one.key: one for one in missing}.values()]  # a search may end with what is a baseline, too
     if left and not (is_announced or work.backend.is_elsewhere):
-        n = n_side_by_side(work)  # the last are of a policy, where there is one
-        work.say(comparing.cost(len(left), training.seconds_of(left[-n:]), n))
+        n = n_side_by_side(work)
+        work.say(comparing.cost(len(left), seconds_each(left, n), n))
 
     def done(those: Sequence[Training]) -> str:
         results[:] = records.read(trainings)
@@ -172,6 +175,16 @@ def conduct(
 
     train(work, left, done)
     return by_policy(results)
+
+
+def seconds_each(left: Sequence[Training], n: int) -> float:
+    """What one of them costs where n go side by side. Alone, on a CPU, one that augments much can take several times
+    as long as one that does not, so the mean over the candidates."""
+    if n > 1:
+        return training.seconds_of(left[-n:])
+    each = [*{one.name: one for one in left}.values()]
+    some = each[:: math.ceil(len(each) / MOST_MEASURED)]
+    return fmean(training.seconds_of([one]) for one in some)
 
 
 def described(one: Training, result: Mapping[str, Any]) -> str:

@@ -131,8 +131,9 @@ def unreadable(n: int) -> str:
     return f"{n:,} {what}, or give --skip-bad"
 
 
-def several_sizes(n: int, size: int) -> str:
-    return f"images of {n} sizes: give --size {size}"
+def several_sizes(n: int, size: int, has_margin: bool) -> str:
+    margin = " --margin, as many are far from square" if has_margin else ""
+    return f"images of {n} sizes: give --size {size}{margin}"
 
 
 def few_levels(n: int, highest: int, n_levels: int) -> str:
