@@ -21,7 +21,7 @@ def test_the_answer_stands_on_top_then_how_to_use_it_and_the_race(tmp_path, inst
     assert sentence.removesuffix(".") in first
     assert "slackaug.SlackAugment(&#34;PATH/TO/pets/policy.json&#34;)" in rest
     assert "slackaug export PATH/TO/pets/policy.json --to torchvision" in rest
-    assert "Under the answer, training images" in rest
+    assert "What the answer does to images of " in rest
     marks = re.findall(r'<li class="mark (\w+)"><span class="name"><bdi>(.*?)</bdi> <small>(.*?)</small>', text)
     assert marks == [
         ("first", "The learned policy", "the answer, 8 trainings"),
@@ -48,6 +48,17 @@ def test_an_answer_without_a_final_has_none_on_its_page(tmp_path):
     for without in (document, document | {"last_two": []}):
         (folder / "answer.json").write_text(json.dumps(without))
         assert "The final" not in page.render(folder)
+
+
+def test_the_default_that_is_in_the_final_behind_others_is_marked(tmp_path):
+    folder = made_up.raced(made_up.run(tmp_path, n_rounds=1), "learned")
+    document = json.loads((folder / "answer.json").read_text())
+    for one in document["candidates"]:
+        one["dropped_after"] = None if one["name"] in ("learned", "uniform-2") else 2
+    (folder / "answer.json").write_text(json.dumps(document))
+    text = page.render(folder)
+    assert "2 random transformations per image</bdi> <small>the default, always in the final</small>" in text
+    assert "in to the end" not in text
 
 
 def test_a_wordy_answer_has_only_its_first_sentence_in_large_type(tmp_path):
@@ -81,13 +92,17 @@ def test_an_answer_that_is_no_policy_is_used_without_the_file(tmp_path, installe
     assert "This is not the answer." in text
     assert "and the race did not choose it." in text
     assert "SlackAugment(" not in text
-    assert "Under the learned policy, training images" in text
+    assert "What the learned policy does to images of " in text
 
 
 def test_without_augmentation_there_is_nothing_to_type(tmp_path):
-    text = page.render(made_up.raced(made_up.run(tmp_path / "run", n_rounds=1), "none"))
+    folder = made_up.raced(made_up.run(tmp_path / "run", n_rounds=1), "none")
+    assert 'id="images"' in page.render(folder)
+    Policy.load(folder / "policy.json").with_composed(0).save(folder / "policy.json")
+    text = page.render(folder)
     assert "Train on your images as they are, with mirror flips." in text
     assert "SlackAugment(" not in text
+    assert 'id="images"' not in text
 
 
 def test_of_images_that_are_gone_nobody_knows_how_large_they_are(tmp_path):
@@ -106,16 +121,15 @@ def test_a_race_that_was_stopped_has_not_decided_against_the_learned_policy(tmp_
 
 def test_a_race_that_was_stopped_before_its_final_has_chosen_nothing_and_has_no_bars(tmp_path):
     folder = made_up.raced(made_up.run(tmp_path, n_rounds=1), "uniform-2")
-    assert "This chose the last two. Dots are accuracies on held-out images; bars are 95 % intervals" in page.render(
-        folder
-    )
+    chosen = "The race chose who meets the default in the final. Dots are accuracies on held-out images; bars are 95 %"
+    assert chosen in page.render(folder)
     document = json.loads((folder / "answer.json").read_text())
     candidates = [one | {"n": 1, "interval": None} for one in document["candidates"]]
     stopped = {"is_final": False, "last_two": [], "candidates": candidates, "n_trainings": 6}
     (folder / "answer.json").write_text(json.dumps(document | stopped))
     assert (
-        "<p>It was stopped before it chose the last two. Dots are accuracies on held-out images. It ended after "
-        "6 trainings.</p>" in page.render(folder)
+        "<p>It was stopped before it chose who meets the default in the final. Dots are accuracies on held-out images. "
+        "It ended after 6 trainings.</p>" in page.render(folder)
     )
 
 

@@ -126,7 +126,7 @@ def read(run: Path | str) -> History:
     steps = [step for step in read_steps(run / "metrics.jsonl", start) if is_planned(step, config)]
     calibration = read_note(run / "calibration.json")
     policy, wrong_policy = read_result(run / folders.POLICY, policies)
-    raced, wrong_answer = read_race(run)
+    raced, wrong_answer = read_race(run, config.race.incumbent)
     return History(
         run,
         config,
@@ -167,10 +167,10 @@ def read_result(path: Path, policies: list[Policy]) -> tuple[Policy | None, str]
         return policies[-1] if policies else None, f"The policy file is broken: {instead}. The reason: {error}"
 
 
-def read_race(run: Path) -> tuple[Raced | None, str]:
+def read_race(run: Path, default: str) -> tuple[Raced | None, str]:
     """What answer.json says, or what is wrong with it."""
     try:
-        return race.read(run), ""
+        return race.read(run, default), ""
     except PolicyError as error:
         return None, f"The file with the answer is broken, so there is none to show. The reason: {error}"
 

@@ -1,5 +1,6 @@
 """What a run's answer.json says: what to use, and how each candidate did in the race."""
 
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,23 +34,24 @@ class Raced(NamedTuple):
         """What the dots and bars show, and how far the race went."""
         has_bars = any(one.accuracy.low is not None for one in self.marks)
         bars = "; bars are 95 % intervals, from four trainings on" if has_bars else ""
-        if not self.use:
+        if not self.use and self.is_final:
             came = "Nobody did clearly better than guessing."
         elif self.is_final or self.final:
-            came = "This chose the last two."
+            came = "The race chose who meets the default in the final."
         else:
-            came = "It was stopped before it chose the last two."
+            came = "It was stopped before it chose who meets the default in the final."
         how = "With the final, it took" if self.is_final and self.final else "It ended after"
         return f"{came} Dots are accuracies on held-out images{bars}. {how} {self.n_trainings}."
 
 
-def read(run: Path) -> Raced | None:
-    """None where there is no answer yet. Raises a PolicyError on a file that is not whole or not ours."""
+def read(run: Path, default: str) -> Raced | None:
+    """None where there is no answer yet; `default` is always in the final. Raises a PolicyError on a file that is not
+    whole or not ours."""
     path = run / FILE
-    return read_as(path, Answer, of_answer) if path.is_file() else None
+    return read_as(path, Answer, partial(of_answer, default=default)) if path.is_file() else None
 
 
-def of_answer(found: Answer) -> Raced:
+def of_answer(found: Answer, default: str) -> Raced:
     order = sorted(found.candidates, key=lambda one: (one.dropped_after is not None, one.name != found.use,
                                                       -(one.dropped_after or 0), -one.accuracy))  # fmt: skip
     return Raced(
@@ -57,25 +59,26 @@ def of_answer(found: Answer) -> Raced:
         found.use,
         found.is_final,
         "better" if found.verdict in BETTER else "open",
-        [mark(one, found.use, is_final=found.is_final) for one in order],
-        [in_final(one, found.use) for one in sorted(found.last_two, key=lambda one: one.name != found.use)],
+        [mark(one, found.use, default, is_final=found.is_final) for one in order],
+        [in_final(one, found.use, default) for one in sorted(found.last_two, key=lambda one: one.name != found.use)],
         counted(found.n_trainings, "training"),
     )
 
 
-def mark(one: Entrant, use: str | None, *, is_final: bool) -> Mark:
+def mark(one: Entrant, use: str | None, default: str, *, is_final: bool) -> Mark:
     name, trained, accuracy = messages.capital(spoken(one.name)), counted(one.n, "training"), in_shares(one)
     if use is None:
         return Mark(name, accuracy, trained, "out")
     if one.dropped_after is not None:
         return Mark(name, accuracy, f"dropped out after {trained}", "out")
-    note = "the answer" if one.name == use else "in to the end"
+    stays = "the default, always in the final" if one.name == default else "in to the end"
+    note = "the answer" if one.name == use else stays
     return Mark(name, accuracy, note if is_final else trained, "first")
 
 
-def in_final(one: Entrant, use: str | None) -> Mark:
+def in_final(one: Entrant, use: str | None, default: str) -> Mark:
     """With two decimals, for the difference is in the answer with one: with one each, rounding could contradict it."""
-    found = mark(one, use, is_final=False)
+    found = mark(one, use, default, is_final=False)
     return found._replace(note=f"the answer, {found.note}" if one.name == use else found.note, digits=2)
 
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from markupsafe import Markup
 
-from ..augment.policy import Policy
+from ..augment.describe import drawn
+from ..augment.policy import IDENTITY, Policy
 from ..augment.stability import CHANCE, agreement_of_rounds
 from ..data import DataError, samples
 from ..data.samples import Samples
@@ -73,11 +74,12 @@ def parts(
         "diagnostics": diagnostics(past),
         "use": use.of_run(past, shown_folder, None if shown is None else shown.size),
         "pictures_missing": missing,
+        "changes_images": policy is not None and {*drawn(policy)} != {IDENTITY},
     }
     if policy is None:
         return context
     context |= policy_parts(past, policy)
-    return context if shown is None else context | pictures.parts(policy, shown)
+    return context | pictures.parts(policy, shown) if shown is not None and context["changes_images"] else context
 
 
 def find_pictures(past: History, data: str | None, given: Samples | None) -> tuple[Samples | None, str]:
