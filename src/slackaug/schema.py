@@ -78,8 +78,9 @@ def unknown(what: str, name: str, known: list[str]) -> str:
     """The message for a name that is not known, with the first one that begins with it, or the nearest one; a variant
     stands behind a hyphen, and may be left out."""
     longer = [one for one in known if name and one.startswith(name)]
-    spelled = {one.partition("-")[0]: one for one in reversed(known)} | {one: one for one in known}
-    near = longer or [spelled[one] for one in get_close_matches(name, spelled, n=1, cutoff=0.5)]
+    stems = {one.partition("-")[0]: one for one in reversed(known)} if "-" not in name else {}
+    near = longer or [stems[one] for one in get_close_matches(name, stems, n=1, cutoff=0.8)]
+    near = near or get_close_matches(name, known, n=1, cutoff=0.5)
     return f"unknown {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
 
 
