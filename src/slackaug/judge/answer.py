@@ -136,8 +136,8 @@ def level(raced: Mapping[str, Answers], runners: Runners) -> list[str]:
     found = []
     for name in runners.dropped:
         own, n = raced[name], len(raced[name])
-        gap = accuracy(leader[:n]) - accuracy(own)
-        if form_of(name) is None and (100 * gap < messages.TIE or (n > 1 and gap <= difference(leader[:n], own).error)):
+        by = gap(leader, own)
+        if form_of(name) is None and (100 * by < messages.TIE or (n > 1 and by <= difference(leader[:n], own).error)):
             found.append(name)
     return found
 
